@@ -4,11 +4,13 @@ FROM node:26-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY client/package.json client/
+COPY console/package.json console/
 RUN npm ci --omit=dev --no-audit --no-fund && npm cache clean --force
 COPY bin bin
 COPY src src
 COPY migrations migrations
 COPY client client
+COPY console console
 COPY deploy/container deploy/container
 COPY docs docs
 COPY openapi.json LICENSE README.md ./

@@ -1,5 +1,6 @@
-// Writes products as NDJSON to standard output, the same ones for the same number: `node bench/generate-products.ts 1000000 > products.ndjson`.
-// Words have the frequencies that words of a shop have: the n-th most frequent comes about 1/n as often as the first (Zipf's law).
+// Writes products as NDJSON to standard output, the same ones for the same number: `node bench/generate-products.ts
+// 1000000 > products.ndjson`. Words have the frequencies that words of a shop have: the n-th most frequent comes
+// about 1/n as often as the first (Zipf's law).
 import { once } from 'node:events'
 
 const SYLLABLES = [

@@ -1,7 +1,8 @@
-// One client with 40 connections of one call, for every public and customer route, and a shopper at another address beside it: a list, a search, a
-// login and an order. A row takes the seconds twice, in turns with the shopper alone: four minutes for all on an idle machine. Its p99 is compared with
-// that of all turns without the client, because a single turn has a few requests of each kind.
-// Options: --seconds 2 --connections 40 --only "POST /orders/quote" (a part of a route's name)
+// One client with 40 connections of one call, for every public and customer route, and a shopper at another address
+// beside it: a list, a search, a login and an order. A row takes the seconds twice, in turns with the shopper alone:
+// four minutes for all on an idle machine. Its p99 is compared with that of all turns without the client, because a
+// single turn has a few requests of each kind. Options: --seconds 2 --connections 40 --only "POST /orders/quote" (a
+// part of a route's name)
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { type Cleanup, withCleanup } from '../test/cleanup.ts'

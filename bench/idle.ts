@@ -1,4 +1,5 @@
-// What an idle store takes: `npm start` with all roles on empty data, after it has started. Each round is a fifth of a minute.
+// What an idle store takes: `npm start` with all roles on empty data, after it has started. Each round is a fifth of
+// a minute.
 import { setTimeout as pause } from 'node:timers/promises'
 import { withCleanup } from '../test/cleanup.ts'
 import { startAsInstalled } from './rig/installed-store.ts'

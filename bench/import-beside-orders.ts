@@ -20,7 +20,10 @@ const WINDOW_SECONDS = 5
 const PATIENCE_MS = 600_000
 const GENERATOR = fileURLToPath(new URL('generate-products.ts', import.meta.url))
 
-/** Time from an order's commit to its message at a subscriber, without and then with an import of new products beside it. */
+/**
+ * Time from an order's commit to its message at a subscriber, without and then with an import of new products beside
+ * it.
+ */
 export async function run(args: string[]): Promise<Row[]> {
   const { isQuick, more } = readOptions(args, { products: '', orders: '200', topic: 'postgres' })
   const products = Number(more.products || (isQuick ? 10_000 : 100_000))

@@ -19,9 +19,10 @@ const RANKS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_00
 const SORTS = ['created_at', 'name', 'price'] as const
 
 /**
- * How long pages of a large catalogue take when they are not in memory: page 1 beside page 40,000 and a filtered page, and searches for
- * words of every frequency. Works on the catalogue of DATA_DIR or DATABASE_URL, into which this was imported before:
- * `node bench/generate-products.ts 1000000 > products.ndjson && ./storefront catalogue import products.ndjson`.
+ * How long pages of a large catalogue take when they are not in memory: page 1 beside page 40,000 and a filtered
+ * page, and searches for words of every frequency. Works on the catalogue of DATA_DIR or DATABASE_URL, into which
+ * this was imported before: `node bench/generate-products.ts 1000000 > products.ndjson && ./storefront catalogue
+ * import products.ndjson`.
  */
 export async function run(): Promise<void> {
   const database = await openExistingDatabase(readConfig())

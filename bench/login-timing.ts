@@ -6,7 +6,10 @@ import { openStore } from './rig/store.ts'
 const TRIES = 500
 const GOAL = 0.02
 
-/** Times wrong logins for a known and an unknown address, one after the other in turns: can a stranger tell them apart? */
+/**
+ * Times wrong logins for a known and an unknown address, one after the other in turns: can a stranger tell them
+ * apart?
+ */
 export async function run(): Promise<void> {
   await withCleanup(async (cleanup) => {
     const store = await openStore(cleanup)

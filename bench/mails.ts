@@ -1,5 +1,5 @@
-// How fast a backlog of order mails goes out, against nodemailer alone with the same mail server, which is a third process.
-// Options: --mails 20000
+// How fast a backlog of order mails goes out, against nodemailer alone with the same mail server, which is a third
+// process. Options: --mails 20000
 import { randomUUID } from 'node:crypto'
 import { type Cleanup, withCleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'

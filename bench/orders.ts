@@ -1,6 +1,6 @@
-// POST /orders beside bare `pg` that writes the same rows, one transaction each, and GET /orders beside bare `node:http` with bare `pg`.
-// Options: --seconds 3 --clients 64 --lines 1,20 --only place|list --hot one product in every order --console with its screens open
-// --postgres embedded|defaults|debian
+// POST /orders beside bare `pg` that writes the same rows, one transaction each, and GET /orders beside bare
+// `node:http` with bare `pg`. Options: --seconds 3 --clients 64 --lines 1,20 --only place|list --hot one product in
+// every order --console with its screens open --postgres embedded|defaults|debian
 import { withCleanup } from '../test/cleanup.ts'
 import type { BareOrdersLoad } from './orders/bare-pg-orders.ts'
 import { openConsole } from './orders/open-console.ts'
@@ -116,7 +116,10 @@ function keep(runs: PlacingRun[], run: PlacingRun): number {
   return run.perSecond
 }
 
-/** `processorMicroseconds`: what an order took of PostgreSQL and of the process that places it, without the one that loads the store. */
+/**
+ * `processorMicroseconds`: what an order took of PostgreSQL and of the process that places it, without the one that
+ * loads the store.
+ */
 type PlacingRun = Measurement & { processorMicroseconds: number }
 
 async function runPlacing({ pool, postgresPid }: Store, pid: number, load: () => Promise<Measurement>): Promise<PlacingRun> {

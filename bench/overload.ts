@@ -1,6 +1,7 @@
-// A mix of orders, lists and searches: its peak by a closed loop, then a multiple of that offered for some time, then a little of it until the
-// answers are as before. And lists while clients keep connections open on which they have sent half a header.
-// Options: --seconds 60 --times 5 --clients 64 --connections 1000 --mix 50,30,20 (orders, lists, searches) --half-open 2000 --only overload|half-open
+// A mix of orders, lists and searches: its peak by a closed loop, then a multiple of that offered for some time, then
+// a little of it until the answers are as before. And lists while clients keep connections open on which they have
+// sent half a header. Options: --seconds 60 --times 5 --clients 64 --connections 1000 --mix 50,30,20 (orders, lists,
+// searches) --half-open 2000 --only overload|half-open
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { type Cleanup, withCleanup } from '../test/cleanup.ts'
@@ -114,11 +115,14 @@ async function overload(offer: Offer, { seconds, times, clients, connections }: 
   const usual = Math.max(...(before?.kinds ?? []).map(({ p99 }) => p99))
   console.log(`\nGoodput ${(100 * share).toFixed(0)} % of the peak, ${peakPerSecond.toFixed(0)} a second.`)
   console.log(
-    `As before ${usualAgainAfter(after, 2 * usual).toFixed(1)} s after it: none refused, and no half second whose median is above twice the p99 of before (${usual.toFixed(0)} ms).\n`,
+    `Usual again ${usualAgainAfter(after, 2 * usual).toFixed(1)} s after it: nothing refused, and no half second whose median is above twice the p99 from before the load (${usual.toFixed(0)} ms).\n`,
   )
 }
 
-/** Seconds until the end of the last half second in which a request was refused, or half of them took longer than `slowMs`. */
+/**
+ * Seconds until the end of the last half second in which a request was refused, or half of them took longer than
+ * `slowMs`.
+ */
 function usualAgainAfter(after: PhaseResult | undefined, slowMs: number): number {
   const windows = Map.groupBy(after?.timeline ?? [], ([dueAt]) => Math.floor(dueAt / 500))
   const bad = [...windows].filter(

@@ -1,5 +1,5 @@
-// Orders, cancellations and /readyz of one API process while another one is paused in a transaction, and while a session holds the same row.
-// Options: --seconds 60
+// Orders, cancellations and /readyz of one API process while another one is paused in a transaction, and while a
+// session holds the same row. Options: --seconds 60
 import { parseArgs } from 'node:util'
 import { type Cleanup, withCleanup } from '../test/cleanup.ts'
 import { openCommitWire } from '../test/commit-wire.ts'

@@ -13,7 +13,10 @@ const PATH = '/products?limit=20'
 // Node adds these itself.
 const OWN_HEADERS = new Set(['date', 'connection', 'keep-alive', 'transfer-encoding'])
 
-/** `GET /products`, a page of 20 in memory, as 200 and as 304, beside bare node:http that sends the same bytes and logs nothing. Option: --level */
+/**
+ * `GET /products`, a page of 20 in memory, as 200 and as 304, beside bare node:http that sends the same bytes and
+ * logs nothing. Option: --level
+ */
 export async function run(args: string[]): Promise<Row[]> {
   const { rounds, isQuick, more } = readOptions(args, { level: 'info' })
   const seconds = isQuick ? 1 : 3

@@ -1,7 +1,10 @@
 import { parseArgs } from 'node:util'
 import { median, table } from './rig/measurement.ts'
 
-/** One round of a benchmark: what the store does and, right before or after it, what the same machine does without the store. */
+/**
+ * One round of a benchmark: what the store does and, right before or after it, what the same machine does without the
+ * store.
+ */
 export interface Round {
   value: number
   floor?: number
@@ -47,7 +50,10 @@ export function readOptions<More extends Record<string, string>>(args: string[],
   return { rounds: Number(rounds ?? (isQuick ? QUICK_ROUNDS : DEFAULT_ROUNDS)), isQuick, more: rest as More }
 }
 
-/** Measures store and floor in turns. Which is first alternates, so that neither gains from a machine that becomes faster or slower. */
+/**
+ * Measures store and floor in turns. Which is first alternates, so that neither gains from a machine that becomes
+ * faster or slower.
+ */
 export async function inTurns(rounds: number, store: () => Promise<number>, floor: () => Promise<number>): Promise<Round[]> {
   const all: Round[] = []
   for (let round = 0; round < rounds; round++) {

@@ -1,5 +1,5 @@
-// npm run bench -- NAME: runs bench/NAME.ts. Without a name: all of SUITE, one after the other, each in a process of its own, into RESULTS.md.
-// Options: --rounds 5 --only products,orders --quick
+// npm run bench -- NAME: runs bench/NAME.ts. Without a name: all of SUITE, one after the other, each in a process of
+// its own, into RESULTS.md. Options: --rounds 5 --only products,orders --quick
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

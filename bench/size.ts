@@ -1,5 +1,6 @@
-// A small shop and a large one, called in turns: which requests cost more in the large one. With the defaults it takes five minutes.
-// Options: --products 200000 --orders 200000 --small-products 1000 --small-orders 2000 --rounds 5 --only facets (a part of a row's name)
+// A small shop and a large one, called in turns: which requests cost more in the large one. With the defaults it
+// takes five minutes. Options: --products 200000 --orders 200000 --small-products 1000 --small-orders 2000 --rounds 5
+// --only facets (a part of a row's name)
 import { parseArgs } from 'node:util'
 import { type Cleanup, withCleanup } from '../test/cleanup.ts'
 import { customerId, fillLargeShop, type ShopSize } from '../test/large-shop.ts'

@@ -1,5 +1,5 @@
-// Ten minutes at 300 orders/s and 500 lists/s on one process with all roles: what grows? The second minute is compared with the last.
-// Options: --minutes 10
+// Ten minutes at 300 orders/s and 500 lists/s on one process with all roles: what grows? The second minute is
+// compared with the last. Options: --minutes 10
 import { readdirSync, readFileSync } from 'node:fs'
 import { withCleanup } from '../test/cleanup.ts'
 import { startChild } from './rig/child.ts'

@@ -1,4 +1,7 @@
-/** A benchmark of `npm run bench` without a name. `minutes`: what it takes in five rounds on two cores, and with `--quick`. */
+/**
+ * A benchmark of `npm run bench` without a name. `minutes`: what it takes in five rounds on two cores, and with
+ * `--quick`.
+ */
 export interface Benchmark {
   name: string
   minutes: number
@@ -24,6 +27,7 @@ export const SUITE: readonly Benchmark[] = [
 
 /** Benchmarks that run only by name: they print more about one subject. */
 export const OTHERS: readonly string[] = [
+  'beside',
   'capacity',
   'greedy',
   'import-beside-orders',

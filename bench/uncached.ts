@@ -1,5 +1,5 @@
-// Pages and searches of the catalogue that are not in memory, beside bare `node:http` and `pg` with the same statements.
-// Options: --products 1000,1000000
+// Pages and searches of the catalogue that are not in memory, beside bare `node:http` and `pg` with the same
+// statements. Options: --products 1000,1000000
 import { listProducts } from '../src/catalogue/list-products.ts'
 import { readListing } from '../src/catalogue/product-query.ts'
 import type { Queryable } from '../src/db/pool.ts'
@@ -17,7 +17,10 @@ type Query = Parameters<typeof readListing>[0]
 
 const POOL_SIZE = 10
 const CONNECTIONS = 16
-/** A price above all others: the filter changes the address, so that no page is in memory, and leaves every product in. */
+/**
+ * A price above all others: the filter changes the address, so that no page is in memory, and leaves every product
+ * in.
+ */
 const MARKER = 7_777_777_777
 /** A word that about one product in a hundred has. */
 const WORD = wordOfRank(100)

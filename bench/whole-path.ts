@@ -1,5 +1,5 @@
-// Orders placed over HTTP, evented, mailed and in the lake, by one process with all roles; beside bare `pg` that writes only the orders.
-// Options: --seconds 60
+// Orders placed over HTTP, evented, mailed and in the lake, by one process with all roles; beside bare `pg` that
+// writes only the orders. Options: --seconds 60
 import pino from 'pino'
 import { prepareDatabase } from '../src/app/prepare-database.ts'
 import { oneRole } from '../src/db/addresses.ts'

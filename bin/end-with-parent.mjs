@@ -1,5 +1,5 @@
-// For `--import` in a process that this program starts: it ends with its parent, whatever it does, and removes its temporary folder. The
-// parent keeps its standard input open and writes nothing to it.
+// For `--import` in a process that this program starts: it ends with its parent, whatever it does, and removes its
+// temporary folder. The parent keeps its standard input open and writes nothing to it.
 import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { isMainThread } from 'node:worker_threads'

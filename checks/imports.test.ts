@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { findCycles, findWrongImports, WALLS } from './import-rules.ts'
@@ -11,6 +13,21 @@ test('every import of the program is allowed by the walls between its rooms, and
   assert.ok(tree.imports.length > 500 && tree.packages.length > 100, 'the source was read')
   assert.deepEqual(findWrongImports(tree.imports, tree.packages), [])
   assert.deepEqual(findCycles(tree.imports), [])
+})
+
+test('the console knows the API through the client, and only files of the program that a browser runs as they are', () => {
+  const { imports, packages } = readTree(ROOT, 'console')
+  assert.ok(imports.length > 100, 'the source was read')
+  const outside = imports.filter(({ to, isTypeOnly }) => !isTypeOnly && !/^(console|client\/src)\//.test(to)).map(({ to }) => to)
+  for (const file of new Set(outside)) {
+    const { imports: own, packages: others } = readImports(file, readFileSync(join(ROOT, file), 'utf8'))
+    assert.deepEqual([...own.filter(({ isTypeOnly }) => !isTypeOnly), ...others], [], `${file} imports something at run time`)
+  }
+  const known = /^(lit-html(\/directives\/[a-z-]+\.js)?|uplot|uqr)$/
+  assert.deepEqual(
+    packages.filter(({ name }) => !known.test(name)),
+    [],
+  )
 })
 
 test('each wall refuses a wrong import, with its reason', () => {

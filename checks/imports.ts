@@ -43,10 +43,10 @@ export function readImports(path: string, source: string): Imports {
   }
 }
 
-/** What the files below `src` import, tests left out. */
-export function readTree(root: string): Imports {
-  const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+/** What the files below a folder import, tests left out. */
+export function readTree(root: string, folder = 'src'): Imports {
+  const files = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(ts|mjs)$/.test(name) && !name.endsWith('.test.ts'))
-    .map((name) => readImports(`src/${name.replaceAll('\\', '/')}`, readFileSync(join(root, 'src', name), 'utf8')))
+    .map((name) => readImports(`${folder}/${name.replaceAll('\\', '/')}`, readFileSync(join(root, folder, name), 'utf8')))
   return { imports: files.flatMap(({ imports }) => imports), packages: files.flatMap(({ packages }) => packages) }
 }

@@ -6,7 +6,7 @@ const FOLDERS = ['src', 'test', 'faults', 'fuzz', 'bench', 'deploy', 'examples']
 /** A port that is calculated from another one, in the forms in which tests did that. */
 const GUESSES = [/\b(port|\w+Port)\)? [-+] \w/, /\.listen\([^,)]* [-+] \d/, /\b[A-Z_]*PORT: String\([^)]* [-+] /]
 /** Files that may: they find ports that are free, or are about processes whose ports count upwards. */
-const MAY = ['test/free-port.ts', 'src/app/create-listener.ts', 'src/app/doctor/examine-machine.ts']
+const MAY = ['test/free-port.ts', 'src/app/process-configs.ts', 'src/app/doctor/examine-machine.ts']
 
 /** The lines that guess a port beside another one, as `file:line`. The neighbour of a free port may be taken. */
 export function findGuessedPorts(root: string): string[] {

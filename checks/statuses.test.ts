@@ -11,6 +11,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const RULES: Rules = Object.fromEntries(ORDER_STATUSES.map((status) => [status, ruleOf(status)]))
 const FILES = [
   'src/**/*.{ts,sql,html}',
+  'console/**/*.{ts,html}',
   'docs/{,data/,inside/,operate/,shop/}*.{md,sql}',
   '{examples,faults,fuzz,deploy}/**/*.{ts,js,mjs,sql,yml,md}',
 ]
@@ -28,16 +29,27 @@ function placesOf(rules: Rules): [file: string, text: string][] {
   const isSold = isNone(({ phase }) => phase === 'ended')
   const isKept = isNone(({ moves }) => moves === 'cancelled')
   const isNoFirst = isNone(({ event }) => event === 'created')
+  const ended = all.filter((status) => rules[status]?.phase === 'ended').map((status) => `@."status" == "${status}"`)
   const code = (list: readonly string[]) => list.map((word) => `\`${word}\``).join(', ')
   return [
     ['docs/schema.sql', `status = ANY (ARRAY[${all.map((status) => `'${status}'::text`).join(', ')}])`],
+    // The index of unpaid orders.
+    [
+      'docs/schema.sql',
+      `status = ANY (ARRAY[${all
+        .filter((status) => rules[status]?.phase === 'open')
+        .map((status) => `'${status}'::text`)
+        .join(', ')}])`,
+    ],
+    // The index orders_changed_updated_at_idx; `MAY_DIFFER` must be the same.
+    ['docs/schema.sql', ended.join(' || ')],
     ...['docs/schema.sql', 'src/orders/sql/pending-orders.sql'].map((file): [string, string] => [file, isNoFirst]),
     ...[
       ...['docs/schema.sql', 'src/orders/sql/place-orders.sql', 'docs/data/lake-queries.md'],
       ...['stg_orders', 'stg_order_lines'].map((model) => `examples/analytics/models/staging/${model}.sql`),
     ].map((file): [string, string] => [file, isSold]),
     ...[
-      ...['docs/data/lake-queries.md', 'examples/analytics/models/marts/time_to_ship.sql', 'src/console/page/lake-questions.ts'],
+      ...['docs/data/lake-queries.md', 'examples/analytics/models/marts/time_to_ship.sql', 'console/screens/lake-questions.ts'],
       'faults/independent-check.ts',
     ].map((file): [string, string] => [file, isKept]),
     ['examples/analytics/models/staging/schema.yml', `values: [${all.join(', ')}]`],

@@ -45,7 +45,7 @@ const NAMES: readonly Retired[] = [
     instead: 'quarantine, orphans, ValidFiles, isInvalid',
     within: 'src/lake/',
   },
-  { pattern: /\b[Pp]ieces\b/, instead: 'units', within: 'src/console/' },
+  { pattern: /\b[Pp]ieces\b/, instead: 'units', within: 'console/' },
   { pattern: /\bproduct_changed\b|\bversion_mismatch\b/, instead: 'precondition_failed' },
 ]
 
@@ -82,6 +82,7 @@ const TURNS: readonly Retired[] = [
 
 /** Lines that use a retired word in another sense, or quote it: the file, a part of the line, and why. */
 const ALLOWED: readonly { path: string; part: string; reason: string }[] = [
+  { path: 'examples/shop/german.ts', part: "desk: 'Schreibtisch'", reason: 'A category of the sample catalogue.' },
   { path: 'CHANGELOG.md', part: '`precondition_failed`', reason: 'Users of the retired codes look for them.' },
 ]
 

@@ -17,8 +17,9 @@ interface Reply {
 }
 
 /**
- * One address for several API processes, in turn. A call whose process dies goes to the next one when repeating it is harmless (reads,
- * and orders with an Idempotency-Key), or when no process received it; otherwise the caller gets 503 and decides.
+ * One address for several API processes, in turn. A call whose process dies goes to the next one when repeating it is
+ * harmless (reads, and orders with an Idempotency-Key), or when no process received it; otherwise the caller gets 503
+ * and decides.
  */
 export function createFrontDoor(ports: readonly number[], onReply: (call: Call, status: number) => void): Server {
   let turn = 0

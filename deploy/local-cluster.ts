@@ -20,8 +20,8 @@ const USAGE = `usage: deploy/local-cluster.sh [--port 3000] [--data DIR] [--cata
   --port       where the store answers
   --data       keeps everything there; without it a temporary folder is used, and removed at the end
   --catalogue  imports products first (NDJSON or CSV)
-  --chaos      from the first order on, again and again: kills (kill -9) one of each kind in turn, the active one of those that
-               stand by, and starts it again; and pauses one of each for twelve seconds (kill -STOP)
+  --chaos      from the first order on: kills (kill -9) one process of each kind in turn, the active one before its
+               standby, and starts it again. Also pauses one of each kind for twelve seconds (kill -STOP)
 
 DATABASE_URL names a PostgreSQL with wal_level=logical; without it one is started. Other settings are passed on.`
 

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-// Prints the bill of materials of what runs (CycloneDX), from the lock file only. `npm sbom --omit dev` is not enough: npm 11 lists a package
-// once, and leaves it out when one of its places is below a development package.
+// Prints the bill of materials of what runs (CycloneDX), from the lock file only. `npm sbom --omit dev` is not enough:
+// npm 11 lists a package once, and leaves it out when one of its places is below a development package.
 const root = fileURLToPath(new URL('..', import.meta.url))
 const args = ['sbom', '--package-lock-only', '--sbom-format', 'cyclonedx']
 const bill = JSON.parse(

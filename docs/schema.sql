@@ -93,6 +93,22 @@ $$;
 
 
 --
+-- Name: any_product_matches(tsquery); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.any_product_matches(query tsquery) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    SET enable_seqscan TO 'off'
+    SET enable_indexscan TO 'off'
+    AS $$
+  select exists (
+    select from products
+    where archived_at is null and ((translated_search is null and search @@ query) or translated_search @@ query)
+  )
+$$;
+
+
+--
 -- Name: attribute_terms(jsonb); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -133,13 +149,13 @@ declare
   next_id uuid;
   product record;
   ids uuid[] := '{}';
-  -- The products that have other words than the functions give them, and what was read of each.
+  -- Products whose words differ from those of the functions, with what was read of each.
   changed uuid[] := '{}';
   versions xid[] := '{}';
   words tsvector[] := '{}';
   translated tsvector[] := '{}';
 begin
-  -- Of several processes each takes its turn, so that one continues when another dies.
+  -- Processes take turns, so that one continues when another dies.
   select last_id into previous_id from product_event_backfill for update;
   if not found then
     return false;
@@ -163,10 +179,11 @@ begin
     delete from product_event_backfill;
     return false;
   end if;
-  -- Stock before products, as everywhere, so that nobody waits in a circle. Of stock only what becomes an event: orders need these rows.
+  -- Stock is locked before products, as everywhere, which prevents deadlocks. Only stock that becomes an event is
+  -- locked, because orders need these rows.
   perform from inventory where product_id = any(ids) and available = 0 order by product_id for update;
   perform from products where id = any(ids) order by id for no key update;
-  -- The triggers of the columns write the words of those that have changed since they were read.
+  -- The columns' triggers write the words of products that have changed since they were read.
   update products set name = products.name
   from unnest(changed, versions) as found (id, version)
   where products.id = found.id and products.xmin <> found.version;
@@ -203,8 +220,8 @@ declare
   behind bigint;
 begin
   if newest is not null then
-    -- Lost orders that nothing else knows have numbers, too, and customers know them: a hundred for each second since the newest order here, for a
-    -- day at most.
+    -- Lost orders that nothing else knows also have numbers that customers know: allow a hundred for each second since
+    -- the newest order here, for at most a day.
     select least(86400, greatest(0, extract(epoch from now() - placed.created_at))) into behind
     from orders as placed order by placed.number desc limit 1;
     -- Two restores of one backup get different ranges: the first may have left no trace.
@@ -369,7 +386,7 @@ CREATE FUNCTION public.category_of_name(wanted text) RETURNS uuid
 declare
   found_id uuid;
 begin
-  -- Locked: after a rename that is in progress it is no longer the one.
+  -- The row is locked, because a rename in progress could give the category another name.
   select id into found_id from categories where name = wanted order by parent_id is not null, created_at, id limit 1 for key share;
   return coalesce(found_id, category_below(null, wanted));
 end
@@ -444,7 +461,8 @@ begin
   if not found then
     return false;
   end if;
-  -- Messages published between the restore and now, by a process that was running meanwhile, have sequences of the lost time.
+  -- A process that ran meanwhile may have published messages between the restore and now. They have sequences of the
+  -- lost time.
   if first_sequence > (select last_value from topic_messages_sequence_seq) then
     perform setval('topic_messages_sequence_seq', first_sequence, false);
     for message in
@@ -539,7 +557,7 @@ CREATE FUNCTION public.count_languages(languages text[], differences bigint[]) R
     insert into catalogue_languages (language, products)
     select language, difference
     from unnest(languages, differences) as counting (language, difference)
-    -- In one order, so that two imports wait for each other in one direction.
+    -- The order prevents a deadlock of two imports.
     order by language
     on conflict (language) do update set products = catalogue_languages.products + excluded.products
     returning language, products
@@ -686,7 +704,7 @@ CREATE FUNCTION public.inventory_record_event() RETURNS trigger
     SET search_path TO 'public', 'pg_temp'
     AS $$
 begin
-  -- The setting has become 0 since stock was set.
+  -- The setting became 0 after stock was set.
   if (old.available is not distinct from 0) = (new.available is not distinct from 0)
     and exists (select from stock_event_settings where percent = 0)
   then
@@ -694,7 +712,8 @@ begin
     new.event_step := null;
     return new;
   end if;
-  -- With the number of the incarnation: after a restore no version may be one that was published in the lost time.
+  -- The version contains the number of the incarnation: after a restore none may repeat one that was published in the
+  -- lost time.
   insert into product_events (product_id, stream, version, type, occurred_at, data)
   select new.product_id, 'stock', new.version + coalesce((select max(number) from database_incarnations), 0),
     case
@@ -706,7 +725,8 @@ begin
     json_build_object('product_id', new.product_id, 'sku', sku, 'available', new.available, 'previous_available', old.available)
   from products
   where id = new.product_id
-  -- Only when somebody has set a version back by hand: no sale fails for its event, and verify compares the newest with the row.
+  -- This happens only if somebody has lowered a version by hand. No sale fails for its event, and verify compares the
+  -- newest event with the row.
   on conflict do nothing;
   if new.event_step is not null then
     new.event_level := new.available;
@@ -732,6 +752,19 @@ begin
     return old;
   end if;
   return new;
+end
+$$;
+
+
+--
+-- Name: keep_row(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.keep_row() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return null;
 end
 $$;
 
@@ -871,7 +904,7 @@ begin
   if not jsonb_path_exists(status_history, '$[*].change') then
     return true;
   end if;
-  -- Here and not above: an error of a declaration is not handled below.
+  -- This is assigned here because an error of a declaration is not handled below.
   ordered_lines := items;
   if jsonb_typeof(status_history) <> 'array' or jsonb_typeof(ordered_lines) <> 'array' then
     return false;
@@ -924,7 +957,8 @@ begin
         left join ordered using (product_id)
         cross join (select exists (select from entry where status = 'shipped' and change is null) as was_shipped_whole) as whole
       )
-      -- What a payment covers is derived from reports: here only that nobody pays back more than the order has ever cost.
+      -- The amount that a payment covers is derived from reports. This only verifies that no payment refunds more than
+      -- the order has ever cost.
       and (
         select coalesce(bool_and(coalesce(
           type = 'payment' and amount >= 1 and amount % 1 = 0 and refunded <= (select max(cost.amount) from cost),
@@ -1127,12 +1161,12 @@ begin
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
         response_template text, attributes json, stock_holder text, max_guest_stock_percent integer, repeat_names text[],
-        repeat_seconds integer[], billing_address jsonb, vat_number text
+        repeat_seconds integer[], billing_address jsonb, vat_number text, audited_action text, request_id text
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
       traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent,
-      repeat_names, repeat_seconds, billing_address, vat_number, items)
+      repeat_names, repeat_seconds, billing_address, vat_number, audited_action, request_id, items)
   ), placed as (
     insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
       vat_number, note, attributes, status_history, traceparent, created_at, updated_at)
@@ -1146,6 +1180,14 @@ begin
     from draft
     cross join json_array_elements(items::json) as item
     where stock_holder is not null
+  ), audited as (
+    -- An operator or a key has placed the order for a customer.
+    insert into activities (actor_type, actor_id, action, subject_type, subject_id, after, request_id)
+    select status_history -> 0 -> 'actor' ->> 'type', status_history -> 0 -> 'actor' ->> 'id', audited_action, 'order', id::text,
+      jsonb_build_object('status', 'pending', 'version', 1, 'total', jsonb_build_object('amount', total_amount, 'currency', currency)),
+      request_id
+    from draft
+    where audited_action is not null
   ), kept as (
     insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
     select user_id, idempotency_key, fingerprint, id, response_template from draft where idempotency_key is not null
@@ -1181,10 +1223,11 @@ begin
     where purchased_quantity(user_id, product_id) > max_quantity_per_product;
   end if;
 
-  -- By a select, because an update locks in the order of its plan.
+  -- A select locks the rows first, because an update would lock in the order of its plan.
   perform abort_unless(count(*) = cardinality(taken_product_ids))
   from (select from inventory where product_id = any(taken_product_ids) order by product_id for update) as locked;
-  -- What a guest's network may hold of a product. The stock of its products is locked, so no hold of another transaction is missed.
+  -- Checks what a guest's network may hold of a product. The stock of the products is locked, so no hold of another
+  -- transaction is missed.
   if guest_orders is not null and max_percent is not null then
     perform abort_unless(false)
     from (
@@ -1196,11 +1239,11 @@ begin
     join inventory using (product_id)
     where inventory.available is not null and held.quantity > greatest(10, (inventory.available + held.earlier) * max_percent / 100);
   end if;
-  -- After the lock: an import that changed the stock may have changed the price.
+  -- This is checked after the lock, because an import that changed the stock may have changed the price.
   perform abort_unless(
     prices_version = (select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)
   );
-  -- A product is in the shop, and has its price, by the clock of the database: what is due comes before the order.
+  -- The database's clock decides whether a product is in the shop, and its price. Due changes come before the order.
   right_now := clock_timestamp();
   perform abort_unless(not exists (select from products where changes_at <= right_now and id = any(taken_product_ids)));
   with sold as (
@@ -1248,7 +1291,7 @@ CREATE FUNCTION public.product_snapshots(ids uuid[]) RETURNS TABLE(product_id uu
       'name', product.name,
       'description', product.description,
       'category', product.category,
-      -- Without the categories above them: a move of one changes no product.
+      -- Ancestors are left out: moving one changes no product.
       'categories', (
         select coalesce(json_agg(json_build_object('id', category.id, 'slug', category.slug, 'name', category.name) order by member.position), '[]')
         from product_categories as member
@@ -1266,7 +1309,7 @@ CREATE FUNCTION public.product_snapshots(ids uuid[]) RETURNS TABLE(product_id uu
       'images', case
         when product.image_url is null then '[]'
         when page.images -> 0 ->> 'url' = product.image_url then page.images
-        -- image_url is the first image, also where a statement has changed it alone.
+        -- image_url is the first image, also if a statement has changed only image_url.
         else jsonb_build_array(jsonb_build_object('url', product.image_url, 'alt', '', 'width', null, 'height', null))
           || coalesce(page.images - 0, '[]')
       end,
@@ -1347,16 +1390,17 @@ begin
   if octet_length($1) = char_length($1) and $1 !~ '[\u0001-\u001f\u007f]' then
     return lower(translate($1, '!"#$%&''()*+,-./:;<=>?@[\]^_`{|}~', repeat(' ', 32)) collate "C");
   end if;
-  -- Signs that normalization would turn into letters of the word before them.
+  -- Signs that normalization would turn into letters of the previous word.
   words := normalize(translate($1, '™℠', '  '), nfkd);
-  -- Accents, vowel points, and what is invisible within a word.
+  -- Accents, vowel points, and invisible characters within a word.
   words := regexp_replace(words, '['
     '\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u061c'
     '\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u115f\u1160\u17b4\u17b5'
     '\u180b-\u180f\u1abe\u200c-\u200f\u202a-\u202e\u2060-\u206f\u20dd-\u20e0\u20e2-\u20e4\ua670-\ua672'
     '\ufe00-\ufe0f\ufeff\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff'
     ']+', '', 'g');
-  -- Punctuation, blanks, control characters, currencies and operators. Other symbols, such as emoji, are words of one character.
+  -- Punctuation, blanks, control characters, currencies and operators. Other symbols, such as emoji, are words of one
+  -- character.
   words := regexp_replace(words, '[\u0001-\u002f:-@\u005b-\u0060\u007b-\u007f'
     '\u0080-\u00ac\u00ae-\u00bf\u00d7\u00f7\u02c2-\u02c5\u02d2-\u02eb\u02ed\u02ef-\u02ff\u0375\u03f6'
     '\u055a-\u055f\u0589\u058a\u058f\u05be\u05c0\u05c3\u05c6\u05f3\u05f4\u0600-\u060d\u061b\u061d-\u061f'
@@ -1394,7 +1438,7 @@ begin
   if octet_length(words) = char_length(words) then
     return words;
   end if;
-  -- A table is used only when the text contains one of its capitals: translate looks up each character in all of it.
+  -- A table is used only if the text contains one of its capitals, because translate looks up each character.
   if words ~ '[\u0391-\u03a9]' then
     words := translate(words, 'ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ', 'αβγδεζηθικλμνξοπρστυφχψω');
   end if;
@@ -1486,7 +1530,7 @@ declare
   kept jsonb := '[]';
 begin
   new.changes_at := null;
-  -- Archived by an operator: no time brings it back.
+  -- An operator has archived the product: no time brings it back.
   if new.archived_at is not null and not new.is_withheld then
     return new;
   end if;
@@ -1495,7 +1539,7 @@ begin
   if new.status = 'active' then
     select min(at) into new.changes_at from unnest(array[new.published_at, new.unpublished_at]) as at where at > right_now;
   end if;
-  -- The prices beside the sales return. An amount that this statement has changed is a regular one.
+  -- The regular prices return. An amount that this statement has changed is a regular one.
   for regular in
     select currency,
       case when given.amount = was.amount then kept_price.amount else given.amount end as amount,
@@ -1524,13 +1568,13 @@ begin
     left join all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as usual using (currency)
     order by place
   loop
-    -- It stays as it is: prices may have fallen since.
+    -- An ended sale stays: prices may have fallen since.
     if sale.until <= right_now then
       kept := kept || jsonb_build_array(sale.element);
       continue;
     end if;
     if sale.amount < sale.usual_amount is not true then
-      -- The price has changed and ends the sale, as it ends a reduction. A sale that is written now is refused.
+      -- The changed price ends the sale, as it ends a reduction. A sale that is written now is refused.
       if new.sale_prices is distinct from old.sale_prices then
         raise check_violation using
           message = 'a sale price is not below the price of its currency',
@@ -1576,7 +1620,7 @@ begin
     from changed
     cross join unnest(ts_filter(coalesce(changed.translated_search, changed.search), '{a,b,d}')) as entry
     where length(entry.lexeme) between 3 and 40 and entry.lexeme !~ '[0-9]'
-    -- In one order, so that two imports with the same new words wait for each other in one direction.
+    -- The order prevents a deadlock of two imports with the same new words.
     order by 1
     on conflict do nothing;
   else
@@ -1650,7 +1694,7 @@ CREATE FUNCTION public.products_give_category() RETURNS trigger
     AS $$
 begin
   with text as materialized (
-    -- In one order, so that two imports with the same new categories wait for each other in one direction.
+    -- The order prevents a deadlock of two imports with the same new categories.
     select category, category_of_name(category) as id from (select distinct category from changed order by category) as sorted
   )
   insert into product_categories (product_id, category_id, position, is_listed, price_amount, created_at, name)
@@ -1677,9 +1721,9 @@ begin
     from changed
     cross join slug_candidate(changed.name, changed.sku, changed.id, attempt) as candidate (slug)
     where candidate.slug is not null
-      -- Not as a join, which could be one with all slugs there are.
+      -- This is no join, because a join could read all slugs.
       and (select slug from product_slugs where product_id = changed.id and retired_at is null) is null
-    -- In one order, so that two imports with the same names wait for each other in one direction.
+    -- The order prevents a deadlock of two imports with the same names.
     order by candidate.slug collate "C", changed.sku collate "C"
     on conflict (slug) do nothing;
     exit when not exists (
@@ -1716,7 +1760,7 @@ begin
     join before using (id)
     cross join jsonb_each(changed.prices) as price (currency, value)
     where changed.archived_at is null
-      -- The own price counts where another one has its currency.
+      -- The own price takes precedence over another one in its currency.
       and price.currency <> changed.price_currency
       and (before.prices, before.price_currency, before.archived_at is null)
         is distinct from (changed.prices, changed.price_currency, changed.archived_at is null);
@@ -1768,11 +1812,12 @@ begin
     from (
       select currency,
         case
-          -- The reduction continues, at this price or a lower one. One that a product was created with had no price before it.
+          -- The reduction continues at this price or a lower one. A reduction that a product was created with had no
+          -- earlier price.
           when was.compare_at > was.amount
             and (now.amount = was.amount or now.amount < was.amount and old.lowest_prior_amounts ? currency)
             then (old.lowest_prior_amounts ->> currency)::bigint
-          -- It begins, or another one does, at a higher price. The price until now is in no record yet.
+          -- A reduction begins, or another one at a higher price. No record has the price until now yet.
           else least(was.amount, lowest_ended_amount(new.id, currency, clock_timestamp()))
         end as amount
       from all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as now
@@ -1883,6 +1928,28 @@ $_$;
 
 
 --
+-- Name: rankings_note_change(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.rankings_note_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  tags text[];
+begin
+  select array_agg(concat_ws('-', sort, category_id)) into tags from changed;
+  if tags is null then
+    return null;
+  end if;
+  perform catalogue_count_change();
+  insert into catalogue_changes (product_ids, list_tags) values ('{}', tags);
+  perform pg_notify('storefront_catalogue', '');
+  return null;
+end
+$$;
+
+
+--
 -- Name: record_deleted_account(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -1908,17 +1975,17 @@ CREATE FUNCTION public.record_product_events(ids uuid[], traceparent text) RETUR
     AS $$
 declare
   recorded bigint;
-  -- After a restore no version may be one that was published in the lost time.
+  -- After a restore no version may repeat one that was published in the lost time.
   incarnation constant bigint := coalesce((select max(number) from database_incarnations), 0);
   recorded_at constant timestamptz := clock_timestamp();
 begin
   with change as materialized (
     select snapshot.product_id, snapshot.product, newest.product as previous, coalesce(newest.version, 0) as version,
-      -- One time for all events of a change, and none before the last one, also when the clock has gone back.
+      -- All events of a change have one time, which is never before the newest event, also if the clock has gone back.
       greatest(recorded_at, newest.occurred_at) as occurred_at
     from product_snapshots(ids) as snapshot
     left join lateral (
-      -- The newest event of a product is never that of its price alone: see the order below.
+      -- The newest event of a product is never a price event alone: see the order below.
       select event.version, event.occurred_at, case json_typeof(event.data -> 'product') when 'object' then event.data -> 'product' end as product
       from product_events as event
       where event.product_id = snapshot.product_id and event.stream = 'product'
@@ -1941,7 +2008,7 @@ begin
       from change
       where previous is not null and product -> 'price' ->> 'currency' = previous -> 'price' ->> 'currency'
       union all
-      -- The other currencies, and the own ones where they differ.
+      -- All prices in other currencies, and the own price if its currency differs.
       select change.product_id, change.product, change.version, change.occurred_at, currency, now.price, was.price, now.compare_at, was.compare_at
       from change
       cross join (
@@ -1977,7 +2044,7 @@ begin
       'previous_compare_at_price', previous_compare_at_price
     )
   from repriced
-  -- The prices before the product that has them: the stream publishes rows in the order of their insertion.
+  -- Price events precede the product event: the stream publishes rows in the order of their insertion.
   order by 1, 3;
   get diagnostics recorded = row_count;
   return recorded;
@@ -2141,7 +2208,7 @@ CREATE FUNCTION public.remove_old_product_events(before timestamp with time zone
       )
       and case
         when message.sequence is not null then message.sequence <= (select sequence from reached)
-        -- Otherwise it is still to be published, unless the messages are in a broker or there will be none.
+        -- Otherwise the event is still to be published, unless the messages are in a broker or will never exist.
         else exists (select from catalogue_epochs) or exists (select from catalogue_dead_letters where catalogue_dead_letters.event_id = event_id.id)
       end
   ), removed_messages as (
@@ -2409,11 +2476,11 @@ declare
   words text := search_text($1);
 begin
   if octet_length(words) <> char_length(words) then
-    -- Symbols are words of a search and no part of an address.
+    -- Symbols are words of a search, but no part of an address.
     words := regexp_replace(words, '['
       '\u2190-\u2bff\u3000-\u3004\u3012-\u3020\u3036-\u303f\ue000-\uf8ff\ufff9-\uffff\U0001f000-\U0001faff\U000f0000-\U0010ffff'
       ']+', ' ', 'g');
-    -- Composed: search_text has taken Hangul and kana apart.
+    -- Recomposes Hangul and kana, which search_text has decomposed.
     words := normalize(words, nfc);
   end if;
   return nullif(rtrim(left(regexp_replace(trim(words), ' +', '-', 'g'), 100), '-'), '');
@@ -2589,7 +2656,8 @@ WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 
 CREATE TABLE public.catalogue_changes (
     id bigint NOT NULL,
-    product_ids uuid[]
+    product_ids uuid[],
+    list_tags text[]
 );
 
 
@@ -2853,6 +2921,9 @@ CREATE TABLE public.figure_progress (
     is_only boolean DEFAULT true NOT NULL,
     order_number bigint DEFAULT 0 NOT NULL,
     collected_at timestamp(3) with time zone,
+    filled_from timestamp(0) with time zone,
+    changed_at timestamp(3) with time zone,
+    begun_at timestamp(3) with time zone,
     CONSTRAINT figure_progress_is_only CHECK (is_only)
 );
 
@@ -3027,7 +3098,10 @@ CREATE TABLE public.order_figures (
     minute timestamp(0) with time zone NOT NULL,
     currency text NOT NULL,
     orders bigint NOT NULL,
-    revenue numeric NOT NULL
+    revenue numeric NOT NULL,
+    net_revenue numeric,
+    cancelled bigint DEFAULT 0 NOT NULL,
+    returned bigint DEFAULT 0 NOT NULL
 );
 
 
@@ -3256,6 +3330,37 @@ CREATE TABLE public.product_prices (
     amount bigint NOT NULL,
     CONSTRAINT product_prices_amount_in_range CHECK (((amount >= 0) AND (amount <= '9007199254740991'::bigint))),
     CONSTRAINT product_prices_currency_iso CHECK ((currency ~ '^[A-Z]{3}$'::text))
+);
+
+
+--
+-- Name: product_rankings; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_rankings (
+    id bigint NOT NULL,
+    sort text NOT NULL,
+    category_id uuid,
+    product_ids uuid[] NOT NULL,
+    created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    replaced_at timestamp(3) with time zone,
+    CONSTRAINT product_rankings_length_in_range CHECK ((cardinality(product_ids) <= 200)),
+    CONSTRAINT product_rankings_position_in_category CHECK (((sort = 'best_selling'::text) OR (category_id IS NOT NULL))),
+    CONSTRAINT product_rankings_sort_known CHECK ((sort = ANY (ARRAY['best_selling'::text, 'position'::text])))
+);
+
+
+--
+-- Name: product_rankings_id_seq; Type: SEQUENCE; Schema: public; Owner: -
+--
+
+ALTER TABLE public.product_rankings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.product_rankings_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 
@@ -4114,6 +4219,14 @@ ALTER TABLE ONLY public.product_prices
 
 
 --
+-- Name: product_rankings product_rankings_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_rankings
+    ADD CONSTRAINT product_rankings_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: product_slugs product_slugs_slug_unique; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -4629,6 +4742,13 @@ CREATE INDEX order_search_texts_words_idx ON public.order_search_texts USING gin
 
 
 --
+-- Name: orders_changed_updated_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX orders_changed_updated_at_idx ON public.orders USING btree (updated_at) WHERE (((status_history -> 1) IS NOT NULL) AND (((status_history -> 0) -> 'imported'::text) IS NULL) AND (status_history @? '$[*]?(((((@."status" == "cancelled" || @."status" == "returned") || @."change"."type" == "returned") || @."change"."state" == "refunded") || exists (@."change"."amount")) || exists (@."change"."refund"))'::jsonpath));
+
+
+--
 -- Name: orders_client_reference_unique; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4675,6 +4795,13 @@ CREATE INDEX orders_status_created_at_id_idx ON public.orders USING btree (statu
 --
 
 CREATE INDEX orders_status_number_idx ON public.orders USING btree (status, number DESC);
+
+
+--
+-- Name: orders_unpaid_number_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX orders_unpaid_number_idx ON public.orders USING btree (number DESC) WHERE ((status = ANY (ARRAY['pending'::text, 'confirmed'::text])) AND (((status_history -> 1) IS NULL) OR (NOT public.order_holds_money(status_history))));
 
 
 --
@@ -4776,6 +4903,20 @@ CREATE INDEX product_prices_currency_amount_product_id_idx ON public.product_pri
 
 
 --
+-- Name: product_rankings_category_id_sort_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_rankings_category_id_sort_idx ON public.product_rankings USING btree (category_id, sort);
+
+
+--
+-- Name: product_rankings_present_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX product_rankings_present_idx ON public.product_rankings USING btree (sort, category_id) NULLS NOT DISTINCT WHERE (replaced_at IS NULL);
+
+
+--
 -- Name: product_slugs_product_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4787,6 +4928,13 @@ CREATE UNIQUE INDEX product_slugs_product_id_idx ON public.product_slugs USING b
 --
 
 CREATE INDEX product_slugs_product_id_retired_at_idx ON public.product_slugs USING btree (product_id, retired_at) WHERE (retired_at IS NOT NULL);
+
+
+--
+-- Name: products_archived_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX products_archived_idx ON public.products USING btree (id) WHERE ((archived_at IS NOT NULL) AND (NOT is_withheld));
 
 
 --
@@ -4881,10 +5029,10 @@ CREATE INDEX products_translated_search_idx ON public.products USING gin (transl
 
 
 --
--- Name: products_variant_group_idx; Type: INDEX; Schema: public; Owner: -
+-- Name: products_variant_group_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX products_variant_group_idx ON public.products USING btree (variant_group) WHERE ((archived_at IS NULL) AND (variant_group IS NOT NULL));
+CREATE INDEX products_variant_group_id_idx ON public.products USING btree (variant_group, id) WHERE (variant_group IS NOT NULL);
 
 
 --
@@ -5028,6 +5176,13 @@ CREATE INDEX users_owner_id_idx ON public.users USING btree (owner_id) WHERE (ow
 
 
 --
+-- Name: users_role_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_role_id_idx ON public.users USING btree (role, id);
+
+
+--
 -- Name: users_search_words_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -5162,6 +5317,13 @@ CREATE TRIGGER inventory_version_event BEFORE UPDATE OF available ON public.inve
 
 
 --
+-- Name: order_figures order_figures_keep; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER order_figures_keep BEFORE DELETE ON public.order_figures FOR EACH ROW WHEN (((old.minute < (now() - '7 days 23:55:00'::interval)) AND (current_setting('storefront.figure_days'::text, true) IS DISTINCT FROM '61'::text))) EXECUTE FUNCTION public.keep_row();
+
+
+--
 -- Name: orders orders_add_search_texts; Type: TRIGGER; Schema: public; Owner: -
 --
 
@@ -5236,6 +5398,20 @@ CREATE TRIGGER orders_release_guest_holds AFTER UPDATE ON public.orders REFERENC
 --
 
 CREATE TRIGGER orders_remove_search_texts AFTER DELETE ON public.orders REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.remove_order_search_texts();
+
+
+--
+-- Name: product_figures product_figures_keep; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER product_figures_keep BEFORE DELETE ON public.product_figures FOR EACH ROW WHEN (((old.slice < (now() - '7 days 23:55:00'::interval)) AND (current_setting('storefront.figure_days'::text, true) IS DISTINCT FROM '61'::text))) EXECUTE FUNCTION public.keep_row();
+
+
+--
+-- Name: product_rankings product_rankings_note_change; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER product_rankings_note_change AFTER INSERT ON public.product_rankings REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.rankings_note_change();
 
 
 --
@@ -5558,6 +5734,14 @@ ALTER TABLE ONLY public.product_pages
 
 ALTER TABLE ONLY public.product_prices
     ADD CONSTRAINT product_prices_product_id_fkey FOREIGN KEY (product_id) REFERENCES public.products(id) ON DELETE CASCADE;
+
+
+--
+-- Name: product_rankings product_rankings_category_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_rankings
+    ADD CONSTRAINT product_rankings_category_id_fkey FOREIGN KEY (category_id) REFERENCES public.categories(id) ON DELETE CASCADE;
 
 
 --

@@ -37,7 +37,10 @@ export class ApiShop {
     return shop
   }
 
-  /** Places each order of all customers once and cancels every fourth. Rejects when an order is placed twice, or not within two minutes. */
+  /**
+   * Places each order of all customers once and cancels every fourth. Rejects when an order is placed twice, or not
+   * within two minutes.
+   */
   async trade(orders: number): Promise<void> {
     await this.place(orders)
     const { rows } = await this.#round.pool.query<{ orders: number }>('select count(*)::integer as orders from orders')

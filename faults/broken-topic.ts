@@ -2,7 +2,10 @@ import type { Pool } from '../src/db/pool.ts'
 import type { OutgoingMessage, Topic } from '../src/topic/topic.ts'
 import { untilConfirmed } from './until-confirmed.ts'
 
-/** The topic with a deliberate fault, which the checks must detect. Any other name of a fault leaves the topic unchanged. */
+/**
+ * The topic with a deliberate fault, which the checks must detect. Any other name of a fault leaves the topic
+ * unchanged.
+ */
 export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
   switch (fault) {
     case 'ack before publish':
@@ -31,7 +34,10 @@ export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
       return topic
   }
 
-  /** Acknowledges messages before it stores them, and the process dies in between, after the position was confirmed to PostgreSQL. */
+  /**
+   * Acknowledges messages before it stores them, and the process dies in between, after the position was confirmed to
+   * PostgreSQL.
+   */
   async function ackBeforePublish(messages: readonly OutgoingMessage[]): Promise<void> {
     void untilConfirmed(pool, messages.at(-1)?.position ?? '').then(() => process.kill(process.pid, 'SIGKILL'))
   }

@@ -78,7 +78,7 @@ export class Broker {
   }
 
   /**
-   * Sets how many more messages the stream accepts; null for no limit but the disk. Bytes do not work: nats-server
+   * Sets how many more messages the stream accepts; null: only the disk limits it. Bytes do not work: nats-server
    * 2.9.10 stores a message that crosses `max_bytes` by its header and then deletes the oldest, regardless of
    * `discard`.
    */

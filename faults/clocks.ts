@@ -26,7 +26,10 @@ function countDates(lake: string): number {
   return existsSync(files) ? readdirSync(files).length : 0
 }
 
-/** A clock for processes started with `environment`, which `stepTo` sets ahead by seconds. The monotonic clock is unaffected. */
+/**
+ * A clock for processes started with `environment`, which `stepTo` sets ahead by seconds. The monotonic clock is
+ * unaffected.
+ */
 function makeClock(folder: string): { environment: Record<string, string>; stepTo: (seconds: number) => void } {
   const library = findLibrary()
   if (library === undefined) throw new Skipped('libfaketime is not installed (Debian: apt-get install faketime)')

@@ -132,7 +132,9 @@ export async function untilMended({ pool, url }: Round): Promise<void> {
 export interface Standby {
   /** Whether its copy of the slot would survive a promotion. */
   isReady(): Promise<boolean>
-  /** Writes the snapshot of running transactions that lets slots advance. PostgreSQL itself does so every 15 seconds. */
+  /**
+   * Writes the snapshot of running transactions that lets slots advance. PostgreSQL itself does so every 15 seconds.
+   */
   hasten(): Promise<void>
   /** Whether it has all that the primary has committed. */
   hasAll(): Promise<boolean>
@@ -145,7 +147,7 @@ export interface Standby {
 
 interface StandbyOptions {
   isSlotSynced: boolean
-  /** The primary waits for it with each commit, so a promotion loses nothing. */
+  /** Whether the primary waits for the standby at each commit. A promotion then loses nothing. */
   isSynchronous: boolean
 }
 

@@ -9,12 +9,16 @@ const open: Fault['open'] = (cleanup, random) => openWithCluster(cleanup, random
 /** The streams of both partitions run: the slot of the catalogue is lost with that of orders. */
 const BOTH = { CATALOGUE: 'on' }
 
-/** PostgreSQL writes 32 numbers of a sequence ahead into its log: a standby that lags by fewer would give none twice anyway. */
+/**
+ * PostgreSQL writes 32 numbers of a sequence ahead into its log: a standby that lags by fewer would give none twice
+ * anyway.
+ */
 const NUMBERS_AHEAD = 32
 
 /**
- * An asynchronous standby loses its link, the API sells more, and the standby is promoted while it sells. No role of the pipeline can run then,
- * because the slot is gone: the API's own connections must notice. `storefront replay` lists what was lost and had been published.
+ * An asynchronous standby loses its link, the API sells more, and the standby is promoted while it sells. No role of
+ * the pipeline can run then, because the slot is gone: the API's own connections must notice. `storefront replay`
+ * lists what was lost and had been published.
  */
 async function promoteLagging(round: Round, orders: number): Promise<void> {
   const { shop } = round
@@ -62,7 +66,8 @@ export const FAILOVER_FAULTS: Fault[] = [
       const standby = await makeStandby(round, { isSlotSynced: true, isSynchronous: true })
       const pipeline = await round.start('stream,email,lake', BOTH)
       await round.shop.trade(orders)
-      // The copy becomes permanent when the primary's slot has moved past the standby's position, which takes order changes.
+      // The copy becomes permanent when the primary's slot has moved past the standby's position, which takes order
+      // changes.
       await eventually(
         async () => {
           await standby.hasten()

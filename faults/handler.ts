@@ -20,7 +20,10 @@ export function startDying(round: Round, step: string, after: number): Promise<R
   return round.start('stream', { FAULT: step, FAULT_AFTER: String(after), FAULT_SEED: String(seed) })
 }
 
-/** The active handler is paused until PostgreSQL has given its slot to another one, and then continues where it stopped. */
+/**
+ * The active handler is paused until PostgreSQL has given its slot to another one, and then continues where it
+ * stopped.
+ */
 export async function pauseAndWake(round: Round, orders: number): Promise<void> {
   await round.survive('email,lake')
   const first = await round.start('stream')

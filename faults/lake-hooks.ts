@@ -1,7 +1,8 @@
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
-// Wraps the calls that change a lake in a folder. Must run before src/ is loaded, which would import the original calls.
+// Wraps the calls that change a lake in a folder. Must run before src/ is loaded, which would import the original
+// calls.
 
 const LAKE_FILE = /\/(orders|catalogue)\/ingest_date=[^/]+\/[^/]+\.parquet$/
 const OF_CATALOGUE = /\/catalogue\/|\/iceberg\/(catalogue_events|products|prices|stock_events)\//
@@ -32,8 +33,8 @@ function datasetOf(path: unknown): 'catalogue ' | '' {
 }
 
 /**
- * Every other sync of a file or folder of the lake fails `times` times as the kernel's does: EIO once, what was not written is gone, and
- * the next sync of the same file succeeds.
+ * Every other sync of a file or folder of the lake fails `times` times as the kernel's does: EIO once, what was not
+ * written is gone, and the next sync of the same file succeeds.
  */
 export function failSyncs(times: number): void {
   const open = fs.promises.open

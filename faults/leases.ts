@@ -36,7 +36,9 @@ function assertNoOthersRepeated(what: string, arrived: ReadonlyMap<string, numbe
   if (repeated.length > 0) throw new Error(`${what} that were not in flight came twice: ${repeated.map(([key]) => key).join(', ')}`)
 }
 
-/** The owner of mails and webhooks is paused until another process has made them, and then continues where it stopped. */
+/**
+ * The owner of mails and webhooks is paused until another process has made them, and then continues where it stopped.
+ */
 export const PAUSED_OWNER_FAULT: Fault = {
   name: 'lease-owner-paused',
   title: 'the worker of mails and webhooks paused between taking and finishing, until another has made them, and woken',

@@ -39,7 +39,10 @@ async function holdFor(round: Round, statement: string, ms: number): Promise<voi
 const OWN_SESSIONS = `from pg_stat_activity where application_name like 'storefront%' and backend_type = 'client backend'`
 const END_SESSIONS = `select pg_terminate_backend(pid) ${OWN_SESSIONS}`
 
-/** Ends the store's sessions and refuses its logins for up to 3 s, as a `pg_hba.conf` or a password that was changed too early does. */
+/**
+ * Ends the store's sessions and refuses its logins for up to 3 s, as a `pg_hba.conf` or a password that was changed
+ * too early does.
+ */
 async function refuseLogins(round: Round): Promise<void> {
   await using admin = await connectClient(clusterOf(round).server.url, 'faults')
   await admin.query('alter role current_user nologin')

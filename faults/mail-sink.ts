@@ -12,7 +12,10 @@ export interface MailSink {
   fault: MailFault
   /** The number of mails that are accepted without an answer: the connection is cut instead. */
   cuts: number
-  /** Drops a mail whose header of this name has a value that an accepted mail had, as some providers do; null for none. */
+  /**
+   * Drops a mail whose header of this name has a value that an accepted mail had, as some providers do; null for
+   * none.
+   */
   idempotencyHeader: string | null
   /** How many mails were dropped. */
   readonly dropped: { count: number }

@@ -7,8 +7,8 @@ import type { Round } from './round.ts'
 const KEY_HEADER = 'Resend-Idempotency-Key'
 
 /**
- * The answer after DATA is lost, and the process is killed between sending a mail and recording it, at a server that drops repeated keys.
- * `sent`: the header that the store sends.
+ * The answer after DATA is lost, and the process is killed between sending a mail and recording it, at a server that
+ * drops repeated keys. `sent`: the header that the store sends.
  */
 export async function repeatMails(round: Round, orders: number, sent: string | null): Promise<void> {
   const settings: Record<string, string> = sent === null ? {} : { MAIL_IDEMPOTENCY_HEADER: sent }

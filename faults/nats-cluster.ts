@@ -16,7 +16,10 @@ interface Member {
   routes: VirtualAddress[]
 }
 
-/** Three NATS servers, each of which can be killed, wiped, or cut off from the two others while its clients still reach it. */
+/**
+ * Three NATS servers, each of which can be killed, wiped, or cut off from the two others while its clients still
+ * reach it.
+ */
 export class NatsCluster {
   readonly #members: Member[]
 

@@ -39,7 +39,10 @@ async function untilLed(round: Round): Promise<{ cluster: NatsCluster; broker: B
 
 const STEPS = ['during publish', 'after publish', 'after confirm'] as const
 
-/** The broker loses servers, their agreement, or everything; and a handler that dies around the broker's acknowledgement. */
+/**
+ * The broker loses servers, their agreement, or everything; and a handler that dies around the broker's
+ * acknowledgement.
+ */
 export const NATS_FAULTS: Fault[] = [
   ...STEPS.map(
     (step) =>

@@ -6,9 +6,9 @@ import { failSyncs, hookLakeSteps } from './lake-hooks.ts'
 import { makeRandom } from './random.ts'
 
 // The real pipeline in a separate process, which may kill itself at a step. The hooks are here and not in the product.
-// FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, or one of lake-hooks.ts), a deliberate fault that a
-// check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step goes well before. FAULT_SEED: of
-// what is left to chance within a step.
+// FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, or one of lake-hooks.ts), a
+// deliberate fault that a check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step
+// goes well before. FAULT_SEED: of what is left to chance within a step.
 const { FAULT = '', FAULT_AFTER = '0', FAULT_SEED = '0', ROLES = '', DATABASE_URL = '', CATALOGUE = 'off' } = process.env
 let remaining = Number(FAULT_AFTER)
 const random = makeRandom(Number(FAULT_SEED))

@@ -146,7 +146,10 @@ export class Round {
     return this.#spawn(REPAIR_PROCESS, this.environment('lake', overrides))
   }
 
-  /** Runs the stream of a partition in a separate process, which kills itself before the statement of this number. For the topic in PostgreSQL. */
+  /**
+   * Runs the stream of a partition in a separate process, which kills itself before the statement of this number. For
+   * the topic in PostgreSQL.
+   */
   streamUntil(partition: 'orders' | 'catalogue', statement: number): RoundProcess {
     return this.#spawn(STREAM_PROCESS, this.environment('stream'), [this.url, partition, String(statement)])
   }
@@ -225,7 +228,10 @@ export class Round {
     return rows[0]?.versions ?? 0
   }
 
-  /** Returns when the newest acknowledged change is on the topic in PostgreSQL; then all earlier ones have been published. */
+  /**
+   * Returns when the newest acknowledged change is on the topic in PostgreSQL; then all earlier ones have been
+   * published.
+   */
   async untilNewestOnTopic(): Promise<void> {
     const [id, version] = [...this.shop.acknowledged].at(-1) ?? []
     await eventually(async () => (await this.pool.query('select from topic_messages where id = $1', [`${id}.${version}`])).rowCount === 1, {

@@ -15,15 +15,15 @@ const RARE = FAULTS.flatMap(({ name, rounds }) =>
 const USAGE = `usage: npm run faults -- [--only NAME]… [--rounds N] [--seed N] [--lanes N] [--postgres KIND] [--write]
        npm run faults -- --list
 
-  runs every fault ${ROUNDS} times, but ${RARE}, and writes the table of docs/inside/delivery.md
+  runs every fault ${ROUNDS} times, but ${RARE}, and writes the table of docs/inside/faults.md
 
   --list    prints the names of the faults
   --only    this fault, by its name, instead of all
   --rounds  how often each
   --seed    of the first round; printed with each
   --lanes   how many faults run side by side, since most of a round is waiting; ${LANES} unless said otherwise
-  --postgres  defaults: the embedded PostgreSQL with PostgreSQL's default settings, on a disk that syncs; debian: the one that Debian has
-            here, as Debian sets it, without the faults that start an embedded one. Neither writes the table
+  --postgres  defaults: the embedded PostgreSQL with PostgreSQL's default settings, on a disk that syncs. debian:
+            Debian's PostgreSQL with its settings, without the faults that start an embedded one. Neither writes the table
   --write   writes the table also when not all was run: the rows of other faults stay`
 
 const { values } = parseArgs({

@@ -20,9 +20,9 @@ function lampLine(product_id: string, quantity: number) {
 export const DELETED_LAMP = JSON.stringify([lampLine(randomUUID(), 1)])
 
 /**
- * Customers and operators by plain SQL, as fast as the database allows: an order takes its stock in its own transaction, a
- * transition writes its version and its history, a cancelled order returns its stock. A statement that fails is retried, so the shop
- * continues while the database is unavailable.
+ * Customers and operators by plain SQL, as fast as the database allows: an order takes its stock in its own
+ * transaction, a transition writes its version and its history, a cancelled order returns its stock. A statement that
+ * fails is retried, so the shop continues while the database is unavailable.
  */
 export class Shop {
   readonly #pool: Pool

@@ -4,7 +4,7 @@ import { PROGRAM_PATH } from '../test/programs.ts'
 import { FAULTS } from './faults.ts'
 import type { FaultResult } from './run-fault.ts'
 
-const FILE = new URL('../docs/inside/delivery.md', import.meta.url)
+const FILE = new URL('../docs/inside/faults.md', import.meta.url)
 const BEGIN = '<!-- faults: written by npm run faults -->'
 const END = '<!-- end of faults -->'
 const HEAD = [
@@ -29,7 +29,10 @@ export interface Run {
   isWhole: boolean
 }
 
-/** Puts the results into docs/inside/delivery.md, a row for each fault in the order of the list; rows of faults that were not run stay. */
+/**
+ * Puts the results into docs/inside/faults.md, a row for each fault in the order of the list; rows of faults that
+ * were not run stay.
+ */
 export function writeTable(results: readonly FaultResult[], skipped: readonly string[], run: Run): void {
   const text = readFileSync(FILE, 'utf8')
   const [before = '', rest = ''] = text.split(BEGIN)
@@ -58,7 +61,10 @@ function toRow({ title, rounds, orders, lost, lakeDoubles, mailDoubles, longestG
   return `| ${title} | ${rounds} | ${orders} | ${lost} | ${lakeDoubles} | ${mailDoubles} | ${seconds(longestGapMs)} | ${seconds(longestDrainMs)} |`
 }
 
-/** A line for the runs of each day and versions whose rows are in the table. A later run applies to the faults that it names. */
+/**
+ * A line for the runs of each day and versions whose rows are in the table. A later run applies to the faults that it
+ * names.
+ */
 function toRuns(old: readonly string[], results: readonly FaultResult[], run: Run): string[] {
   const { seed, lanes, isWhole, date = new Date().toISOString().slice(0, 10) } = run
   const names = results.map(({ name }) => name)

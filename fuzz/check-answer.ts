@@ -15,8 +15,8 @@ const ANYWHERE: Record<number, readonly string[]> = {
   431: ['malformed_request'],
 }
 /**
- * Their bodies have rules that no schema has: lines, parcels and payments are of the order, only a discount is below zero, a
- * reason alone amends nothing, and a webhook's URL has a public address.
+ * Their bodies have rules that no schema has: lines, parcels and payments are of the order, only a discount is below
+ * zero, a reason alone amends nothing, and a webhook's URL has a public address.
  */
 const RULES_BESIDE_SCHEMA =
   /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments|amendments|refunds)$|^(POST|PATCH) \/admin\/webhooks(\/\{id\})?$/

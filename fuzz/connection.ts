@@ -21,8 +21,8 @@ export class NoAnswer extends Error {
 }
 
 /**
- * Sends the exact bytes of a request, which `fetch` and `node:http` refuse for invalid ones, and reads one answer. Each request has
- * its own connection, because an invalid one can leave a connection in any state.
+ * Sends the exact bytes of a request, which `fetch` and `node:http` refuse for invalid ones, and reads one answer.
+ * Each request has its own connection, because an invalid one can leave a connection in any state.
  */
 export function exchange(port: number, bytes: Buffer, hasNoBody: boolean): Promise<Answer> {
   return new Promise((resolve, reject) => {

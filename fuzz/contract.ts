@@ -80,7 +80,10 @@ export async function readContract(): Promise<Contract> {
   return { document, operations }
 }
 
-/** A part of the document with the schemas in place of the references to them, each one object wherever it is. None refers to itself. */
+/**
+ * A part of the document with the schemas in place of the references to them, each one object wherever it is. None
+ * refers to itself.
+ */
 function resolve(node: unknown, document: Schema, known = new Map<string, unknown>()): unknown {
   if (Array.isArray(node)) return node.map((child) => resolve(child, document, known))
   if (typeof node !== 'object' || node === null) return node

@@ -5,8 +5,8 @@ import type { FuzzRequest } from './request.ts'
 import { findBrokenRule, hasDoubtfulAddress, hasOwnAddress } from './rules.ts'
 
 /**
- * The verdict on a request by the document. `unsure`: it fits the schemas, but has a part that the document leaves open, such as an odd
- * header, so that the store may accept or refuse it.
+ * The verdict on a request by the document. `unsure`: it fits the schemas, but has a part that the document leaves
+ * open, such as an odd header, so that the store may accept or refuse it.
  */
 export type Verdict = { kind: 'valid' } | { kind: 'unsure' } | { kind: 'invalid'; because: string }
 
@@ -17,8 +17,8 @@ const DOCUMENT = 'document'
 const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
 /**
- * Judges requests and answers by `openapi.json` alone, with a validator (Ajv) and formats that share nothing with the store's: otherwise
- * the fuzzer would miss a defect that both have.
+ * Judges requests and answers by `openapi.json` alone, with a validator (Ajv) and formats that share nothing with the
+ * store's: otherwise the fuzzer would miss a defect that both have.
  */
 export class Judge {
   readonly #ajv: Ajv2020
@@ -26,7 +26,14 @@ export class Judge {
   readonly #problems: ReadonlyMap<unknown, Schema>
 
   constructor({ document }: Contract) {
-    this.#ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, ownProperties: true })
+    this.#ajv = new Ajv2020({
+      strict: true,
+      strictTypes: false,
+      strictRequired: false,
+      ownProperties: true,
+      code: { optimize: false },
+      inlineRefs: false,
+    })
     this.#ajv.addFormat('uuid', UUID)
     this.#ajv.addFormat('date-time', isDateTime)
     this.#ajv.addFormat('uri', (text: string) => URL.canParse(text))
@@ -138,7 +145,10 @@ function findProblems({ components }: Schema): Map<unknown, Schema> {
   )
 }
 
-/** The request without blanks around its texts, `empty` for a field that was left empty: the store may read it so, or as it was sent. */
+/**
+ * The request without blanks around its texts, `empty` for a field that was left empty: the store may read it so, or
+ * as it was sent.
+ */
 function withTidyTexts(request: FuzzRequest, empty: '' | undefined): FuzzRequest {
   const query = request.query.map((pair) => (pair.value === null ? pair : { ...pair, value: tidyText(pair.value) }))
   return { ...request, query, bodyText: request.bodyText === null ? null : tidyJson(request.bodyText, empty) }
@@ -157,7 +167,10 @@ function tidyText(text: string): string {
   return text.normalize('NFC').replace(/^[\s\p{Z}\p{Cf}]+|[\s\p{Z}\p{Cf}]+$/gu, '')
 }
 
-/** A client of a later version of the Iceberg protocol may send parameters that are not in the document; mails add some to links of products. */
+/**
+ * A client of a later version of the Iceberg protocol may send parameters that are not in the document; mails add
+ * some to links of products.
+ */
 function isOpen(path: string): boolean {
   return path.startsWith('/iceberg/') || path.startsWith('/products/{') || path.startsWith('/products/by-slug/')
 }

@@ -32,7 +32,10 @@ export function targetOf(request: FuzzRequest): string {
   return `${pathOf(request)}${query === '' ? '' : `?${query}`}`
 }
 
-/** `encodeURIComponent` for any text: half a surrogate pair, which has no bytes of its own, as the bytes of a UTF-8 that allows it. */
+/**
+ * `encodeURIComponent` for any text: half a surrogate pair, which has no bytes of its own, as the bytes of a UTF-8
+ * that allows it.
+ */
 export function encodePart(text: string): string {
   return [...text]
     .map((character) => (/\p{Surrogate}/u.test(character) ? encodeSurrogate(character) : encodeURIComponent(character)))

@@ -8,6 +8,7 @@ const QUERY_RULES: { because: string; isBroken: (query: ReadonlyMap<string, stri
       query.has('min_price') && query.has('max_price') && Number(query.get('min_price')) > Number(query.get('max_price')),
   },
   { because: 'the sort relevance needs q', isBroken: (query) => query.get('sort') === 'relevance' && !query.has('q') },
+  { because: 'the sort position needs category', isBroken: (query) => query.get('sort') === 'position' && !query.has('category') },
 ]
 
 type Body = Record<string, unknown>
@@ -74,7 +75,10 @@ function hasUnknownLanguage({ translations }: Body): boolean {
   return typeof translations === 'object' && Object.keys(translations ?? {}).some((tag) => !known.includes(tag))
 }
 
-/** A category is named by a slug, which may be unknown, or by a path of names, the first of which is that of `category`. */
+/**
+ * A category is named by a slug, which may be unknown, or by a path of names, the first of which is that of
+ * `category`.
+ */
 function hasWrongCategories({ category, categories }: Body): boolean {
   if (!Array.isArray(categories)) return false
   const hasNameWithoutSlug = categories.some((each) => Array.isArray(each) && each.some((label) => !/[\p{L}\p{N}]/u.test(String(label))))
@@ -95,6 +99,10 @@ const BODY_RULES: { because: string; isBroken: (body: Body) => boolean }[] = [
   { because: 'a language of translations is no canonical tag', isBroken: hasUnknownLanguage },
   { because: 'categories contradict each other, or one is not there', isBroken: hasWrongCategories },
   { because: 'the category above may not be there', isBroken: ({ parent_id }) => (parent_id ?? null) !== null },
+  {
+    because: 'a placed product may not be in the category',
+    isBroken: ({ product_ids }) => Array.isArray(product_ids) && product_ids.length > 0,
+  },
   { because: 'image_url is not the first of the images', isBroken: hasTwoFirstImages },
   { because: 'restock is for goods that are returned', isBroken: ({ restock, to }) => restock === true && to !== 'returned' },
   { because: 'tracking is for orders that are shipped', isBroken: ({ tracking, to }) => (tracking ?? null) !== null && to !== 'shipped' },
@@ -110,7 +118,10 @@ export function findBrokenRule(request: FuzzRequest): string | null {
   return BODY_RULES.find(({ isBroken }) => isBroken(body as Body))?.because ?? null
 }
 
-/** Which parts of an address the post of its country needs, and which countries there are, the document has in words only. */
+/**
+ * Which parts of an address the post of its country needs, and which countries there are, the document has in words
+ * only.
+ */
 export function hasDoubtfulAddress(request: FuzzRequest): boolean {
   const body = parsedBody(request)
   if (typeof body !== 'object' || body === null) return false
@@ -126,7 +137,10 @@ function isComplete(address: Body): boolean {
   return ['DE', 'GB', 'HK', 'US'].includes(String(address.country)) && ['city', 'region', 'postal_code'].every(isGiven)
 }
 
-/** An account is not changed to the address that it has, which is not for sure the one that it had when the fuzzer met it. */
+/**
+ * An account is not changed to the address that it has, which is not for sure the one that it had when the fuzzer met
+ * it.
+ */
 export function hasOwnAddress(request: FuzzRequest): boolean {
   if (request.operation.name !== 'POST /me/email' || request.account === null) return false
   return (parsedBody(request) as Body | null | undefined)?.email === request.account.email

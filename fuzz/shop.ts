@@ -14,7 +14,10 @@ const CATEGORIES = 3
 const ORDERS = 6
 const ATTEMPTS = 10
 
-/** Keeps data for requests: accounts with a session, products with stock, categories, orders in several states, an enabled webhook endpoint. */
+/**
+ * Keeps data for requests: accounts with a session, products with stock, categories, orders in several states, an
+ * enabled webhook endpoint.
+ */
 export function createShop(store: FuzzedStore, known: Known, { operations }: Contract) {
   let turn = 0
 

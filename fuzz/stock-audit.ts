@@ -1,8 +1,8 @@
 import type { Pool } from '../src/db/pool.ts'
 
 /**
- * Records every change of stock and of an order's status with its transaction, by the fuzzer's own triggers, independently of
- * the store's own records.
+ * Records every change of stock and of an order's status with its transaction, by the fuzzer's own triggers,
+ * independently of the store's own records.
  */
 export async function recordStock(pool: Pool): Promise<void> {
   await pool.query(RECORDING)
@@ -48,8 +48,9 @@ const RECORDING = `
 `
 
 /**
- * What is wrong with stock and orders; empty when nothing is wrong. Stock is conserved when each transaction that changes orders changes the
- * stock of each tracked product by what they return less what they take: everything else is the operators' own counts.
+ * What is wrong with stock and orders; empty when nothing is wrong. Stock is conserved when each transaction that
+ * changes orders changes the stock of each tracked product by what they return less what they take: everything else
+ * is the operators' own counts.
  */
 export async function auditStock(pool: Pool): Promise<string[]> {
   const faults: string[] = []

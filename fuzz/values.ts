@@ -2,7 +2,10 @@ import fc from 'fast-check'
 import type { Schema } from './contract.ts'
 import type { Judge } from './judge.ts'
 
-/** Values for a property (or parameter) by its name, where what the schema says would seldom lead far. Undefined: no hint. */
+/**
+ * Values for a property (or parameter) by its name, where what the schema says would seldom lead far. Undefined: no
+ * hint.
+ */
 export type Hint = (name: string, schema: Schema) => fc.Arbitrary<unknown> | undefined
 
 /** What a database, a page, a header or a shell could take for its own. */
@@ -109,7 +112,10 @@ function object(schema: Schema, judge: Judge, hint: Hint): fc.Arbitrary<Record<s
   return minProperties === 0 ? known : known.filter((value) => Object.keys(value).length >= minProperties)
 }
 
-/** Values of a schema, by the ways that the store's schemas use. Throws for one that they do not: it has to be taught here. */
+/**
+ * Values of a schema, by the ways that the store's schemas use. Throws for one that they do not: it has to be taught
+ * here.
+ */
 export function valuesOf(schema: Schema, judge: Judge, hint: Hint, name = ''): fc.Arbitrary<unknown> {
   const hinted = hint(name, schema)
   if (hinted !== undefined) return hinted

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { createApiRole } from './app/create-api.ts'
+import type { SharedConfig } from './app/create-api.ts'
 import { createStreams } from './app/create-streams.ts'
 import { createSubscribers } from './app/create-subscribers.ts'
 import { ensureIncarnationAtStart } from './app/ensure-incarnation.ts'
@@ -7,14 +7,14 @@ import { explainListenErrors } from './app/explain-listen-errors.ts'
 import { poolSizes } from './app/pool-sizes.ts'
 import { prepareDatabase } from './app/prepare-database.ts'
 import { checkEveryRole, readinessCheck, shareChecks } from './app/readiness.ts'
-import { inOrder, type Service } from './app/service.ts'
+import { inOrder, type ProcessReport, type Service, type SubscriberState, type Workers } from './app/service.ts'
 import { createParts, type StoreParts } from './app/store-parts.ts'
 import { warnAboutServer, warnAboutSettings } from './app/warn-about-settings.ts'
 import { watchStore } from './app/watch-store.ts'
+import type { RunCommand } from './audit/audit-runner.ts'
 import type { HashCost } from './auth/passwords/password.ts'
 import { loadSampleCatalogue } from './catalogue/import/sample-catalogue.ts'
 import type { Config } from './config.ts'
-import type { RunCommand } from './console/audit-runner.ts'
 import { assertReachable, assertServer, onceAvailable } from './db/assert-suitable.ts'
 import { readDatabaseId } from './db/database-id.ts'
 import { dataFolder, firstStart } from './db/embedded/data-folder.ts'
@@ -24,14 +24,14 @@ import { createPool, type Pool } from './db/pool.ts'
 import type { ReadinessCheck } from './http/health.ts'
 import { isOwnHost } from './http/host.ts'
 import type { HttpServer } from './http/http-server.ts'
+import { mergeMetrics } from './operations/merge-metrics.ts'
+import type { Metrics } from './operations/metrics.ts'
 import { OperationsServer } from './operations/operations-server.ts'
 
 export interface App {
-  /** The HTTP API, null in a process without that role. */
   readonly server: HttpServer | null
-  /** Port of metrics and health; null for none. */
   readonly operationsPort: number | null
-  /** Returns when every role has started and the API listens. */
+  readonly report: ProcessReport
   start(): Promise<void>
   /** Drains requests, stops the stream at a confirmed position, then the rest. Idempotent. */
   stop(): Promise<void>
@@ -41,19 +41,20 @@ export interface AppOptions {
   config: Config
   logger: Logger
   now?: () => Date
-  /** An open database, which the store closes; by default the store opens it. */
+  /** An open database, which the store closes. By default the store opens it. */
   database?: OpenDatabase
-  /** The cost of hashes of passwords; the store's own by default. */
   hashCost?: HashCost | undefined
-  /** Runs commands for the console; without it the console refuses to. */
+  /** The console refuses to run commands when this is absent. */
   runCommand?: RunCommand
-  /** Runs further processes of the API, one for each config, that share its port; without it there are none. */
-  createWorkers?: (configs: readonly Config[]) => Service
-  /** Ends the wait for a database that is unavailable. */
+  /** The most connections that all processes of this start have. By default those of one process. */
+  connections?: number
+  /** Absent where the store is one process. */
+  createWorkers?: ((shared: SharedConfig) => Workers) | undefined
+  /** The states of the subscribers in all processes of this start. By default the store asks its own workers. */
+  readStates?: (() => Promise<SubscriberState[]>) | undefined
   signal?: AbortSignal
 }
 
-/** Composes a store from its configuration, with the embedded database and its schema. Starts no role yet. */
 export async function createApp(options: AppOptions): Promise<App> {
   const { config, logger, now = () => new Date(), hashCost, runCommand, createWorkers } = options
   warnAboutSettings(config, logger)
@@ -72,23 +73,41 @@ export async function createApp(options: AppOptions): Promise<App> {
     const streams = config.roles.includes('stream') ? createStreams(parts) : null
     const subscribers = await createSubscribers(parts)
     let isStopping = false
+    let workers: Workers | null = null as Workers | null
+    const { readStates = async () => (await workers?.readStates()) ?? [] } = options
     const canWork = shareChecks(readinessCheck(pool, streams, database))
     const check: ReadinessCheck = async () => (isStopping ? [{ name: 'process', reason: 'the process is stopping' }] : canWork())
-    const { subscriptions } = subscribers.running
+    const report: ProcessReport = {
+      failing: checkEveryRole(check, subscribers.running, secretWatch),
+      metrics() {
+        metrics.collectProcess()
+        return metrics.values()
+      },
+      states: async () => [...subscribers.running.subscriptions].map(([name, { state }]) => [name, state] as const),
+    }
     const api = config.roles.includes('api')
-      ? await createApiRole(parts, {
+      ? await (await import('./app/create-api.ts')).createApiRole(parts, {
           requestPool,
           placingPool,
-          subscriptions,
+          readStates: async () => [...(await report.states()), ...(await readStates())],
           check,
           onNumbered: pools.onNumbered,
           hashCost,
           runCommand,
-          createWorkers,
+          createWorkers: createWorkers && ((shared) => (workers = createWorkers(shared))),
         })
       : null
-    const checkAll = checkEveryRole(check, subscribers.running, secretWatch)
-    const operations = config.operations === null ? null : await createOperations(parts, config.operations, checkAll)
+    const checkAll: ReadinessCheck = async () => {
+      if (workers === null) return report.failing()
+      const [own, others] = await Promise.all([report.failing(), workers.findFailing()])
+      return [...own.map((each) => ({ ...each, process: 1 })), ...others]
+    }
+    const readMetrics = async () => {
+      if (workers === null) return metrics.text()
+      const [own, others] = await Promise.all([report.metrics(), workers.readMetrics()])
+      return mergeMetrics([{ process: 1, metrics: own }, ...others])
+    }
+    const operations = config.operations === null ? null : await createOperations(parts, config.operations, checkAll, readMetrics)
 
     const all = inOrder(
       [
@@ -107,6 +126,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     )
     return {
       server: api?.server ?? null,
+      report,
       get operationsPort() {
         return operations?.server.port ?? null
       },
@@ -127,16 +147,12 @@ export async function createApp(options: AppOptions): Promise<App> {
 }
 
 interface Pools {
-  /** Serves the pipeline, housekeeping and the readiness check, which never wait behind requests. */
   pipeline: Pool
-  /** Serves heartbeats of deliveries. */
   leases: Pool
   requests: Pool
   /** Orders never wait for a connection behind other requests, such as cancellations that wait for a locked row. */
   placing: Pool
-  /** Takes the greatest order number of each batch that was committed. */
   onNumbered: (number: number) => void
-  /** Closes the database, too. */
   close: () => Promise<void>
 }
 
@@ -171,8 +187,8 @@ function openPools(config: Config, database: OpenDatabase, logger: Logger): Pool
   }
 }
 
-/** Waits for the database and checks that this process can work with it; an embedded one is brought up to date. */
-async function prepare({ config, logger, signal }: AppOptions, { addresses }: OpenDatabase, pool: Pool): Promise<void> {
+/** Waits for the database. An embedded one is brought up to date. */
+async function prepare({ config, connections, logger, signal }: AppOptions, { addresses }: OpenDatabase, pool: Pool): Promise<void> {
   const isEmbedded = config.databaseAddresses === null
   if (isEmbedded) await prepareDatabase(addresses, logger)
   else
@@ -183,7 +199,7 @@ async function prepare({ config, logger, signal }: AppOptions, { addresses }: Op
     })
   await warnOfSuperuser(pool, logger)
   await ensureIncarnationAtStart(config, { pool, url: addresses.api, logger })
-  if (!isEmbedded) return warnAboutServer(pool, config, logger)
+  if (!isEmbedded) return warnAboutServer(pool, { config, connections, logger })
   const folder = dataFolder(config.dataDir)
   if (!firstStart.isIn(folder)) return
   if (await loadSampleCatalogue(pool, config.baseUrl))
@@ -191,14 +207,16 @@ async function prepare({ config, logger, signal }: AppOptions, { addresses }: Op
   firstStart.end(folder)
 }
 
-/** The operations port: metrics and health of this process. */
 async function createOperations(
   { config, pool, metrics, logger }: StoreParts,
   address: NonNullable<Config['operations']>,
   check: ReadinessCheck,
+  text: Metrics['text'],
 ): Promise<{ server: OperationsServer; services: Service[] }> {
   const database = await readDatabaseId(pool)
-  const server = new OperationsServer({ ...address, metrics, check, logger, database, isOwnHost: (host) => isOwnHost(host, config) })
+  const { contentType } = metrics
+  const isOwn = (host: string | undefined) => isOwnHost(host, config)
+  const server = new OperationsServer({ ...address, metrics: { contentType, text }, check, logger, database, isOwnHost: isOwn })
   metrics.collectProcess()
   return { server, services: [explainListenErrors(server, address, 'OPS_')] }
 }

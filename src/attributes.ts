@@ -2,9 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 
 const MAX_ATTRIBUTES = 50
 const MAX_VALUE_LENGTH = 500
-/** Texts of one list. */
 const MAX_LIST = 50
-/** Largest size of all attributes together, as JSON in UTF-8. */
 const MAX_BYTES = 4_096
 /** A letter first, so that no name is `__proto__`. */
 export const ATTRIBUTE_NAME = '[A-Za-z][A-Za-z0-9_.-]{0,49}'
@@ -32,7 +30,6 @@ function inputOf<T extends TSchema>(value: T, title: string, must = {}) {
   )
 }
 
-/** The reason for refusing attributes that have the right shape, null for none. */
 function findFault(attributes: object): string | null {
   for (const value of Object.values(attributes).flat()) {
     if (typeof value === 'string' && (!value.isWellFormed() || value.includes('\0')))
@@ -42,16 +39,13 @@ function findFault(attributes: object): string | null {
 }
 
 export const AttributesInput = inputOf(Value, 'Attributes')
-/** A few facts that the shop's own programs keep with a thing: names with texts, numbers and booleans. The store does not interpret them. */
-export type Attributes = Static<typeof AttributesInput>
 
-/** Product attributes, by which lists can be filtered, may be lists of texts, too. */
+/** Lists can be filtered by product attributes, which may be lists of texts, too. */
 export const ProductAttributesInput = inputOf(Type.Union([...Value.anyOf, Type.Array(Text, { maxItems: MAX_LIST })]), 'ProductAttributes', {
   'x-must': `be an object of at most ${MAX_ATTRIBUTES} texts of up to ${MAX_VALUE_LENGTH} characters, lists of them, numbers and booleans, with ${NAMES}`,
 })
 export type ProductAttributes = Static<typeof ProductAttributesInput>
 
 const shown = [Type.String(), Type.Number(), Type.Boolean()] as const
-/** Attributes in answers and events: the bounds may grow. */
 export const AttributesSchema = Type.Record(Type.String(), Type.Union([...shown]))
 export const ProductAttributesSchema = Type.Record(Type.String(), Type.Union([...shown, Type.Array(Type.String())]))

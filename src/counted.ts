@@ -1,4 +1,3 @@
-/** `1 file`, `2 files`. */
 export function counted(n: number, word: string, words = `${word}s`): string {
   return `${n} ${n === 1 ? word : words}`
 }

@@ -1,4 +1,5 @@
-// Currencies and the decimals of their amounts. Browsers run this file, too, and client/src/currency.ts is a copy of it (npm run openapi), so it imports nothing.
+// Currencies and the decimals of their amounts. Browsers run this file, too, and client/src/currency.ts is a copy of
+// it (npm run openapi), so it imports nothing.
 
 interface Money {
   /** Minor units. */
@@ -8,7 +9,8 @@ interface Money {
 }
 
 const DEFAULT_MINOR_DIGITS = 2
-// ISO 4217, list one. Not from Intl: CLDR has what is customary in shops (HUF 0), and that changes between releases of Node.
+// ISO 4217, list one. Not from Intl: CLDR has what is customary in shops (HUF 0), and that changes between releases
+// of Node.
 const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
   ...{ BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0 },
   ...{ BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3 },
@@ -45,7 +47,10 @@ export function parseMajorUnits(text: string, currency: string): number | null {
   return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : null
 }
 
-/** A decimal number of major units as another program wrote it, rounded to minor units; null when it is no such number. */
+/**
+ * A decimal number of major units as another program wrote it, rounded to minor units; null when it is no such
+ * number.
+ */
 export function readMajorUnits(text: string, currency: string): bigint | null {
   const match = /^(-?)(\d{1,16})(?:\.(\d{1,40}))?$/.exec(text.trim())
   if (match === null) return null
@@ -56,7 +61,10 @@ export function readMajorUnits(text: string, currency: string): bigint | null {
   return sign === '-' ? -rounded : rounded
 }
 
-/** An amount as a decimal number of major units, such as `12.50`. Exact; `parseMajorUnits` reads it, unless it is negative. */
+/**
+ * An amount as a decimal number of major units, such as `12.50`. Exact; `parseMajorUnits` reads it, unless it is
+ * negative.
+ */
 export function formatMajorUnits({ amount, currency }: Money): string {
   const digits = minorDigits(currency)
   const units = String(Math.abs(amount)).padStart(digits + 1, '0')
@@ -74,7 +82,10 @@ export function findLocale(tag: string): string | null {
   }
 }
 
-/** A function that writes minor units of `currency` as a person reads them in `locale`: `€1,234.50`, `¥1,200` in `en`. Exact up to 2^53. */
+/**
+ * A function that writes minor units of `currency` as a person reads them in `locale`: `€1,234.50`, `¥1,200` in `en`.
+ * Exact up to 2^53.
+ */
 export function amountFormatter(currency: string, locale: string | undefined): (amount: number) => string {
   const digits = minorDigits(currency)
   const format = new Intl.NumberFormat(locale, {

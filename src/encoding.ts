@@ -1,7 +1,4 @@
-/**
- * RFC 8785: one text for each value, whatever the order of its members. A null member equals an absent one: what an
- * earlier release wrote lacks later members. `keepsNull` tells them apart.
- */
+/** RFC 8785. A null member equals an absent one, as in texts of earlier releases, unless `keepsNull`. */
 export function canonicalJson(value: unknown, options: { keepsNull?: boolean } = {}): string {
   if (Array.isArray(value)) return `[${value.map((each) => canonicalJson(each, options)).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
@@ -15,7 +12,6 @@ export function canonicalJson(value: unknown, options: { keepsNull?: boolean } =
   return `{${text}}`
 }
 
-/** Whether TextDecoder knows an encoding by this name, such as `windows-1252`. */
 export function isEncoding(label: string): boolean {
   try {
     return new TextDecoder(label).encoding !== ''

@@ -1,7 +1,4 @@
-/**
- * The stable codes of the store's refusals. The HTTP status of each code is in `http/problem.ts`, its meaning for
- * clients in `docs/shop/errors.md`.
- */
+/** `http/problem.ts` has the HTTP status of each code, `docs/shop/errors.md` its meaning for clients. */
 export type ErrorCode =
   | 'malformed_request'
   | 'malformed_json'
@@ -87,17 +84,14 @@ export type ErrorCode =
   | 'overloaded'
   | 'internal'
 
-/**
- * One fault in the input: `pointer` is an RFC 6901 JSON pointer as a URI fragment, `parameter` a query or header
- * name.
- */
+/** `pointer` is an RFC 6901 JSON pointer as a URI fragment, `parameter` a query or header name. */
 export interface FieldError {
   pointer?: string
   parameter?: string
   detail: string
 }
 
-/** The details of a refusal. `members` become extension members of the problem (RFC 9457 §3.2). */
+/** `members` become extension members of the problem (RFC 9457 §3.2). */
 export interface ErrorDetails {
   errors?: FieldError[]
   members?: Record<string, unknown>
@@ -122,10 +116,7 @@ export function notFound(what: string): AppError {
   return new AppError('not_found', `There is no such ${what}.`)
 }
 
-/**
- * An error that an operator can repair: a setting, a command, a right, a server that does not run. The message is one
- * line with the problem and the remedy, without secrets; the command line prints it and ends with `exitStatus`.
- */
+/** An operator can repair it. The message is one line with problem and remedy, without secrets. */
 export class OperatorError extends Error {
   override readonly name: string = 'OperatorError'
   readonly exitStatus: number = 1

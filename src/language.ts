@@ -1,4 +1,4 @@
-/** The languages of mails. A test verifies that each has every text. */
+/** A test verifies that each language has every text. */
 export const LANGUAGES = ['en', 'de', 'fr', 'es'] as const
 export type Language = (typeof LANGUAGES)[number]
 
@@ -6,7 +6,7 @@ export function isLanguage(tag: string): tag is Language {
   return (LANGUAGES as readonly string[]).includes(tag)
 }
 
-/** The shipped language of a BCP 47 tag: `de` for `de-AT`; null for another one. */
+/** `de` for `de-AT`. Null for a language that the store does not have. */
 export function languageOf(tag: string): Language | null {
   const primary = tag.slice(0, 35).split('-', 1)[0]?.toLowerCase() ?? ''
   return isLanguage(primary) ? primary : null
@@ -15,12 +15,11 @@ export function languageOf(tag: string): Language | null {
 // Other tags have parts that distinguish no texts of a shop, or are of private use.
 const TAG = /^[a-z]{2,3}(?:-[A-Z][a-z]{3})?(?:-(?:[A-Z]{2}|\d{3}))?$/
 
-/** Whether `tag` is a BCP 47 tag of a language, perhaps with a script and a region, in canonical form: `pt-BR`, and not `pt_br`, `iw` or `und`. */
+/** BCP 47 in canonical form, perhaps with a script and a region: `pt-BR`, but not `pt_br`, `iw` or `und`. */
 export function isLanguageTag(tag: string): boolean {
   return TAG.test(tag) && tag !== 'und' && Intl.getCanonicalLocales(tag)[0] === tag
 }
 
-/** BCP 47 tags by their lower case. */
 export type LanguageSet<T extends string = string> = ReadonlyMap<string, T>
 
 export function languageSet<T extends string>(tags: readonly T[]): LanguageSet<T> {
@@ -29,13 +28,12 @@ export function languageSet<T extends string>(tags: readonly T[]): LanguageSet<T
 
 const SHIPPED = languageSet(LANGUAGES)
 
-// Browsers send up to about ten languages in some 100 characters. The header of a client that sends more is read so far and no further.
+// Browsers send up to about ten languages in some 100 characters. Longer headers are cut.
 const MAX_LENGTH = 500
 const RANGE = /^([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,4}) *(?:; *[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?) *)?$/
 
 /**
- * The one of `available` that `acceptLanguage` prefers (RFC 9110 §12.5.4, with the lookup of RFC 4647 §3.4: `de-AT` is met by `de`). Null
- * when it names none, also for `*`. Text that is no list of languages is skipped, never refused: a browser's setting is no fault of its user.
+ * RFC 9110 §12.5.4 and RFC 4647 §3.4: `de` meets `de-AT`. Skips wrong text, which is no fault of the browser's user.
  */
 export function negotiateLanguage<T extends string>(acceptLanguage: string | undefined, available: LanguageSet<T>): T | null {
   if (acceptLanguage === undefined) return null
@@ -46,7 +44,7 @@ export function negotiateLanguage<T extends string>(acceptLanguage: string | und
     const language = tag === undefined ? null : findLanguage(tag, available)
     if (language === null) continue
     const weight = Number(quality)
-    // `fr;q=0` refuses French; `fr-CA;q=0` only that of Canada.
+    // `fr;q=0` refuses French. `fr-CA;q=0` refuses only the French of Canada.
     if (weight === 0 && tag?.toLowerCase() === language.toLowerCase()) refused.add(language)
     else if (weight > (weights.get(language) ?? 0)) weights.set(language, weight)
   }
@@ -54,12 +52,11 @@ export function negotiateLanguage<T extends string>(acceptLanguage: string | und
   return best === null ? null : best[0]
 }
 
-/** The shipped language that `acceptLanguage` prefers. */
 export function preferredLanguage(acceptLanguage: string | undefined): Language | null {
   return negotiateLanguage(acceptLanguage, SHIPPED)
 }
 
-/** The tag in `available` that meets `tag`: the same, or the longest beginning of it (RFC 4647 §3.4); null for none. */
+/** The same tag, or the longest beginning of it (RFC 4647 §3.4). */
 export function findLanguage<T extends string>(tag: string, available: LanguageSet<T>): T | null {
   for (let range = tag.toLowerCase(); range !== ''; range = range.slice(0, Math.max(0, range.lastIndexOf('-')))) {
     const found = available.get(range)

@@ -1,33 +1,26 @@
 import { WakeSignal } from './wake-signal.ts'
 
-/** The pause before the next round in milliseconds. `done` ends the loop, and nothing means `everyMs`. */
+/** A pause in milliseconds. `done` ends the loop, and undefined means `everyMs`. */
 type Next = number | 'done' | undefined
 
 export interface Failure {
-  /** The round before it succeeded: loops that log an outage once log this failure. */
+  /** The previous round succeeded, so a loop can log each outage once. */
   isFirst: boolean
   /** The pause before the next round, in milliseconds. */
   retryMs: number
 }
 
 export interface LoopOptions {
-  /**
-   * One round. `signal` aborts when the loop is stopped. A round without an end, such as one that reads a stream, calls `well` whenever it
-   * has worked: the next failure is then a first one.
-   */
+  /** A long round calls `well` after each success, so that its next failure is a first one. */
   // biome-ignore lint/suspicious/noConfusingVoidType: a round that returns nothing is the usual one.
   work: (signal: AbortSignal, well: () => void) => Promise<Next | void> | Next | void
-  /** The pause between two rounds, in milliseconds. */
   everyMs: number
-  /** The pause before the first round; none when missing. */
   firstMs?: number
-  /** The pause after a failure, which each further one doubles up to `retryMaxMs`. `everyMs` when missing. */
+  /** The pause after a failure, doubled up to `retryMaxMs` by each further one. Default: `everyMs`. */
   retryMs?: number
-  /** `retryMs` when missing. */
   retryMaxMs?: number
-  /** Called after each round that throws, but for one that was stopped. It must not throw. */
+  /** Called after each round that throws, except a stopped one. It must not throw. */
   onFailure: (error: unknown, failure: Failure) => Promise<void> | void
-  /** Called when the first round after a failure succeeds. */
   onRecovered?: () => void
   /** `false` lets the process end while the loop waits. */
   ref?: boolean
@@ -40,7 +33,7 @@ export interface LoopOptions {
  * const loop = new Loop({
  *   everyMs: 2_000,
  *   work: (signal) => rename(pool, signal),
- *   onFailure: (error, { isFirst }) => isFirst && logger.warn({ err: error }, 'products cannot be renamed, will retry'),
+ *   onFailure: (error, { isFirst }) => isFirst && logger.warn({ err: error }, 'renaming failed, will retry'),
  *   onRecovered: () => logger.info('products are renamed again'),
  * })
  */
@@ -49,7 +42,6 @@ export class Loop {
   readonly #stopping = new AbortController()
   readonly #wakeSignal = new WakeSignal()
   #running: Promise<void> | undefined
-  /** Failures since the last success. */
   #failures = 0
 
   constructor(options: LoopOptions) {
@@ -59,12 +51,11 @@ export class Loop {
   /** Ends the pause. During a round, another round follows at once. May be passed as a listener. */
   readonly wake = (): void => this.#wakeSignal.notify()
 
-  /** Whether `stop` has been called. */
   get isStopped(): boolean {
     return this.#stopping.signal.aborted
   }
 
-  /** Begins the first round and returns. Idempotent. A loop that was stopped stays stopped. */
+  /** Begins the first round and returns. Idempotent. A stopped loop stays stopped. */
   async start(): Promise<void> {
     this.#running ??= this.#run()
   }
@@ -112,10 +103,7 @@ export class Loop {
   }
 }
 
-/**
- * Calls `work`, which must not throw, after `ms` and again after each further `ms`, and returns a function that ends it. `ref: false` lets the
- * process end meanwhile.
- */
+/** `work` must not throw. Returns a function that ends the repetition. `ref: false` lets the process end meanwhile. */
 export function every(ms: number, work: () => void, { ref = true }: { ref?: boolean } = {}): () => void {
   const loop = new Loop({
     ...{ firstMs: ms, everyMs: ms, ref },

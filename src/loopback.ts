@@ -1,28 +1,25 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 
-/** This name stands for both loopback addresses, whatever the resolver of the machine says. */
+/** This name means both loopback addresses, whatever the machine's resolver says. */
 const BOTH = 'localhost'
 
-/** The IPv4 or IPv6 address, or the name, at which a server for `host` listens first. */
+/** A server for `host` listens at this address or name first. */
 export function firstAddressOf(host: string): string {
   return host === BOTH ? '127.0.0.1' : host
 }
 
-/** What a machine without IPv6, or with IPv6 switched off, answers. */
+/** The errors of a machine without IPv6, or with IPv6 switched off. */
 const NO_IPV6 = ['EADDRNOTAVAIL', 'EAFNOSUPPORT']
 
 export interface LoopbackOptions {
   host: string
   reusePort?: boolean
-  /** Whether the port of `::1` may belong to another process, such as when the kernel has chosen it for `server`. */
+  /** The port of `::1` may belong to another process, for example when the kernel has chosen it for `server`. */
   mayBeTaken: boolean
 }
 
-/**
- * For the host `localhost`, a second listener at `[::1]` with the port of `server`, which gets its connections, so that limits and drains
- * count them. Null for other hosts and on machines without IPv6.
- */
+/** `server` gets the connections of `[::1]`, so its limits and drains count them. Null when there is no listener. */
 export async function listenAtIpv6(server: Server, { host, reusePort = false, mayBeTaken }: LoopbackOptions): Promise<Server | null> {
   if (host !== BOTH) return null
   const { port } = server.address() as AddressInfo

@@ -17,7 +17,7 @@ for (const stream of [process.stdout, process.stderr]) {
   })
 }
 
-// Node.js ends by itself only after it has removed the handlers of signals: a repeated signal would then end the process with another status.
+// Node.js removes signal handlers before it ends by itself: a repeated signal would then change the exit status.
 process.once('beforeExit', () => process.exit())
 
 try {

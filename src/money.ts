@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError } from './errors.ts'
 
-/** An amount in minor units (cents for EUR, yen for JPY) of an ISO 4217 currency. */
+/** Minor units (cents for EUR, yen for JPY) of an ISO 4217 currency. */
 export const MoneySchema = Type.Object(
   {
     amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Minor units of the currency.' }),
@@ -11,7 +11,6 @@ export const MoneySchema = Type.Object(
 )
 export type Money = Static<typeof MoneySchema>
 
-/** An amount that may be below 0. */
 export const SignedMoneySchema = Type.Object(
   {
     ...MoneySchema.properties,
@@ -24,12 +23,12 @@ export const SignedMoneySchema = Type.Object(
   { title: 'SignedMoney' },
 )
 
-/** `price` × `quantity`. Throws `total_too_large` past 2^53 − 1, where JSON numbers lose units. */
+/** Throws `total_too_large` past 2^53 − 1, where JSON numbers lose units. */
 export function multiply(price: Money, quantity: number): Money {
   return { amount: assertSafe(price.amount * quantity), currency: price.currency }
 }
 
-/** The sum of amounts of one currency, at least one. Throws `mixed_currencies` or `total_too_large`. */
+/** At least one amount. Throws `mixed_currencies` or `total_too_large`. */
 export function sum(amounts: readonly Money[]): Money {
   const currencies = new Set(amounts.map((money) => money.currency))
   const [currency] = currencies

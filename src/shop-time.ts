@@ -1,8 +1,8 @@
-// The shop's clock: days and local times of SHOP_TIME_ZONE. Browsers run this file, too, so it imports nothing.
+// The shop's clock is that of SHOP_TIME_ZONE. Browsers run this file, too, so it imports nothing.
 
 const HOUR_MS = 3_600_000
 
-/** The zone that an IANA name means, in its usual spelling; null for another text. An offset such as `+02:00` is no zone: it has no clock changes. */
+/** The usual spelling of an IANA name, or null. An offset such as `+02:00` is no zone: it has no clock changes. */
 export function findTimeZone(name: string): string | null {
   if (!/^[A-Za-z]/.test(name)) return null
   try {
@@ -15,7 +15,7 @@ export function findTimeZone(name: string): string | null {
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** The shop's time at an instant, such as `2026-03-29T03:00:00`; its first ten characters are the shop's day. */
+/** Such as `2026-03-29T03:00:00`, whose first ten characters are the shop's day. */
 export function localTimeOf(instant: Date, timeZone: string): string {
   let format = formats.get(timeZone)
   if (format === undefined) {
@@ -29,8 +29,8 @@ export function localTimeOf(instant: Date, timeZone: string): string {
 }
 
 /**
- * The instant of a shop's time such as `2026-03-29T02:30`, or of the first moment of a day such as `2026-03-29`. The first of two when the
- * clocks go back; the same time after the change when they skip it. Null for a text that is neither, such as 30 February.
+ * A time such as `2026-03-29T02:30`, or a day. Takes the first of two times when the clocks go back, and the time after
+ * the change when they skip it. Null for other text.
  */
 export function instantOf(local: string, timeZone: string): Date | null {
   const text = /^\d{4}-\d\d-\d\d$/.test(local) ? `${local}T00:00` : local
@@ -43,12 +43,11 @@ export function instantOf(local: string, timeZone: string): Date | null {
   // No zone changes its clocks twice within two days.
   const [before, after] = [-24, 24].map((hours) => offsetAt(asUtc.getTime() + hours * HOUR_MS)) as [number, number]
   const [first, second] = [before, after].map((offset) => asUtc.getTime() - offset) as [number, number]
-  // A time that exists only after the change. The one before it counts for all others, also for a time that is skipped.
+  // A time that exists only after the change. The offset before it counts for all others, also for a skipped time.
   const isAfter = offsetAt(first) !== before && offsetAt(second) === after
   return new Date(isAfter ? second : first)
 }
 
-/** The first moment of the shop's day at an instant. */
 export function startOfDay(instant: Date, timeZone: string): Date {
   return instantOf(localTimeOf(instant, timeZone).slice(0, 10), timeZone) as Date
 }

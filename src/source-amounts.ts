@@ -1,6 +1,6 @@
 import { formatMajorUnits, readMajorUnits } from './currency.ts'
 
-/** The refusal of an amount that is another one than the text which the other shop has for it; null for none. */
+/** Why an amount differs from the other shop's text for it, or null. */
 export function findOtherAmount(name: string, text: string, money: { amount: number; currency: string }): string | null {
   if (readMajorUnits(text, money.currency) === BigInt(money.amount)) return null
   const here = `${formatMajorUnits(money)} ${money.currency}`

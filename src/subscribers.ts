@@ -1,18 +1,16 @@
 interface SubscriberDefinition {
   /** Names its position, its lock and its metrics. */
   name: string
-  /** The role of the processes that run it. */
   role: string
   partition: 'orders' | 'catalogue'
-  /** What it makes of the events, in the operators' words. */
   makes: string
-  /** What knows how far it has come: the topic, or the newest snapshot of the lake. */
+  /** The topic stores the position, or the newest snapshot of the lake contains it. */
   position: 'topic' | 'lake'
-  /** Whether it delivers from a queue, whose name is its own, and each attempt has a span. */
+  /** It delivers from a queue of its own name, and each attempt has a span. */
   hasQueue: boolean
 }
 
-/** Every subscriber of the notification topic, in the order in which they are shown. `app/create-subscribers.ts` makes those of each role. */
+/** In the order in which they are shown. `app/create-subscribers.ts` creates the subscribers of each role. */
 export const SUBSCRIBERS = [
   { name: 'email', role: 'email', partition: 'orders', makes: 'mails', position: 'topic', hasQueue: true },
   { name: 'webhook', role: 'webhook', partition: 'orders', makes: 'webhooks', position: 'topic', hasQueue: true },

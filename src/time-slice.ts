@@ -2,10 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 
 const SLICE_MS = 4
 
-/**
- * Divides long work into slices, between which other requests are served: `if (slice.isOver) await slice.next()` after each step. A step is
- * not interrupted, so steps must be short.
- */
+/** `if (slice.isOver) await slice.next()` after each step. A step is not interrupted, so steps must be short. */
 export class TimeSlice {
   #beganAt = performance.now()
 

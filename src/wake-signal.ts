@@ -1,4 +1,4 @@
-/** Wakes a loop that waits between two rounds of work. A notification during a round is kept until the next wait. */
+/** A notification during a round is kept until the next wait. */
 export class WakeSignal {
   #isNotified = false
   #wake: () => void = () => {}
@@ -14,10 +14,7 @@ export class WakeSignal {
     this.#isNotified = false
   }
 
-  /**
-   * Returns after a notification, after `ms`, or when `signal` aborts; at once if one came since the last reset. For one caller at a time.
-   * `ref: false` lets the process end meanwhile.
-   */
+  /** Returns at once after a notification since the last reset. For one caller. `ref: false` lets the process end. */
   async wait(ms: number, signal?: AbortSignal, { ref = true }: { ref?: boolean } = {}): Promise<void> {
     if (this.#isNotified || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()

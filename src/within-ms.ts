@@ -1,4 +1,4 @@
-/** Returns what `work` returns, or `late` when it takes longer than `ms`. Nothing stops the work then, and its failure is ignored. */
+/** Returns `late` when `work` takes longer than `ms`. The work continues, and its failure is ignored. */
 export async function withinMs<T, L>(ms: number, work: Promise<T>, late: L): Promise<T | L> {
   const { promise, resolve } = Promise.withResolvers<L>()
   const timer = setTimeout(resolve, ms, late)

@@ -25,7 +25,7 @@ interface MatrixCaller {
 const ROLES = {
   customer: '',
   guest: '',
-  support: 'orders:read orders:move orders:amend stock:read customers:read mails:read mails:send',
+  support: 'orders:read orders:move orders:place orders:amend stock:read customers:read mails:read mails:send',
   warehouse: 'orders:read orders:move stock:read stock:write',
   catalogue: 'products:write stock:read stock:write figures:read',
   analyst: 'figures:read lake:query pipeline:read',

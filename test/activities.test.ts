@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import type { RunCommand } from '../src/console/audit-runner.ts'
+import type { RunCommand } from '../src/audit/audit-runner.ts'
 import { ensureSampleLake, type MakeCall, makeCalls } from './activity-calls.ts'
 import { registerOperator } from './register-operator.ts'
 import { startStore } from './store.ts'

@@ -51,6 +51,11 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
     const { id } = await store.addProduct()
     return { params: { id }, subject: id, states: [{ is_archived: false }, { is_archived: true }] }
   },
+  restoreProduct: async (store, { token }) => {
+    const { id } = await store.addProduct()
+    await store.call('DELETE', `/admin/products/${id}`, { token })
+    return { params: { id }, subject: id, states: [{ is_archived: true }, { is_archived: false }] }
+  },
   createCategory: async () => ({ body: { name: `Category ${randomUUID()}` }, subject: created }),
   updateCategory: async (store) => {
     const [id, name] = [await addCategory(store), `New ${randomUUID()}`]
@@ -59,6 +64,14 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
   deleteCategory: async (store) => {
     const id = await addCategory(store)
     return { params: { id }, subject: id }
+  },
+  placeProducts: async (store) => {
+    const name = `Ordered ${randomUUID()}`
+    const { id: productId, sku } = await store.addProduct({ category: name })
+    const { rows } = await store.pool.query('select id from categories where name = $1', [name])
+    const states: ActivityCall['states'] = [{ products: [] }, { products: [sku] }]
+    const { id } = rows[0]
+    return { params: { id }, headers: { 'if-match': '*' }, body: { product_ids: [productId] }, subject: id, states }
   },
   importProducts: async () => ({ raw: JSON.stringify(newProduct()), headers: NDJSON, states: [null, { created: 1, updated: 0 }] }),
   setStock: async (store) => {
@@ -84,6 +97,12 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
   addOrderNote: async (store) => {
     const id = await placeOrder(store)
     return { params: { id }, body: { text: 'Called.' }, subject: id }
+  },
+  placeOrderForCustomer: async (store) => {
+    const { id } = await store.addProduct()
+    const body = { email: 'ada@example.com', items: [{ product_id: id, quantity: 1 }] }
+    const states: ActivityCall['states'] = [null, { status: 'pending', version: 1, total: TOTAL }]
+    return { body, headers: { 'idempotency-key': randomUUID() }, subject: created, states }
   },
   amendOrder: async (store) => {
     const id = await placeOrder(store)

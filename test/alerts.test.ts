@@ -62,7 +62,10 @@ const steady = (value: number | string) => `${value}x${MINUTES}`
 /** Series of a process that dies after ten minutes. */
 const DIES = '1x10 stale'
 
-/** A store of four processes in which everything is healthy: an API, one with the stream, the webhooks and the lake, and two that send mail. */
+/**
+ * A store of four processes in which everything is healthy: an API, one with the stream, the webhooks and the lake,
+ * and two that send mail.
+ */
 const WELL: Record<string, string> = {}
 for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 'lake', 'webhook'], mail1: ['email'], mail2: ['email'] })) {
   const of = (labels = '') => `instance="${instance}",job="storefront"${labels}`
@@ -75,6 +78,7 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
   }
   for (const state of ['failing', 'disabled'])
     WELL[`storefront_webhook_endpoints{${of(`,state="${state}"`)}}`] = steady(state === 'failing' ? 0 : 1)
+  WELL[`storefront_process_up{${of()}}`] = steady(1)
   WELL[`storefront_source_up{${of(',source="database"')}}`] = steady(1)
   for (const stream of ['change_stream', 'catalogue_stream']) {
     WELL[`storefront_${stream}_slot_lost{${of()}}`] = steady(0)
@@ -117,9 +121,14 @@ const changed = (values: string, ...words: string[]) =>
       .map((series) => [series, values]),
   )
 
+/** The second process that one command has started. */
+const FURTHER = { instance: 'api', process: '2' }
+const furtherProcess = (metric: string, values: string) => ({ [`${metric}{instance="api",job="storefront",process="2"}`]: values })
+
 /** The fault that fires each alert, and the labels that the alert then has besides its severity. */
 const FAULTS: Record<string, { series: Record<string, string>; labels: Record<string, string>; at?: string }> = {
   ProcessDown: { series: changed('1x10 0x50', 'up{', '"rest"'), labels: { instance: 'rest', job: 'storefront' } },
+  FurtherProcessDown: { series: furtherProcess('storefront_process_up', '1x5 0 0 1 0 0 1 0 0 1 0 0 1 0x50'), labels: FURTHER, at: '16m' },
   NoProcess: { series: changed(DIES, 'storefront_'), labels: { job: 'storefront' } },
   RoleMissing: { series: { ...changed(DIES, '"mail1"'), ...changed(DIES, '"mail2"') }, labels: { role: 'email' } },
   SourceAway: { series: changed('1x10 0x50', 'source_up', '"api"'), labels: { instance: 'api', source: 'database' } },
@@ -155,7 +164,7 @@ const FAULTS: Record<string, { series: Record<string, string>; labels: Record<st
   StoreAnswersWithErrors: { series: changed('0+90x60', 'status="5xx"'), labels: {} },
   RequestsWaitForConnections: { series: changed('3x10 40x50', 'waiting_requests'), labels: { pool: 'placing' } },
   StoreOverloaded: { series: changed('40x5 40+6000x50', 'requests_shed', '"api"'), labels: { instance: 'api' } },
-  EventLoopLags: { series: changed('0.02x10 0.9x50', 'eventloop_lag', '"api"'), labels: { instance: 'api' } },
+  EventLoopLags: { series: furtherProcess('nodejs_eventloop_lag_p99_seconds', '0.02x10 0.9x50'), labels: FURTHER },
   SecretOutdated: { series: changed('0x10 1x50', 'secret_outdated', '"mail1"'), labels: { instance: 'mail1' } },
 }
 
@@ -174,6 +183,10 @@ test('each alert fires in its fault and none while all is well', { skip: promtoo
     const during = rules.flatMap(({ name }) => ['13m', '21m'].map((time) => ({ eval_time: time, alertname: name, exp_alerts: [] })))
     tests.push({ interval: '1m', input_series: seriesOf({ ...WELL, ...refill }), alert_rule_test: during })
   }
+  // A further process is restarted once.
+  const restart = furtherProcess('storefront_process_up', '1x10 0 1x60')
+  const afterwards = ['11m', '12m', '15m'].map((time) => ({ eval_time: time, alertname: 'FurtherProcessDown', exp_alerts: [] }))
+  tests.push({ interval: '1m', input_series: seriesOf({ ...WELL, ...restart }), alert_rule_test: afterwards })
   for (const { name, severity, summary, description } of rules) {
     const { series, labels, at = '30m' } = FAULTS[name] ?? assert.fail(name)
     assert.notDeepEqual(series, {}, name)
@@ -261,7 +274,7 @@ test('every series that an alert or the dashboard asks for is there on a store t
 
 test('a process of any role knows the queues, the slot and the roles that the whole store needs', async (t) => {
   const operations = { host: '127.0.0.1', port: 0, isRequired: true }
-  const store = await startStore(t, { operations, roles: ['api'], expectedRoles: ['api', 'email'] })
+  const store = await startStore(t, { operations, hasSlot: true, expectedRoles: ['api', 'email'] })
   assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: (await store.register()).email } })).status, 202)
   await store.pool.query(`update account_mails set due_at = now() - interval '1 hour'`)
   await store.pool.query(

@@ -134,8 +134,8 @@ interface StockOut {
 }
 
 /**
- * Every fifth product is out of stock from three hours after an order of it. A third is back after four days and a half, a third is archived
- * after a day, restored two days later, and back then, and a third is neither.
+ * Every fifth product is out of stock from three hours after an order of it. A third is back after four days and a
+ * half, a third is archived after a day, restored two days later, and back then, and a third is neither.
  */
 function stockOutsOf(invoices: readonly Invoice[]): StockOut[] {
   const sold = Map.groupBy(

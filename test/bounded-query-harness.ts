@@ -10,7 +10,9 @@ import { type MakeLake, makeLocalLake } from './lake-stores.ts'
 export const SECRET = 'xyzzy-secret'
 const BOUNDS = { maxRows: 1_000, maxBytes: 100_000, memory: '256MB', spill: '16MB' }
 
-/** A lake with files of these numbers of events, a query of an operator over it, and beside it a file with the secret. */
+/**
+ * A lake with files of these numbers of events, a query of an operator over it, and beside it a file with the secret.
+ */
 export async function makeQueriedLake(t: TestContext, make: MakeLake = makeLocalLake, counts: number[] = [2, 2]) {
   const lake = await make(t)
   if (counts.length > 0) await writeFiles(t, lake.store, counts)

@@ -9,7 +9,10 @@ export async function allowBrokenRows(db: Queryable): Promise<void> {
   await db.query('alter table inventory drop constraint inventory_available_not_negative')
 }
 
-/** Changes the status of orders by SQL, without the use cases' rules, with the history entry that the database requires. */
+/**
+ * Changes the status of orders by SQL, without the use cases' rules, with the history entry that the database
+ * requires.
+ */
 export async function setStatus(db: Queryable, ids: readonly string[], status: string): Promise<void> {
   await db.query(
     `update orders

@@ -13,7 +13,7 @@ test('a bucket that is unavailable when the stream starts stops no event of a kn
   Object.assign(process.env, server.env)
   let isUnavailable = true
   server.fault = () => (isUnavailable ? { status: 403 } : undefined)
-  const store = await startStore(t)
+  const store = await startStore(t, { hasSlot: true })
   const { pool } = store
   const lakeBucket = { bucket: server.bucket, prefix: 'lake', endpoint: server.url, region: 'test-region-1' }
   const operations = { host: '127.0.0.1', port: 0, isRequired: true }
@@ -53,7 +53,7 @@ test('a comparison that left the lake out is made up for after a restart: orders
   Object.assign(process.env, server.env)
   let isUnavailable = false
   server.fault = () => (isUnavailable ? { status: 403 } : undefined)
-  const store = await startStore(t)
+  const store = await startStore(t, { hasSlot: true })
   const { pool } = store
   const lakeBucket = { bucket: server.bucket, prefix: 'lake', endpoint: server.url, region: 'test-region-1' }
   const start = (roles: Role[]) => startSecondProcess(t, store, { roles, lakeBucket, lakeFlushSeconds: 0.1 })
@@ -96,7 +96,7 @@ test('a comparison that left the lake out is made up for after a restart: orders
 test('a bucket that takes requests and answers none holds up neither start nor events nor stop', async (t) => {
   const server = await startS3Server(t)
   Object.assign(process.env, server.env)
-  const store = await startStore(t)
+  const store = await startStore(t, { hasSlot: true })
   const silence = Promise.withResolvers<void>()
   t.after(() => silence.resolve())
   server.fault = () => ({ before: () => silence.promise })
@@ -119,7 +119,7 @@ for (const conditions of ['ignored', 'refused'] as const) {
   test(`a process with the role lake does not start with a bucket whose conditions are ${conditions}`, async (t) => {
     const server = await startS3Server(t, { conditions })
     Object.assign(process.env, server.env)
-    const store = await startStore(t)
+    const store = await startStore(t, { hasSlot: true })
     const lakeBucket = { bucket: server.bucket, prefix: 'lake', endpoint: server.url, region: 'test-region-1' }
     await assert.rejects(startSecondProcess(t, store, { roles: ['api', 'lake'], lakeBucket }), UnsuitableBucket)
   })

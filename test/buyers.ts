@@ -17,7 +17,9 @@ export interface Buyer {
 
 const HOUR_MS = 3_600_000
 
-/** Accounts with a session each, written straight into the database: a thousand passwords would take a minute to hash. */
+/**
+ * Accounts with a session each, written straight into the database: a thousand passwords would take a minute to hash.
+ */
 export async function addBuyers(store: TestStore, count: number, role: AccountRole = 'customer'): Promise<Buyer[]> {
   const keys = new KeyRing(await loadSigningKeys(store.pool, TEST_SECRET), {
     copies: makeCopies({ after: () => {} }, store).copies,

@@ -12,10 +12,10 @@ import { startStore } from './store.ts'
 const DOCUMENT = readFileSync(new URL('../docs/shop/catalogue.md', import.meta.url), 'utf8')
 
 const BODIES = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(([, text = '']) => JSON.parse(text))
-const CURLS = [...DOCUMENT.matchAll(/^curl .*$/gm)].map(([line]) => line)
+const CURLS = [...DOCUMENT.matchAll(/^curl (?:.*\\\n)*.*$/gm)].map(([line]) => line)
 
 test('the bodies of the document are accepted in their order, with what it says about the answers', async (t) => {
-  const [newProduct, productChange, publication, sales, newCategory, categoryChange, ...others] = BODIES
+  const [newProduct, productChange, publication, sales, newCategory, categoryChange, order, ...others] = BODIES
   assert.deepEqual(others, [])
   const store = await startStore(t)
   const { token } = await registerOperator(store)
@@ -46,6 +46,13 @@ test('the bodies of the document are accepted in their order, with what it says 
   const read = await call('GET', categoryPath)
   const renamed = await call('PATCH', categoryPath, { body: categoryChange, headers: { 'if-match': String(read.headers.etag) } })
   assert.deepEqual([renamed.status, renamed.json.name, renamed.json.position], [200, categoryChange.name, categoryChange.position])
+
+  await call('PATCH', path, { body: { categories: [[renamed.json.name]] }, headers: { 'if-match': '*' } })
+  assert.deepEqual(Object.keys(order), ['product_ids'])
+  const placed = await call('PUT', `${categoryPath}/products`, { body: { product_ids: [id] }, headers: { 'if-match': '*' } })
+  assert.equal(placed.status, 200, placed.text)
+  const [shown] = (await store.call('GET', `/products?category=${category.json.slug}&sort=position`)).json.data
+  assert.equal(shown.id, id)
 
   assert.equal((await call('DELETE', path)).status, 204)
   assert.equal((await store.call('GET', `/products/${id}`)).status, 404)

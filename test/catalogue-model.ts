@@ -167,7 +167,10 @@ function hasWords(product: ModelProduct, search: NonNullable<ModelQuery['search'
   return required.every(has) && !search.excluded.some(({ meant }) => words.includes(meant))
 }
 
-/** Whether some product has the words of the search. Otherwise the store searches for similar words, which the model does not know. */
+/**
+ * Whether some product has the words of the search. Otherwise the store searches for similar words, which the model
+ * does not know.
+ */
 export function isKnown(products: readonly ModelProduct[], { search }: ModelQuery): boolean {
   return search === null || products.some((product) => !product.isArchived && hasWords(product, search))
 }

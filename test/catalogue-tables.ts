@@ -24,7 +24,9 @@ interface Product extends Row {
   prices: (Money & { compare_at: number | null })[]
 }
 
-/** What the tables of the catalogue must have, computed from the events of PostgreSQL without the SQL of their views. */
+/**
+ * What the tables of the catalogue must have, computed from the events of PostgreSQL without the SQL of their views.
+ */
 export async function catalogueOf(pool: Pool): Promise<Record<CatalogueTable, string[]>> {
   const { rows: events } = await pool.query<{
     event_id: string

@@ -2,7 +2,10 @@ import { withComparisonTables } from '../src/audit/verify/comparison-tables.ts'
 import { findDifferences } from '../src/audit/verify/find-differences.ts'
 import { sql } from '../src/db/sql.ts'
 
-/** Compares as many events as its argument says, equal in all places, and prints the differences and the most memory in MB. */
+/**
+ * Compares as many events as its argument says, equal in all places, and prints the differences and the most memory
+ * in MB.
+ */
 const events = Number(process.argv[2])
 const AT_ONCE = 50_000
 

@@ -38,6 +38,11 @@ async function send(method: string, path: string, body: object, by = token) {
 const price = { amount: 500, currency: 'EUR' }
 const makeProduct = async () =>
   (await send('POST', '/admin/products', { sku: randomUUID(), name: 'A lamp', category: 'lamps', stock: 5, price })).id
+const archive = async () => {
+  const id = await makeProduct()
+  assert.equal((await store.call('DELETE', `/admin/products/${id}`, { token })).status, 204)
+  return id
+}
 const makeCategory = async () => (await send('POST', '/admin/categories', { name: randomUUID() })).id
 const place = async () => (await send('POST', '/orders', { items: [{ product_id: lamp.id, quantity: 2 }] }, ada.token)).id
 const confirm = async () => {
@@ -61,6 +66,15 @@ const pay = async () => {
   return id
 }
 const [productOf, categoryOf] = [(id: string) => `/admin/products/${id}`, (id: string) => `/admin/categories/${id}`]
+const placedOf = (id: string) => `${categoryOf(id)}/products`
+let orderedId = ''
+/** A category without an order of its product. */
+const makeOrder = async () => {
+  const body = { sku: randomUUID(), name: 'A lamp', categories: [[randomUUID()]], price }
+  const { id, categories } = await send('POST', '/admin/products', body)
+  orderedId = id
+  return categories[0].id
+}
 const [stockOf, orderOf] = [(id: string) => `/admin/products/${id}/stock`, (id: string) => `/admin/orders/${id}`]
 const ofOrder = (make: () => Promise<string>, path: string, body?: object): Conditional => ({
   make,
@@ -73,7 +87,14 @@ const ofOrder = (make: () => Promise<string>, path: string, body?: object): Cond
 const CALLS: Record<string, Conditional> = {
   'PATCH /admin/products/{id}': { make: makeProduct, pathOf: productOf, stateOf: productOf, body: { name: 'Another lamp' } },
   'DELETE /admin/products/{id}': { make: makeProduct, pathOf: productOf, stateOf: productOf },
+  'POST /admin/products/{id}/restore': { make: archive, pathOf: (id) => `${productOf(id)}/restore`, stateOf: productOf },
   'PATCH /admin/categories/{id}': { make: makeCategory, pathOf: categoryOf, stateOf: categoryOf, body: () => ({ name: randomUUID() }) },
+  'PUT /admin/categories/{id}/products': {
+    make: makeOrder,
+    pathOf: placedOf,
+    stateOf: placedOf,
+    body: () => ({ product_ids: [orderedId] }),
+  },
   'DELETE /admin/categories/{id}': { make: makeCategory, pathOf: categoryOf, stateOf: categoryOf },
   'PUT /admin/products/{id}/stock': { make: makeProduct, pathOf: stockOf, stateOf: stockOf, body: { stock: 7 } },
   'POST /orders/{id}/cancel': { make: place, pathOf: (id) => `/orders/${id}/cancel`, stateOf: orderOf, token: ada.token },

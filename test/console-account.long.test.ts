@@ -20,6 +20,8 @@ const codesOn = async (page: Page) => {
 }
 
 async function signOut(page: Page): Promise<void> {
+  if (await page.getByRole('button', { name: 'I have stored them' }).isVisible())
+    await page.getByRole('button', { name: 'I have stored them' }).click()
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByText('You have signed out.').waitFor()
 }
@@ -135,6 +137,7 @@ test('an admin without a second factor is led to setting one up as soon as anoth
   await page.getByRole('button', { name: 'Add a passkey' }).click()
   await page.getByRole('button', { name: 'Continue' }).click()
   await codesOn(page)
+  await page.getByRole('button', { name: 'I have stored them' }).click()
   await page.getByRole('link', { name: 'Orders', exact: true }).click()
   await page.getByRole('heading', { level: 2, name: 'Orders' }).waitFor()
 })

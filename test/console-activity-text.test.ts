@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { ACTIONS, actionText, differenceTexts } from '../src/console/page/activity-text.ts'
+import { ACTIONS, actionText, differenceTexts } from '../console/screens/activity-text.ts'
 
 const admin = { type: 'admin', id: '1' } as const
 const system = { type: 'system', id: null } as const

@@ -12,52 +12,116 @@ test('an operator adds, changes and removes the attributes of a product', { skip
   const { id, sku } = await store.addProduct({ name: 'Lamp' })
   const attributesOf = async () => (await store.call('GET', `/products/${id}`)).json.attributes
   await page.goto(`${address}#products?product=${id}`)
-  const field = page.getByRole('textbox', { name: 'Attributes' })
   const save = () => page.getByRole('button', { name: 'Save', exact: true }).press('Enter')
-  await field.fill(`weight_g: 120\ndimmable: true\nvoltage: 12 V\ncode: "12"\nnote: ${HOSTILE}: x\n\nempty: ""`)
+  let count = 0
+  const add = async (name: string, value: string, kind = 'text') => {
+    await page.getByRole('button', { name: 'Add an attribute' }).click()
+    await page.getByLabel(`Name of attribute ${++count}`, { exact: true }).fill(name)
+    await page.getByLabel(`Kind of ${name}`, { exact: true }).selectOption({ label: kind })
+    const control = page.getByLabel(`Value of ${name}`, { exact: true })
+    if (kind === 'yes or no') await control.selectOption({ label: value })
+    else await control.fill(value)
+  }
+  await add('weight_g', '120,5', 'number')
+  await add('dimmable', 'yes', 'yes or no')
+  await add('voltage', '12 V')
+  await add('code', '12')
+  await add('note', `${HOSTILE}: x`)
+  await add('empty', '')
+  await add('lines', 'a\nb')
+  await add('colours', 'red\n["blue"]\n', 'list')
   await save()
   await page.getByText('Lamp is saved.').waitFor()
-  const saved = { weight_g: 120, dimmable: true, voltage: '12 V', code: '12', note: `${HOSTILE}: x`, empty: '' }
+  const saved = {
+    ...{ weight_g: 120.5, dimmable: true, voltage: '12 V', code: '12', note: `${HOSTILE}: x`, empty: '', lines: 'a\nb' },
+    colours: ['red', '["blue"]'],
+  }
   assert.deepEqual(await attributesOf(), saved)
   await assertUsable(page, 'a product with attributes')
 
   await page.reload()
-  await field.waitFor()
-  assert.match(await field.inputValue(), /^code: "12"$/m)
-  await page.getByLabel('Name').fill('Lamp 2')
+  await page.getByLabel('Value of code').waitFor()
+  assert.equal(await page.getByLabel('Kind of code').inputValue(), 'text')
+  await page.getByLabel('Name', { exact: true }).fill('Lamp 2')
   await save()
   await page.getByText('Lamp 2 is saved.').waitFor()
   assert.deepEqual(await attributesOf(), saved, 'what is not touched stays')
 
-  for (const [text, words] of [
-    ['colour', '“colour” is no attribute'],
-    ['a: 1\na: 2', 'The attribute a is there twice.'],
-    ['1st: x', '“1st” is no name'],
+  const last = `Name of attribute ${++count}`
+  await page.getByRole('button', { name: 'Add an attribute' }).click()
+  for (const [name, words] of [
+    ['code', 'The attribute code is there twice.'],
+    ['1st', '“1st” is no name'],
   ] as const) {
-    await field.fill(text)
+    await page.getByLabel(last, { exact: true }).fill(name)
     await save()
     await page.getByRole('alert').getByText(words).waitFor()
   }
+  await page.getByLabel(last, { exact: true }).fill('depth')
+  await page.getByLabel('Kind of depth').selectOption({ label: 'number' })
+  await page.getByLabel('Value of depth').fill('deep')
+  await save()
+  await page.getByRole('alert').getByText('The attribute depth must be a number.').waitFor()
   assert.deepEqual(await attributesOf(), saved)
-  await field.fill('')
+  for (const name of [...Object.keys(saved), 'depth']) await page.getByRole('button', { name: `Remove ${name}`, exact: true }).click()
   await save()
   // The message of the save before is still there.
   await eventually(async () => (await attributesOf()) === undefined, { what: 'a product without attributes' })
 
+  await page.locator('.save-bar').waitFor({ state: 'detached' })
   await page.goto(`${address}#orders?product_id=${id}`)
-  const product = page.getByRole('textbox', { name: 'Product (SKU or id)' })
-  await eventually(async () => (await product.inputValue()) === sku, { what: 'the SKU in the place of the id' })
+  await page.getByText(`Product (SKU or id): ${sku} ×`).waitFor()
   assert.deepEqual(
     complaints.filter((text) => !/status of 422/.test(text)),
     [],
   )
 })
 
+test('each language of a product has a tab', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, operator, page, complaints, address } = await openConsole(t, NARROW)
+  const { id } = await store.addProduct({ name: 'Lamp' })
+  const read = async () => (await store.call('GET', `/admin/products/${id}`, { token: operator.token })).json.translations
+  const save = () => page.getByRole('button', { name: 'Save', exact: true }).press('Enter')
+  await page.goto(`${address}#products?product=${id}`)
+  await page.getByText('Add a language', { exact: true }).click()
+  await page.getByLabel('Language', { exact: true }).fill('pt-BR')
+  await page.keyboard.press('Enter')
+  const name = page.getByLabel('Name (Brazilian Portuguese)')
+  await name.fill(HOSTILE)
+  assert.equal(await page.getByLabel('Name', { exact: true }).isVisible(), false)
+  await page.getByLabel('SEO text (Brazilian Portuguese)').fill('Uma lâmpada')
+  await page.getByText('2 changes', { exact: true }).waitFor()
+  await assertUsable(page, 'a language')
+  await save()
+  await page.getByText('Lamp is saved.').waitFor()
+  assert.deepEqual(await read(), { 'pt-BR': { name: HOSTILE, seo_description: 'Uma lâmpada' } })
+  assert.equal(await name.inputValue(), HOSTILE)
+
+  // What the browser refuses is shown, also in a tab that is hidden.
+  await page.getByRole('button', { name: "Shop's language" }).click()
+  await page.getByLabel('Name', { exact: true }).fill('')
+  await page.getByRole('button', { name: 'Brazilian Portuguese', exact: true }).click()
+  await save()
+  await page.getByLabel('Name', { exact: true }).waitFor()
+  await page.getByLabel('Name', { exact: true }).fill('Lamp 2')
+  await page.getByRole('button', { name: 'Brazilian Portuguese', exact: true }).click()
+  await page.getByRole('button', { name: 'Remove Brazilian Portuguese' }).click()
+  await page.getByText('3 changes', { exact: true }).waitFor()
+  await save()
+  await page.getByText('Lamp 2 is saved.').waitFor()
+  assert.deepEqual(await read(), {})
+  await page.getByRole('button', { name: 'Brazilian Portuguese', exact: true }).waitFor({ state: 'detached' })
+  assert.deepEqual(complaints, [])
+})
+
 test('an operator fills the page of a product, and changes one part of it', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page, complaints, address } = await openConsole(t)
   const { id } = await store.addProduct({ name: 'Lamp' })
   await page.route('https://images.example/**', (route) => route.fulfill({ contentType: 'image/svg+xml', body: IMAGE }))
-  const pictures = () => page.evaluate(`[...document.querySelectorAll('img.picture')].map(({ src, naturalWidth }) => [src, naturalWidth])`)
+  const pictures = () =>
+    page.evaluate(
+      `[...document.querySelectorAll('.tiles img.picture, .list img.picture')].map(({ src, naturalWidth }) => [src, naturalWidth])`,
+    )
   const pageOf = async () => (await store.call('GET', `/products/${id}`)).json
   const save = () => page.getByRole('button', { name: 'Save', exact: true }).press('Enter')
   await page.goto(`${address}#products?product=${id}`)
@@ -66,12 +130,22 @@ test('an operator fills the page of a product, and changes one part of it', { sk
   await page.getByLabel('Availability').fill('Ships in 3 days')
   await page.getByLabel('Slug').fill('The lamp')
   await page.getByLabel('SEO title').fill('Lamps')
-  await page.getByRole('textbox', { name: 'Images' }).fill('https://images.example/a.jpg 800x600 A lamp\n\nhttps://images.example/b.jpg')
+  const imageAddress = page.getByLabel('Address of an image')
+  await imageAddress.fill('https://images.example/b.jpg')
+  await page.keyboard.press('Enter')
+  await page.getByText('40 × 30').waitFor()
+  await imageAddress.fill('https://images.example/a.jpg  https://images.example/c.jpg')
+  await page.getByRole('button', { name: 'Add the image' }).click()
+  await page.getByText('40 × 30').nth(2).waitFor()
+  await page.getByRole('button', { name: 'Remove image 3' }).click()
+  await page.getByLabel('What image 2 shows').fill('A lamp')
+  await page.getByRole('button', { name: 'Move image 2 forward' }).click()
+  await assertUsable(page, 'images')
   await save()
   await page.getByText('Lamp is saved.').waitFor()
   const images = [
-    { url: 'https://images.example/a.jpg', alt: 'A lamp', width: 800, height: 600 },
-    { url: 'https://images.example/b.jpg', alt: '', width: null, height: null },
+    { url: 'https://images.example/a.jpg', alt: 'A lamp', width: 40, height: 30 },
+    { url: 'https://images.example/b.jpg', alt: '', width: 40, height: 30 },
   ]
   const shown = [
     ['https://images.example/a.jpg', 40],
@@ -97,6 +171,7 @@ test('an operator fills the page of a product, and changes one part of it', { sk
   const { updated_at: _, ...now } = await pageOf()
   const { updated_at: _before, ...before } = saved
   assert.deepEqual(now, { ...before, brand: null, compare_at_price: null, lowest_price_30_days: null })
+  await page.locator('.save-bar').waitFor({ state: 'detached' })
   await page.goto(`${address}#products`)
   await eventually(async () => isDeepStrictEqual(await pictures(), shown.slice(0, 1)), { what: 'the first image in the list' })
   await assertUsable(page, 'a list with images')

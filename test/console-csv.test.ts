@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parse } from 'csv-parse/sync'
-import { toCsv } from '../src/console/page/csv.ts'
+import { toCsv } from '../console/kit/csv.ts'
 
 test('a result as CSV is read back as it was, also with quotes, lines and commas', () => {
   const columns = [

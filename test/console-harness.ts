@@ -56,7 +56,7 @@ export async function openConsoleOf(
   await page.goto(address)
   await signIn(page, operator)
   const show = async (screen: string) => {
-    await page.getByRole('link', { name: screen, exact: true }).click()
+    await page.getByRole('banner').getByRole('link', { name: screen, exact: true }).click()
     await page.getByRole('heading', { level: 2, name: screen }).waitFor()
   }
   return { store, operator, page, complaints, address, show }
@@ -67,7 +67,10 @@ const TOO_WIDE = `document.documentElement.scrollWidth <= document.documentEleme
   .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth && !each.parentElement.closest('.scroll'))
   .map((each) => each.outerHTML.slice(0, 120))`
 
-/** What the page shows now is accessible, and no wider than the page: as it is, and on a page of the other width and colours. */
+/**
+ * What the page shows now is accessible, and no wider than the page: as it is, and on a page of the other width and
+ * colours.
+ */
 export async function assertUsable(page: Page, what: string): Promise<void> {
   const shown = {
     width: page.viewportSize()?.width,
@@ -78,8 +81,12 @@ export async function assertUsable(page: Page, what: string): Promise<void> {
     await page.emulateMedia({ colorScheme: isDark ? 'dark' : 'light' })
     const view = `${what} at ${width} px`
     await assertAccessible(page, view)
-    assert.deepEqual(await page.evaluate(TOO_WIDE), [], `${view}: wider than the page`)
+    await assertFits(page, view)
   }
+}
+
+export async function assertFits(page: Page, what: string): Promise<void> {
+  assert.deepEqual(await page.evaluate(TOO_WIDE), [], `${what}: wider than the page`)
 }
 
 /** What went wrong besides requests that the store has refused, which Chromium reports. */
@@ -92,4 +99,43 @@ export async function signIn(page: Page, { email, password }: { email: string; p
   await page.getByLabel('Password').fill(password)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+}
+
+/** Puts text where the cursor is, as a person does who pastes it. */
+export async function paste(page: Page, text: string): Promise<void> {
+  await page.evaluate(`{
+    const clipboardData = new DataTransfer()
+    clipboardData.setData('text/plain', ${JSON.stringify(text)})
+    document.activeElement.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))
+  }`)
+}
+
+/** The same in the field with this label. */
+export async function pasteInto(page: Page, label: string, text: string): Promise<void> {
+  await page.getByLabel(label, { exact: true }).focus()
+  await paste(page, text)
+}
+
+/** The first request of these has no answer for the page, although the store gets it. */
+export async function loseFirstAnswer(page: Page, address: string): Promise<void> {
+  let isLost = true
+  await page.route(address, async (route) => {
+    if (!isLost) return route.continue()
+    isLost = false
+    await route.fetch()
+    await route.abort('connectionreset')
+  })
+}
+
+/** Sets filters of a list by their labels, as a person does who opens "Filter" and presses Enter. */
+export async function filterBy(page: Page, filters: Readonly<Record<string, string>>): Promise<void> {
+  const search = page.getByRole('main').getByRole('search')
+  await search.getByText('Filter', { exact: true }).click()
+  for (const [label, value] of Object.entries(filters)) {
+    const control = search.getByLabel(label, { exact: true })
+    if ((await control.evaluate((element) => (element as unknown as { tagName: string }).tagName)) === 'SELECT')
+      await control.selectOption(value)
+    else await control.fill(value)
+  }
+  await search.getByRole('button', { name: 'Apply' }).click()
 }

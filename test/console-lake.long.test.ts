@@ -33,6 +33,7 @@ const cells = (page: Page) =>
     .getByRole('region', { name: 'Result', exact: true })
     .locator('tbody tr')
     .evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent)))
+const unfoldSql = (page: Page) => page.getByText('Ask in SQL', { exact: true }).press('Enter')
 const ask = async (page: Page, sql: string) => {
   await page.getByLabel('SQL (DuckDB, one SELECT)').fill(sql)
   await page.getByLabel('SQL (DuckDB, one SELECT)').press('Control+Enter')
@@ -42,37 +43,55 @@ const ask = async (page: Page, sql: string) => {
 const ASK_AGAIN = /took longer than 10 seconds|Your last query still runs/
 
 /** Asks again after `ASK_AGAIN`. */
-async function untilAnswered(page: Page, askOnce: () => Promise<void>, answer?: Locator): Promise<void> {
+async function untilAnswered(page: Page, askOnce: () => Promise<unknown>, answer?: Locator): Promise<void> {
   const rows = answer ?? page.getByText(/^\d+ rows? in /)
   do {
     await askOnce()
     await rows.or(page.getByText(ASK_AGAIN)).waitFor()
-    await page.getByRole('button', { name: 'Cancel', exact: true, disabled: true }).waitFor()
+    await page.getByRole('button', { name: 'Cancel', exact: true }).waitFor({ state: 'detached' })
   } while (!(await rows.isVisible()))
 }
 
 test('an operator asks the lake, sees a plot and takes the rows away', { skip: NO_CHROMIUM }, async (t) => {
   const { page, complaints, show } = await openConsole(t, NARROW, { prepare: (store) => fillLake(t, store) })
   await show('Lake')
+  await assertUsable(page, 'before a question')
+  await unfoldSql(page)
   await page.getByText('A row for each change of an order.').waitFor()
   await assertUsable(page, 'before a query')
+  await page.getByLabel('Orders of').selectOption('All time')
+  await page.getByRole('button', { name: 'Revenue per day', pressed: true }).waitFor()
+  await page.getByRole('button', { name: 'Cancel', exact: true }).waitFor({ state: 'detached' })
   for (const question of ['Best sellers', 'Cancel rate', 'Time to ship', 'Repeat customers', 'Revenue per day']) {
     await untilAnswered(page, () => page.getByRole('button', { name: question }).click())
   }
   assert.deepEqual(await cells(page), [
-    ['2026-03-01', 'EUR', '1', '10.000'],
-    ['2026-03-02', 'EUR', '1', '20.000'],
-    ['2026-03-03', 'JPY', '1', '3000.000'],
+    ['2026-03-01', 'EUR', '1', '€10.00'],
+    ['2026-03-02', 'EUR', '1', '€20.00'],
+    ['2026-03-03', 'JPY', '1', '¥3,000'],
   ])
   assert.equal(await page.getByLabel('Plot of').inputValue(), '3', 'the revenue, not the number of orders')
   await page.locator('canvas').waitFor()
-  await page.getByText('As a table').click()
+  await page.getByText('As a table').first().click()
   const plotted = page.getByRole('region', { name: 'revenue over time, as a table' })
   await plotted.waitFor()
   assert.deepEqual(await plotted.getByRole('columnheader').allTextContents(), ['Time', 'EUR', 'JPY'])
   assert.deepEqual(await plotted.locator('tbody tr td:not(:first-child)').allTextContents(), ['–', '3,000', '20', '–', '10', '–'])
   await assertUsable(page, 'with a plot')
+  // A link to a question answers it: of 90 days without a period in it.
+  await untilAnswered(page, () => page.reload())
+  assert.equal((await cells(page)).length, 3)
+  await untilAnswered(
+    page,
+    () =>
+      page
+        .getByLabel('Orders of')
+        .selectOption('7 days')
+        .then(() => {}),
+    page.getByText('0 rows in'),
+  )
 
+  await unfoldSql(page)
   await untilAnswered(
     page,
     () => ask(page, 'select client_reference, total_amount - 3000 as amount from orders order by created_at'),
@@ -93,7 +112,7 @@ test('an operator asks the lake, sees a plot and takes the rows away', { skip: N
     () => ask(page, 'select range, null as none from range(5000)'),
     page.getByText('truncated: there are more rows'),
   )
-  await page.getByText('The table shows the first 500; CSV has all 1000.').waitFor()
+  await page.getByText('The table shows the first 500; CSV has all 1,000.').waitFor()
   await page.reload()
   await page.getByText('A row for each change of an order.').waitFor()
   assert.equal(await page.getByLabel('SQL (DuckDB, one SELECT)').inputValue(), 'select range, null as none from range(5000)')
@@ -108,6 +127,7 @@ test('an operator asks the lake, sees a plot and takes the rows away', { skip: N
 test('a query that is refused, cancelled or hostile leaves the screen usable', { skip: NO_CHROMIUM }, async (t) => {
   const { page, complaints, show } = await openConsole(t, NARROW, { prepare: (store) => fillLake(t, store) })
   await show('Lake')
+  await unfoldSql(page)
   await untilAnswered(
     page,
     () => ask(page, `select '${HOSTILE.replaceAll("'", "''")}'::integer`),
@@ -117,10 +137,14 @@ test('a query that is refused, cancelled or hostile leaves the screen usable', {
   await untilAnswered(page, () => ask(page, "select * from read_text('/etc/passwd')"), page.getByText('read_text is refused'))
   await ask(page, 'select count(*) from range(1000000000000::bigint)')
   await page.getByText(/^Running for \d/).waitFor()
+  // Another question waits until this one has ended or is cancelled, and its button keeps the focus.
+  await page.getByRole('button', { name: 'Best sellers' }).press('Enter')
+  assert.equal(await page.evaluate('document.activeElement.textContent'), 'Best sellers')
+  assert.match(await page.getByLabel('SQL (DuckDB, one SELECT)').inputValue(), /1000000000000/)
   await page.getByRole('button', { name: 'Cancel', exact: true }).click()
   await page.getByText('The query was cancelled.').waitFor()
   // Until then the screen takes no other query.
-  await page.getByRole('button', { name: 'Cancel', exact: true, disabled: true }).waitFor()
+  await page.getByRole('button', { name: 'Cancel', exact: true }).waitFor({ state: 'detached' })
   const long = 'x'.repeat(2_000)
   const hostile = `select '${HOSTILE.replaceAll("'", "''")}' as "${HOSTILE.replaceAll('"', '""')}", '${long}' as long, 1 as n union all select 'b', 'c', -2`
   await untilAnswered(page, () => ask(page, hostile), page.getByRole('columnheader', { name: HOSTILE, exact: true }))

@@ -8,7 +8,7 @@ import { mailLanguages } from '../src/mail/mail-languages.ts'
 import { readMailTemplates } from '../src/mail/mail-templates.ts'
 import { NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { onCleanup } from './cleanup.ts'
-import { assertUsable, NARROW, openConsole, WIDE } from './console-harness.ts'
+import { assertUsable, filterBy, NARROW, openConsole, WIDE } from './console-harness.ts'
 import { eventually } from './eventually.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import type { Account, StoreOverrides, TestStore } from './store.ts'
@@ -54,7 +54,7 @@ const untilStatuses = (store: TestStore, statuses: string[]) =>
   )
 
 const cells = (page: Page, column: number) => page.getByRole('table').locator(`tbody td:nth-child(${column})`)
-const countForeign = (page: Page) => page.locator('#screen :is(img, script)').count()
+const countForeign = (page: Page) => page.locator('main :is(img, script)').count()
 
 test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page, complaints, show, smtp, customers, placeOrder } = await openMailingConsole(t, NARROW)
@@ -69,24 +69,25 @@ test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, 
   await cells(page, 2).nth(3).waitFor()
 
   // The keyboard reaches the filter, and the mail.
-  await page.getByLabel('Status').selectOption('failed')
-  await page.getByLabel('Address').fill(String(customers[1]?.email))
-  await page.getByLabel('Address').press('Enter')
+  await page.getByRole('link', { name: 'Failed', exact: true }).press('Enter')
   await page.waitForURL(/status=failed/)
+  await filterBy(page, { Address: String(customers[1]?.email) })
+  await page.waitForURL(/email=/)
   await page.reload()
   await cells(page, 2).first().waitFor()
   assert.deepEqual(await cells(page, 2).allTextContents(), ['failed'])
   assert.match(String(await cells(page, 8).textContent()), /550.*<img src=x/)
   const order = await page.getByRole('table').getByRole('link', { name: /^\d+$/ }).getAttribute('href')
   assert.match(String(order), /^#orders\?order=[0-9a-f-]{36}$/)
-  await page.getByRole('link', { name: 'created' }).focus()
+  await page.getByRole('link', { name: 'Order placed' }).focus()
   await page.keyboard.press('Enter')
 
   // The mail in its frame: hostile text is text, and nothing runs.
-  const frame = page.frameLocator('.mail-view iframe')
+  const frame = page.frameLocator('.mail-content iframe')
   await frame.getByText(`Hello Ada ${HOSTILE},`).waitFor()
   assert.equal(await frame.locator('img, script').count(), 0)
-  assert.equal(await page.locator('.mail-view iframe').getAttribute('sandbox'), '')
+  assert.equal(await page.locator('.mail-content iframe').getAttribute('sandbox'), '')
+  await page.getByText('As text').click()
   assert.match(String(await page.getByRole('region', { name: 'Text of the mail' }).textContent()), /2 × Mug "><img src=x/)
   assert.equal(await countForeign(page), 0)
   await assertUsable(page, 'mail')
@@ -104,40 +105,39 @@ test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, 
   }
   await retry()
   await page.locator('.badge', { hasText: 'failed' }).waitFor()
-  await page.getByRole('link', { name: 'Back to the list' }).click()
+  await page.goBack()
+  await page.waitForURL(/status=failed/)
   await page.getByRole('button', { name: 'Retry all failed mails' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click()
   await page.getByText('1 mail is queued again.').waitFor()
-  await page.getByText('No mails.').waitFor()
+  await page.getByText('No mail matches.').waitFor()
+  await page.getByRole('button', { name: 'Retry all failed mails' }).waitFor({ state: 'detached' })
   const received = () => smtp.mails.filter(({ to }) => to !== undefined && 'text' in to && to.text.includes(String(customers[1]?.email)))
   await eventually(async () => received().length === 1, { timeoutMs: 60_000 })
 
   // A sent mail is sent again, as a copy.
-  await page.getByRole('link', { name: 'Clear filters' }).click()
+  await page.getByRole('link', { name: 'Clear', exact: true }).click()
   await page
     .getByRole('row')
     .filter({ hasText: String(customers[1]?.email) })
-    .getByRole('link', { name: 'created' })
+    .getByRole('link', { name: 'Order placed' })
     .click()
   await page.getByRole('button', { name: 'Send this mail again' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
   await page.getByText('A copy of the mail is queued.').waitFor()
   await eventually(async () => received().length === 2, { timeoutMs: 60_000 })
   assert.match(String(received()[1]?.subject), /^Copy: /)
-  await page.getByRole('link', { name: 'Back to the list' }).click()
-  await page.getByRole('link', { name: 'created (copy)' }).waitFor()
+  await page.getByRole('link', { name: 'All mails' }).click()
+  await page.getByRole('link', { name: 'Order placed (copy)' }).waitFor()
   // One that came back is among what was not received.
   await store.pool.query(`update email_deliveries set bounced_at = now(), bounce_reason = $1 where event_id like '%.copy1'`, [HOSTILE])
-  await page.getByLabel('Received').selectOption('true')
-  await page.getByLabel('Received').press('Enter')
-  await page.getByRole('button', { name: 'Filter' }).click()
+  await page.getByRole('link', { name: 'Not received' }).click()
   await page.waitForURL(/undelivered=true/)
   await page.getByText('came back').first().waitFor()
-  await page.getByRole('link', { name: 'created (copy)' }).click()
+  await page.getByRole('link', { name: 'Order placed (copy)' }).click()
   await page.getByText(HOSTILE).first().waitFor()
   assert.equal(await countForeign(page), 0)
-  await page.getByRole('link', { name: 'Back to the list' }).click()
-  await page.getByRole('link', { name: 'Clear filters' }).click()
+  await page.getByRole('link', { name: 'All mails' }).click()
   await cells(page, 2).nth(3).waitFor()
   await page.getByRole('link', { name: '100', exact: false }).first().waitFor()
   assert.deepEqual(complaints, [])
@@ -146,20 +146,25 @@ test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, 
 test('previews each template, in each language and in other locales', { skip: NO_CHROMIUM }, async (t) => {
   const { page, complaints, show } = await openConsole(t, NARROW)
   await show('Mails')
-  await page.getByText('No mails.').waitFor()
-  await page.getByRole('link', { name: 'Templates' }).click()
+  await page.getByText('No mails yet').waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Retry all failed mails' }).count(), 0, 'none has failed')
+  await page.getByRole('link', { name: 'Settings' }).click()
+  await page.getByRole('link', { name: 'Mail templates' }).click()
+  const templates = page.getByRole('navigation', { name: 'Templates' }).getByRole('link')
   const names = await eventually(async () => {
-    const found = await cells(page, 1).allTextContents()
+    const found = await templates.allTextContents()
     return found.length === 30 && found
   })
-  const frame = page.frameLocator('.mail-view iframe')
+  const frame = page.frameLocator('.mail-content iframe')
   for (const name of names) {
-    await page.getByRole('table').getByRole('link', { name, exact: true }).click()
-    await page.getByRole('heading', { name: `Preview: ${name} in English (en)` }).waitFor()
+    await page.getByRole('link', { name, exact: true }).click()
+    await page.getByRole('heading', { name: `${name} in English (en)` }).waitFor()
     await frame.locator('h1').waitFor()
   }
-  await page.getByRole('table').getByRole('link', { name: 'shipped', exact: true }).click()
+  await page.getByRole('link', { name: 'shipped', exact: true }).click()
   await frame.getByText('€1,234.50').waitFor()
+  const { y = Infinity } = (await page.locator('.mail-content iframe').boundingBox()) ?? {}
+  assert.ok(y < 900, `the preview is in sight, at ${y}`)
   await assertUsable(page, 'templates')
   await page.getByLabel('Amounts as in').fill('de')
   await page.getByLabel('Amounts as in').press('Enter')
@@ -171,7 +176,7 @@ test('previews each template, in each language and in other locales', { skip: NO
     ['es', 'Su pedido está en camino'],
     ['en', 'Your order is on its way'],
   ] as const) {
-    await page.locator('form.filters select').selectOption(language)
+    await page.getByLabel('Language').selectOption(language)
     await page.getByRole('button', { name: 'Preview' }).click()
     await frame.getByRole('heading', { name: heading }).waitFor()
   }
@@ -188,11 +193,11 @@ test('previews each template, in each language and in other locales', { skip: NO
   await assertUsable(page, 'refusal')
 })
 
-test('a failed mail is sent again beside its change in the timeline of the order', { skip: NO_CHROMIUM }, async (t) => {
+test('a failed mail is sent again from the story of its order', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page, address, customers } = await openMailingConsole(t, { width: 1_280, isDark: false })
   const { rows } = await store.pool.query('select id from orders where user_id = $1', [customers[1]?.id])
   await page.goto(`${address}#orders?order=${rows[0].id}`)
-  const again = page.getByRole('button', { name: 'Send again the mail of change 1' })
+  const again = page.getByRole('button', { name: 'Retry the mail “Order placed”' })
   await again.press('Enter')
   await assertUsable(page, 'the question before a mail is sent again')
   await page.getByRole('dialog', { name: 'Retry this mail?' }).getByRole('button', { name: 'Retry' }).press('Enter')
@@ -203,8 +208,12 @@ test('a failed mail is sent again beside its change in the timeline of the order
   await page.goto(
     `${address}#orders?order=${(await store.pool.query('select id from orders where user_id = $1', [customers[0]?.id])).rows[0].id}`,
   )
-  await page.getByRole('button', { name: 'Show the mail of change 1' }).waitFor()
+  await page.getByRole('button', { name: 'Show the mail “Order placed”' }).waitFor()
   assert.equal(await again.count(), 0, 'a mail that was sent is not')
+  await page.getByRole('button', { name: 'Send again the mail “Order placed”' }).press('Enter')
+  await page.getByRole('dialog', { name: 'Send this mail again?' }).getByRole('button', { name: 'Send again' }).press('Enter')
+  await page.getByText('A copy of the mail is queued.').waitFor()
+  await page.getByText('Mail “Order placed (copy)”').waitFor()
 })
 
 test('walks through older mails, and back', { skip: NO_CHROMIUM }, async (t) => {
@@ -225,16 +234,16 @@ test('walks through older mails, and back', { skip: NO_CHROMIUM }, async (t) => 
   }
   const seen = await read(50)
   for (const count of [50, 20]) {
-    await page.getByRole('link', { name: 'Older mails' }).click()
-    await page.getByRole('link', { name: 'Newest mails' }).waitFor()
+    await page.getByRole('link', { name: 'Next page' }).click()
+    await page.getByRole('link', { name: 'First page' }).waitFor()
     await eventually(async () => !seen.includes((await read(count))[0] ?? ''))
     seen.push(...(await read(count)))
   }
   assert.equal(new Set(seen).size, 120)
-  assert.equal(await page.getByRole('link', { name: 'Older mails' }).count(), 0)
-  await page.getByRole('link', { name: 'Newest mails' }).click()
+  assert.equal(await page.getByRole('link', { name: 'Next page' }).count(), 0)
+  await page.getByRole('link', { name: 'First page' }).click()
   assert.deepEqual(
-    await eventually(async () => (await page.getByRole('link', { name: 'Newest mails' }).count()) === 0 && read(50)),
+    await eventually(async () => (await page.getByRole('link', { name: 'First page' }).count()) === 0 && read(50)),
     seen.slice(0, 50),
   )
   assert.deepEqual(complaints, [])
@@ -272,17 +281,16 @@ test('a template of the shop with scripts and pictures of other hosts runs and l
     <link rel="stylesheet" href="https://tracker.example/a.css"><meta http-equiv="refresh" content="0; url=https://tracker.example/">
     <form action="https://tracker.example/" target="_top"><button>Send</button></form><a href="https://tracker.example/" target="_top">Away</a>`,
   )
-  const { page, complaints, show } = await openConsole(t, WIDE, { mailTemplates })
-  await show('Mails')
-  await page.getByRole('link', { name: 'Templates' }).click()
-  await page.getByText("the shop's own").waitFor()
-  const frame = page.frameLocator('.mail-view iframe')
+  const { page, complaints } = await openConsole(t, WIDE, { mailTemplates })
+  await page.goto(`${page.url()}#settings?section=templates`)
+  await page.getByText("the shop's own").first().waitFor()
+  const frame = page.frameLocator('.mail-content iframe')
   await frame.getByText('Order 100042').waitFor()
   await frame.getByRole('button', { name: 'Send' }).click()
   await frame.getByRole('link', { name: 'Away' }).click()
   await frame.getByText('Order 100042').waitFor()
-  assert.equal(await page.title(), 'Mails – Storefront console')
-  assert.match(page.url(), /\/console#mails\?template=created$/)
+  assert.equal(await page.title(), 'Mail template created – Storefront console')
+  assert.match(page.url(), /\/console#settings\?section=templates$/)
   // The browser reports what it has refused.
   assert.deepEqual(
     complaints.filter((text) => !/Content Security Policy|sandbox/i.test(text)),
@@ -300,7 +308,7 @@ test('an id in the address stays one part of the path', { skip: NO_CHROMIUM }, a
     ['orders', 'order', '/admin/orders/'],
     ['products', 'product', '/admin/products/'],
     ['pipeline', 'run', '/admin/audits/'],
-    ['pipeline', 'webhook', '/admin/webhooks/'],
+    ['settings?section=webhooks', 'webhook', '/admin/webhooks/'],
   ] as const) {
     for (const id of ids) {
       const request = page.waitForRequest((sent) => {
@@ -312,7 +320,7 @@ test('an id in the address stays one part of the path', { skip: NO_CHROMIUM }, a
           [id, encodeURIComponent(id)].includes(decodeURIComponent(decodeURIComponent(rest)))
         )
       })
-      await page.goto(`${address}#${screen}?${new URLSearchParams({ [parameter]: id })}`)
+      await page.goto(`${address}#${screen}${screen.includes('?') ? '&' : '?'}${new URLSearchParams({ [parameter]: id })}`)
       await request
     }
   }

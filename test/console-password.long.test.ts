@@ -35,7 +35,7 @@ test('an invited operator chooses a password by the mailed link, once, and signs
   await choose(PASSWORD)
   await page.getByText('Your password is set. Sign in with it.').waitFor()
   await signIn(page, { email, password: PASSWORD })
-  await page.locator('#operator').getByText('support').waitFor()
+  await page.locator('#account span').getByText('support').waitFor()
 
   await page.goto('about:blank')
   await page.goto(link)

@@ -23,19 +23,19 @@ test('an operator sees how the price of a product has changed', { skip: NO_CHROM
   const currencies = history.getByRole('combobox', { name: 'Currency' })
   assert.deepEqual(await currencies.getByRole('option').allTextContents(), ['EUR', 'USD'])
   await assertUsable(page, 'a product with its prices')
-  assert.equal(await history.getByText('€15.00').count(), 0)
+  assert.equal(await history.locator('details[open]').count(), 0)
+  await history.getByText(/The lowest price of the last 30 days is €15\.00/).waitFor()
   await history.getByText('As a table: Price in EUR over time').click()
   const table = history.getByRole('region', { name: 'Price in EUR over time, as a table' })
   await table.getByRole('cell', { name: '€15.00' }).first().waitFor()
 
   // The form's change is in the history at once.
-  await page.getByRole('textbox', { name: /^Price In/ }).fill('12.00')
-  await page.getByRole('textbox', { name: 'Reduced from' }).fill('15.00')
-  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByLabel('Price', { exact: true }).fill('12.00')
+  await page.getByLabel('Reduced from', { exact: true }).fill('15.00')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
   await table.getByRole('cell', { name: '€12.00' }).first().waitFor()
 
   await currencies.selectOption('USD')
-  await history.getByText('As a table: Price in USD over time').click()
   const dollars = history.getByRole('region', { name: 'Price in USD over time, as a table' })
   await dollars.getByRole('cell', { name: '$0.99' }).waitFor()
   assert.equal(await history.getByText('Price in EUR over time').count(), 0)
@@ -47,11 +47,44 @@ test('an operator sees how the price of a product has changed', { skip: NO_CHROM
   await table.getByRole('cell', { name: '€12.00' }).first().waitFor()
 
   // A sale that is on is in the history, and the form keeps the regular price.
-  const sales = page.getByRole('textbox', { name: 'Sales' })
-  await sales.fill('EUR 10.00 until 2126-12-01T08:00:00Z')
-  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('button', { name: 'Add a sale' }).click()
+  await page.getByLabel('Price in sale 1').fill('10,00')
+  await page.getByLabel('Sale 1 until').fill('2126-12-01T08:00')
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
   await table.getByRole('cell', { name: '€10.00' }).first().waitFor()
-  assert.equal(await sales.inputValue(), 'EUR 10.00 until 2126-12-01T08:00:00.000Z')
-  assert.equal(await page.getByRole('textbox', { name: /^Price In/ }).inputValue(), '12.00')
+  await assertUsable(page, 'a product with a sale')
+  assert.equal(await page.getByLabel('Price in sale 1').inputValue(), '10.00')
+  assert.equal(await page.getByLabel('Sale 1 until').inputValue(), '2126-12-01T08:00')
+  assert.equal(await page.getByLabel('Price', { exact: true }).inputValue(), '12.00')
+  const { json: onSale } = await store.call('GET', `/admin/products/${id}`, { token: operator.token })
+  assert.deepEqual(
+    onSale.sale_prices.map(({ amount, currency, until }: { amount: number; currency: string; until: string }) => [amount, currency, until]),
+    [[1_000, 'EUR', '2126-12-01T08:00:00.000Z']],
+  )
+  await page.getByText(/Lowest price of the 30 days before the reduction.*€15\.00/).waitFor()
+
+  // Prices in other currencies, as people of several countries write them.
+  await page.getByRole('button', { name: 'Add a currency' }).click()
+  await page.getByLabel('Currency 2').fill('usd')
+  await page.getByLabel('Price in USD', { exact: true }).fill('1,234.50')
+  await page.getByRole('button', { name: 'Add a currency' }).click()
+  await page.getByLabel('Currency 3').fill('CHF')
+  await page.getByLabel('Price in CHF', { exact: true }).fill('1’234,5')
+  await page.getByLabel('Reduced from, in CHF').fill('1.500,00')
+  await page.getByText('1 change', { exact: true }).waitFor()
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
+  await page.getByText('Lamp is saved.').waitFor()
+  await page.getByText('1 change', { exact: true }).waitFor({ state: 'detached' })
+  const { json: priced } = await store.call('GET', `/admin/products/${id}`, { token: operator.token })
+  assert.deepEqual(priced.prices, [
+    { currency: 'CHF', amount: 123_450, compare_at: 150_000 },
+    { currency: 'USD', amount: 123_450, compare_at: null },
+  ])
+  await page.getByRole('button', { name: 'Remove the price in CHF' }).click()
+  await page.getByRole('button', { name: 'Remove sale 1' }).click()
+  await page.getByText('2 changes', { exact: true }).waitFor()
+  await page.getByRole('button', { name: 'Discard' }).click()
+  assert.equal(await page.getByLabel('Price in CHF', { exact: true }).inputValue(), '1234.50')
+  assert.equal(await page.getByLabel('Price in sale 1').inputValue(), '10.00')
   assert.deepEqual(complaints, [])
 })

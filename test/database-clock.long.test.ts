@@ -41,7 +41,7 @@ test("sessions, revocations and repeated orders work while PostgreSQL's clock is
     })
     await pause(NOTICED_MS)
     const when = `at ${seconds / HOURS} h`
-    assert.ok(await isAccepted(session.token), `a session of before works ${when}`)
+    assert.ok(await isAccepted(session.token), `a former session works ${when}`)
     for (const token of ended) assert.equal(await isAccepted(token), false, `an ended session stays ended ${when}`)
     const renewed = await store.call('POST', '/auth/refresh', { body: { refresh_token: session.refresh } })
     assert.equal(renewed.status, 200, `${when}: ${renewed.text}`)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { connectionsOf, poolSizes } from '../src/app/pool-sizes.ts'
-import { ROLES, readConfig } from '../src/config.ts'
+import { ROLES, type Role, readConfig } from '../src/config.ts'
 import { eventually } from './eventually.ts'
 import { startHangingServer } from './hanging-server.ts'
 import { type Account, startStore, TEST_SECRET } from './store.ts'
@@ -54,4 +54,13 @@ test('docs/operate/database.md lists every kind of connection of a process, and 
   const total = [...most.values()].reduce((sum, count) => sum + count, 0)
   assert.match(DOCUMENT, new RegExp(`a process with every role has at most ${total} connections`))
   assert.equal(total, connectionsOf({ databasePoolSize, roles }))
+  const documentedFor = (own: readonly Role[]) => {
+    const shared = rows.slice(3).filter(([who = '']) => own.some((role) => who.includes(`\`${role}\``)))
+    const pools = databasePoolSize + (own.includes('api') ? poolSizes({ databasePoolSize, roles: own }).pipeline : 0)
+    return shared.reduce((sum, [, name = '']) => sum + (most.get(name.replaceAll('`', '')) ?? 0), pools)
+  }
+  const alone: Role[][] = [['api'], ROLES.filter((role) => role !== 'api'), ...ROLES.map((role) => [role])]
+  for (const own of alone) assert.equal(connectionsOf({ databasePoolSize, roles: own }), documentedFor(own), own.join())
+  const [api, others] = alone.map((own) => documentedFor(own))
+  assert.match(DOCUMENT.replaceAll('\n', ' '), new RegExp(`API alone has at most ${api}, and one of all other roles at most ${others}\\.`))
 })

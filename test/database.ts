@@ -31,7 +31,10 @@ export interface TestDatabase {
   pool: Pool
 }
 
-/** Clones a database from the migrated template, without its pages in the log, and drops it, with its replication slots, when the test ends. */
+/**
+ * Clones a database from the migrated template, without its pages in the log, and drops it, with its replication
+ * slots, when the test ends.
+ */
 export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`
   await asAdmin((admin) => whileInUse(() => admin.query(`create database ${name} template ${TEMPLATE} strategy file_copy`)))
@@ -63,7 +66,8 @@ export async function createEmptyDatabase(t: Cleanup): Promise<{ url: string; po
   return { url, pool }
 }
 
-// A slot stays active for a moment after its reader has ended, and PostgreSQL waits five seconds for clients to leave a database.
+// A slot stays active for a moment after its reader has ended, and PostgreSQL waits five seconds for clients to leave
+// a database.
 async function whileInUse(work: () => Promise<unknown>): Promise<void> {
   await eventually(() =>
     work().then(

@@ -3,9 +3,9 @@ import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 /**
- * Mounts a disk that never answers until the test ends, as a network disk whose server is unavailable: a FUSE file system without a program
- * that serves it. Every call that uses the folder hangs, so only a process that may be killed may use it. Returns the reason when this machine
- * cannot (mounting takes root and FUSE), null otherwise.
+ * Mounts a disk that never answers until the test ends, as a network disk whose server is unavailable: a FUSE file
+ * system without a program that serves it. Every call that uses the folder hangs, so only a process that may be
+ * killed may use it. Returns the reason when this machine cannot (mounting takes root and FUSE), null otherwise.
  */
 export function mountDeadDisk(t: Cleanup, folder: string): string | null {
   mkdirSync(folder, { recursive: true })

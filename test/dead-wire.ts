@@ -3,8 +3,9 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 /**
- * A proxy to the server at an address. It can stop forwarding: connections stay open and new ones are accepted, but no byte passes, as when
- * a machine or a network fails silently. It can also refuse connections, as when the server has ended.
+ * A proxy to the server at an address. It can stop forwarding: connections stay open and new ones are accepted, but
+ * no byte passes, as when a machine or a network fails silently. It can also refuse connections, as when the server
+ * has ended.
  */
 export async function openDeadWire(t: Cleanup, url: string) {
   const target = new URL(url)

@@ -11,7 +11,10 @@ const VERSIONS = '/usr/lib/postgresql'
 const NOBODY = 65_534
 const programs = findPrograms()
 
-/** Why tests with Debian's PostgreSQL are skipped on this machine; false where they run. Where CI is true they run or fail. */
+/**
+ * Why tests with Debian's PostgreSQL are skipped on this machine; false where they run. Where CI is true they run or
+ * fail.
+ */
 export const debianPostgresMissing: string | false =
   programs !== null || process.env.CI === 'true' ? false : `no PostgreSQL in ${VERSIONS} (Debian: apt-get install postgresql)`
 
@@ -28,15 +31,18 @@ export interface DebianPostgres {
   cluster: string
   /** Creates a folder that belongs to the server's user. */
   makeFolder(): string
-  /** Runs shell commands as the server's user, with the server's programs on the PATH, until one fails. Returns their output. */
+  /**
+   * Runs shell commands as the server's user, with the server's programs on the PATH, until one fails. Returns their
+   * output.
+   */
   run(commands: string, variables?: Record<string, string>): Promise<string>
   /** Creates an empty database. The address is the superuser's. */
   createDatabase(locale: 'C' | 'C.UTF-8'): Promise<{ url: string; pool: Pool }>
 }
 
 /**
- * Starts the oldest PostgreSQL that Debian has installed, with default settings except these, and the locales of the system. `environment`:
- * more variables of the server's.
+ * Starts the oldest PostgreSQL that Debian has installed, with default settings except these, and the locales of the
+ * system. `environment`: more variables of the server's.
  */
 export async function startDebianPostgres(
   t: Cleanup,

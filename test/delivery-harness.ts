@@ -67,7 +67,9 @@ export async function sendTo(db: TestDatabase, worker: DeliveryWorker<Parcel>, r
   worker.wake(new Set(receivers))
 }
 
-/** Counts the statements of the pool from now on. PostgreSQL's own counters are those of all databases of the server. */
+/**
+ * Counts the statements of the pool from now on. PostgreSQL's own counters are those of all databases of the server.
+ */
 export function countStatements({ pool }: TestDatabase): () => number {
   const watched = mock.method(pool, 'query')
   return () => watched.mock.callCount()

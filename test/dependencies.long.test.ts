@@ -148,7 +148,10 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
       )
       return { token, products }
     },
-    /** A customer's order and a change of a product. Each kind of work tells for which of the two it is done, by the ids of their events. */
+    /**
+     * A customer's order and a change of a product. Each kind of work tells for which of the two it is done, by the
+     * ids of their events.
+     */
     async work({ token, products }: Shop) {
       const product = products.pop() ?? assert.fail('no product is left')
       const before = await Promise.all(topics.map((topic) => topic.newestSequence()))
@@ -194,7 +197,9 @@ interface Shop {
   products: string[]
 }
 
-/** A connection on which nothing moves is given up after 45 seconds, and a mail on it is retried with growing pauses. */
+/**
+ * A connection on which nothing moves is given up after 45 seconds, and a mail on it is retried with growing pauses.
+ */
 const PATIENCE_MS = 240_000
 
 type Deployment = Awaited<ReturnType<typeof makeDeployment>>

@@ -24,7 +24,9 @@ export function readServices(variables: Readonly<Record<string, string>>): Recor
   return (readYaml('compose.yaml', variables)[0] as { services: Record<string, Service> }).services
 }
 
-/** The documents of a YAML file; `${NAME:?}` in it is a variable, as in compose.yaml. Throws for one without a value. */
+/**
+ * The documents of a YAML file; `${NAME:?}` in it is a variable, as in compose.yaml. Throws for one without a value.
+ */
 export function readYaml(file: string, variables: Readonly<Record<string, string>> = {}): unknown[] {
   const text = textOf(file).replaceAll(/\$\{(\w+):\?\}/g, (_, name: string) => {
     const value = variables[name]

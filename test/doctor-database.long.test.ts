@@ -76,7 +76,8 @@ test('a server without wal_level=logical, and its slot on the way to its loss', 
   await writeSegment(pool)
   assertFinding(await look(), 'slot', 'problem', /; it is lost at the next checkpoint$/, steps)
 
-  // The advice: what reads the slot saves it, even now. Its position moves with the snapshots that PostgreSQL logs every 15 seconds.
+  // The advice: what reads the slot saves it, even now. Its position moves with the snapshots that PostgreSQL logs
+  // every 15 seconds.
   await eventually(
     async () => {
       await pool.query(`select pg_logical_emit_message(true, 'filler', 'x')`)

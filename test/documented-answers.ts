@@ -5,7 +5,10 @@ import type { Answer } from './store.ts'
 
 let loaded: Promise<{ operations: { operation: Operation; path: RegExp }[]; judge: Judge }> | undefined
 
-/** Throws when an answer of the API is not as `openapi.json` describes it: the status, the body, the code of a problem. */
+/**
+ * Throws when an answer of the API is not as `openapi.json` describes it: the status, the body, the code of a
+ * problem.
+ */
 export async function assertDocumented(method: string, url: string, answer: Answer): Promise<void> {
   loaded ??= readContract().then((contract) => ({ operations: findPaths(contract), judge: new Judge(contract) }))
   const { operations, judge } = await loaded

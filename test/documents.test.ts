@@ -34,14 +34,14 @@ const NOT_RUN_HERE: Record<string, string> = {
   ),
   'README.md: npm ci && npm test': 'it is the whole run of which this test is a part',
   'CONTRIBUTING.md: npm ci && npm test': 'it is the whole run of which this test is a part',
-  'docs/data/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
+  'docs/inside/personal-data.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
   'docs/operate/backup.md: cd /srv/shop && ./storefront backup "/backup/shop-$(date +\\%F)"':
     'the store of this test has no embedded PostgreSQL; src/db/embedded/backup.long.test.ts backs one up',
   'docs/operate/database.md: export STOREFRONT_SECRET="$(cat "${DATA_DIR:-data}/secret")"': 'src/cli/move-database.long.test.ts',
   ...Object.fromEntries(
     [
-      `curl -i -X POST "$STORE/admin/products" -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d @body.json`,
-      `curl --data-binary @products.ndjson -H 'Content-Type: application/x-ndjson' -H "Authorization: Bearer $KEY" "$STORE/admin/products/import"`,
+      'curl -i -X POST "$STORE/admin/products" -H "Authorization: Bearer $KEY" \\',
+      `curl --data-binary @products.ndjson -H 'Content-Type: application/x-ndjson' \\`,
     ].map((line) => [`docs/shop/catalogue.md: ${line}`, 'test/catalogue-document.test.ts']),
   ),
   ...Object.fromEntries(

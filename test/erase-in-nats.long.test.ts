@@ -13,15 +13,15 @@ import { runStorefront } from './store-process.ts'
 const RETAIN_DAYS = 100
 const ADDRESS = { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y', country: 'GB' }
 
-/** The statement of docs/data/events.md that says whose messages are to be purged. */
+/** The statement of docs/inside/personal-data.md that says whose messages are to be purged. */
 function readStatement(): string {
-  const document = readFileSync(join(import.meta.dirname, '../docs/data/events.md'), 'utf8')
+  const document = readFileSync(join(import.meta.dirname, '../docs/inside/personal-data.md'), 'utf8')
   const [, statement = ''] = /--command "([^"]+)" \|/.exec(document) ?? []
   assert.match(statement, /'3650 days'/)
   return statement.replace('3650 days', `${RETAIN_DAYS} days`)
 }
 
-test('what docs/data/events.md says erases an address from NATS, and no mail, lake row or finding comes of it', {
+test('what docs/inside/personal-data.md says erases an address from NATS, and no mail, lake row or finding comes of it', {
   skip: NO_NATS,
 }, async (t) => {
   const { url } = await startNatsServer(t)

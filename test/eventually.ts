@@ -8,9 +8,10 @@ const PAUSE_MS = 20
 const MAX_PAUSE_MS = 1_000
 
 /**
- * Calls `fn` every `pauseMs` (20 ms) until it returns a value, and returns that; one that takes longer than that leaves the processor for as
- * long to what it waits for. After `timeoutMs` (a minute: an emergency brake, not a
- * measure of speed) it calls `fn` once more, because the process may have stood still meanwhile, and then fails with `what`.
+ * Calls `fn` every `pauseMs` (20 ms) until it returns a value, and returns that; one that takes longer than that
+ * leaves the processor for as long to what it waits for. After `timeoutMs` (a minute: an emergency brake, not a
+ * measure of speed) it calls `fn` once more, because the process may have stood still meanwhile, and then fails with
+ * `what`.
  */
 export async function eventually<T>(
   fn: () => Promise<T | undefined | false>,
@@ -64,7 +65,10 @@ export async function retryUntil<T>(work: () => Promise<T>, timeoutMs = 60_000):
   }
 }
 
-/** Measures the time in which this process was running, from construction on. Time in which it stood still hardly counts. */
+/**
+ * Measures the time in which this process was running, from construction on. Time in which it stood still hardly
+ * counts.
+ */
 export class Stopwatch {
   #ms = 0
   #lookedAt = performance.now()
@@ -87,8 +91,8 @@ export class Stopwatch {
 }
 
 /**
- * Stops the clock by which the store measures the age of its last signs of life, at a minute ago: they stay fresh. Returns a function that
- * starts the clock again.
+ * Stops the clock by which the store measures the age of its last signs of life, at a minute ago: they stay fresh.
+ * Returns a function that starts the clock again.
  */
 export function stopClock(t: TestContext): () => void {
   const stoppedAt = performance.now() - 60_000

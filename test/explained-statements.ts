@@ -2,7 +2,10 @@ import pg from 'pg'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import type { TestDatabase } from './database.ts'
 
-/** A statement as PostgreSQL ran it. Rows and buffers of the triggers and functions that it calls are their own statements'. */
+/**
+ * A statement as PostgreSQL ran it. Rows and buffers of the triggers and functions that it calls are their own
+ * statements'.
+ */
 export interface ExplainedStatement {
   /** The statement with `$1` for values, on one line. */
   text: string
@@ -30,8 +33,8 @@ interface Plan {
 const SCAN = /^(Seq|Sample|Index|Index Only|Bitmap Heap|Bitmap Index|Tid|Tid Range) Scan$/
 
 /**
- * Receives the plan of every statement that this process sends to the database from now on, by auto_explain: as the server has chosen and
- * run it, with the values of the request, generic or not, also inside functions and triggers.
+ * Receives the plan of every statement that this process sends to the database from now on, by auto_explain: as the
+ * server has chosen and run it, with the values of the request, generic or not, also inside functions and triggers.
  */
 export async function explainStatements(t: Cleanup, db: TestDatabase, onStatement: (statement: ExplainedStatement) => void) {
   const settings = {

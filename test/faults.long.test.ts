@@ -17,7 +17,8 @@ const isTaken = (index: number) => process.env.EVERY_SHARE === '1' || index % SH
 /** This fault runs every day: nothing else promotes a standby that lags beneath an API that sells. */
 const EVERY_DAY = 'failover-lagging'
 
-// A round waits for half of its time. With five at once on two cores beside other tests, servers came too late for the deadlines of the rounds.
+// A round waits for half of its time. With five at once on two cores beside other tests, servers came too late for
+// the deadlines of the rounds.
 describe('the short round', { concurrency: 3 }, () => {
   for (const [index, fault] of FAULTS.entries())
     if (fault.name === EVERY_DAY || (!DAILY_FAULTS.includes(fault.name) && isTaken(index))) testRound(fault)

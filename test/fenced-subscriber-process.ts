@@ -5,8 +5,9 @@ import { inTransaction } from '../src/db/transaction.ts'
 import { ORDERS } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 
-// Subscribes as each of the names, and writes into the table `effects` what it is given, after a line on standard input.
-// `<name> waits` may wait before the transaction (name `outside`) or within it, behind the fence (name `inside`).
+// Subscribes as each of the names, and writes into the table `effects` what it is given, after a line on standard
+// input. `<name> waits` may wait before the transaction (name `outside`) or within it, behind the fence (name
+// `inside`).
 const [url = '', who = '', ...names] = process.argv.slice(2)
 const pool = createPool({ url, size: 4, applicationName: 'effects', onError: () => {} })
 const topic = createPostgresTopic(ORDERS, { pool, url, logger: pino({ level: 'silent' }) })

@@ -108,7 +108,10 @@ async function openShop(t: Cleanup, shape: Shape) {
 
 type Shop = Awaited<ReturnType<typeof openShop>>
 
-/** What the store says of slots that are lost, and that the running process mends them. `release` lets it create slots. */
+/**
+ * What the store says of slots that are lost, and that the running process mends them. `release` lets it create
+ * slots.
+ */
 async function assertLostAndMended(
   shop: Shop,
   process: StoreProcess,

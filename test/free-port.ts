@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { isFree } from '../src/db/embedded/free-port.ts'
 
-// Below what most kernels hand out to outgoing connections (Linux from 32768, others from 49152, RFC 6335). Such a connection could take
-// a port in the moment between finding it free and listening on it, or while a server restarts.
+// Below what most kernels hand out to outgoing connections (Linux from 32768, others from 49152, RFC 6335). Such a
+// connection could take a port in the moment between finding it free and listening on it, or while a server restarts.
 const FIRST = 20_000
 const END = 32_768
 const BLOCK = 64
@@ -30,7 +30,10 @@ export async function freePorts(count: number): Promise<number[]> {
   throw new Error(`no ${count} ports in a row from ${FIRST} to ${END} are free`)
 }
 
-/** Claims ports for this process until it ends, by listening on the first of them: no other test process is told one of these. */
+/**
+ * Claims ports for this process until it ends, by listening on the first of them: no other test process is told one
+ * of these.
+ */
 async function claimBlock(): Promise<void> {
   const blocks = Math.floor((END - FIRST) / BLOCK)
   const start = randomInt(blocks)

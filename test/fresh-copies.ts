@@ -15,8 +15,9 @@ interface Database {
 }
 
 /**
- * Copies of a database that poll all the time once they are started, with connections that the test can refuse, count and cut, and answers
- * that it can hold back: of statements that begin while `held` is set. `holding` counts those. */
+ * Copies of a database that poll all the time once they are started, with connections that the test can refuse, count
+ * and cut, and answers that it can hold back: of statements that begin while `held` is set. `holding` counts those.
+ * */
 export function makeCopies(
   cleanup: Cleanup,
   { url, pool }: Database,

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { readContract } from '../fuzz/contract.ts'
 import { eventually } from './eventually.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { startStore, type TestStore } from './store.ts'
@@ -32,9 +31,8 @@ interface Shop {
 }
 type CreateShop = (base: string, storage: Storage, send: typeof fetch) => Shop
 
-// The module of the document, as it is written.
-const [, code = ''] = /```js\n([\s\S]*?)```/.exec(DOCUMENT) ?? []
-const { createShop } = (await import(`data:text/javascript,${encodeURIComponent(code)}`)) as { createShop: CreateShop }
+const MODULE = new URL('../docs/shop/shop-client.js', import.meta.url).href
+const { createShop } = (await import(MODULE)) as { createShop: CreateShop }
 const store = await startStore({ after })
 const products = await Promise.all(Array.from({ length: 7 }, () => store.addProduct({ stock: null })))
 
@@ -139,18 +137,6 @@ test('with EMAIL_VERIFICATION=required the walk of the document leads to a sessi
   assert.equal((await shop.verifyEmail(token, PASSWORD)).user.email, email)
   assert.equal((await shop.call('GET', '/me')).email, email)
   await assert.rejects(shop.verifyEmail(token, PASSWORD), refusedAs('invalid_one_time_token'))
-})
-
-test('the document says what to do for each code that a call of a customer can get', async () => {
-  const { operations } = await readContract()
-  // Providers of mail call /mail-events.
-  const ofCustomers = operations.filter(({ path }) => !/^\/(admin|iceberg|mail-events)(\/|$)/.test(path))
-  const codes = new Set(ofCustomers.flatMap(({ responses }) => [...responses.values()].flatMap((response) => [...response.codes])))
-  const [, table = ''] = DOCUMENT.split('## Errors by code')
-  const named = new Set(
-    [...table.matchAll(/^\| (`.*?) \|/gm)].flatMap(([, cell = '']) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name)),
-  )
-  assert.deepEqual([...codes].sort(), [...named].sort())
 })
 
 test('the document names the headers that pages may send and read', () => {

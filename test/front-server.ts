@@ -20,7 +20,10 @@ interface Program {
   port?: number | undefined
 }
 
-/** Starts a real program in front of the store with a folder of its own, and returns when the store answers through it. */
+/**
+ * Starts a real program in front of the store with a folder of its own, and returns when the store answers through
+ * it.
+ */
 export async function startFrontServer(t: Cleanup, { program, files, args, port }: Program): Promise<FrontServer> {
   const folder = mkdtempSync(join(tmpdir(), `storefront-${program}-`))
   port ??= await freePort()

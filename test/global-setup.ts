@@ -14,17 +14,27 @@ import { startDebianPostgres } from './debian-postgres.ts'
 const SHARED_MEMORY = '/dev/shm'
 const ENOUGH_BYTES = 4 * 1024 ** 3
 
-/** The server of a run: the embedded PostgreSQL for tests, the same with PostgreSQL's default settings, or Debian's with Debian's. */
+/**
+ * The server of a run: the embedded PostgreSQL for tests, the same with PostgreSQL's default settings, or Debian's
+ * with Debian's.
+ */
 export type TestPostgres = 'tests' | 'defaults' | 'debian'
 
-// Suites that start their own server test durability; here it would only cost time.
-const TEST_SETTINGS = { fsync: 'off', max_wal_size: '512MB', max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' }
+// Suites that start their own server test durability; here it would only cost time. Each of thousands of connections
+// proves a password.
+const TEST_SETTINGS = {
+  ...{ fsync: 'off', max_wal_size: '512MB', scram_iterations: '1' },
+  ...{ max_connections: '400', max_replication_slots: '60', max_wal_senders: '60' },
+}
 /** PostgreSQL's defaults that the embedded server overrides, except the time zone and what the store requires. */
 export const POSTGRES_DEFAULTS = { jit: 'on', fsync: 'on' }
 
 const undo: (() => Promise<void> | void)[] = []
 
-/** Starts one PostgreSQL for the whole run, with the migrated template database from which each test's database is cloned. */
+/**
+ * Starts one PostgreSQL for the whole run, with the migrated template database from which each test's database is
+ * cloned.
+ */
 export async function globalSetup(): Promise<void> {
   await setUp('tests')
 }
@@ -36,6 +46,8 @@ export async function setUp(postgres: TestPostgres): Promise<void> {
   process.env.TEST_DATABASE_ADDRESSES = JSON.stringify(addresses)
   const admin = new pg.Client({ connectionString: url })
   await admin.connect()
+  // Sets the same password again, with the iterations of `TEST_SETTINGS`.
+  if (postgres === 'tests') await admin.query(`alter role current_user password ${pg.escapeLiteral(new URL(url).password)}`)
   await admin.query(`create database ${TEMPLATE}`)
   await admin.end()
   await migrate(databaseUrl(TEMPLATE))

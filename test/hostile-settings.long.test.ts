@@ -171,7 +171,8 @@ for (const { name, skip, start } of SERVERS) {
     })
 
     await run('migrate')
-    // An administrator adds schemas later: the store stays where it is, and a table of the same name is not taken for its own.
+    // An administrator adds schemas later: the store stays where it is, and a table of the same name is not taken for
+    // its own.
     await admin.query('create schema decoy; create table decoy.orders (id text); create table decoy.products (id text)')
     await admin.query('grant usage on schema decoy to public; grant select on all tables in schema decoy to public')
     for (const role of Object.values(addresses).map(roleOf))

@@ -1,4 +1,7 @@
-/** The value that is set against the store, of each setting of `SESSION_SETTINGS` and `BUILT_IN_SETTINGS` and of each bound. */
+/**
+ * The value that is set against the store, of each setting of `SESSION_SETTINGS` and `BUILT_IN_SETTINGS` and of each
+ * bound.
+ */
 export const HOSTILE: Readonly<Record<string, string>> = {
   DateStyle: 'German',
   IntervalStyle: 'sql_standard',

@@ -9,8 +9,8 @@ type Row = Record<string, unknown>
 type ReadLake = Pick<TestLake, 'pathOf'> & { store: Pick<TestLake['store'], 'locate'> }
 
 /**
- * The rows of a table as icebird reads them, an independent reader of Iceberg. It only speaks HTTP, so its requests are answered from the
- * files, past the store. `snapshotId`: reads an earlier snapshot.
+ * The rows of a table as icebird reads them, an independent reader of Iceberg. It only speaks HTTP, so its requests
+ * are answered from the files, past the store. `snapshotId`: reads an earlier snapshot.
  */
 export async function readWithIcebird(lake: ReadLake, table: string, snapshotId?: number): Promise<Row[]> {
   const root = lake.store.locate('x').slice(0, -1)
@@ -39,7 +39,10 @@ async function newestMetadata({ pathOf }: Pick<TestLake, 'pathOf'>, table: strin
 
 type PathOf = TestLake['pathOf']
 
-/** The lakes that are being read, by the beginning of the addresses that icebird asks for: a process may read several at once, and one twice. */
+/**
+ * The lakes that are being read, by the beginning of the addresses that icebird asks for: a process may read several
+ * at once, and one twice.
+ */
 const reading = new Map<string, PathOf[]>()
 let original: typeof fetch | null = null
 
@@ -83,8 +86,8 @@ async function answer(path: string, range: string | null): Promise<Response> {
 }
 
 /**
- * Reads these tables of events again and again: each time without a double, and with every event that it had before. Returns a function that
- * ends it and returns the number of reads. `fetch` of this process is icebird's meanwhile.
+ * Reads these tables of events again and again: each time without a double, and with every event that it had before.
+ * Returns a function that ends it and returns the number of reads. `fetch` of this process is icebird's meanwhile.
  */
 export function watchEvents(t: Cleanup, lake: Pick<TestLake, 'store' | 'pathOf'>, tables = ['order_events']): () => Promise<number> {
   let [isWatching, reads] = [true, 0]
@@ -93,7 +96,8 @@ export function watchEvents(t: Cleanup, lake: Pick<TestLake, 'store' | 'pathOf'>
     for (let turn = 0; isWatching; turn++) {
       const table = tables[turn % tables.length] ?? ''
       const rows = await readWithIcebird(lake, table).catch((error: Error) => {
-        // The table is not there yet, or an expiry ended the snapshot that was being read: a reader gets an error then, and never fewer rows.
+        // The table is not there yet, or an expiry ended the snapshot that was being read: a reader gets an error
+        // then, and never fewer rows.
         assert.match(error.message, /404|is missing|magic|fetch failed/i)
         return null
       })

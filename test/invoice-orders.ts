@@ -13,7 +13,10 @@ export interface Move {
   hours: number
 }
 
-/** The later moves of an invoice's order. Files of invoices do not have it, so it comes from the number: some are cancelled, wait, or come back. */
+/**
+ * The later moves of an invoice's order. Files of invoices do not have it, so it comes from the number: some are
+ * cancelled, wait, or come back.
+ */
 export function movesOf({ number }: Invoice): Move[] {
   const n = Number(number.replaceAll(/\D/g, ''))
   const shipped = 4 + (n % 37) * 3.5

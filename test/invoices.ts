@@ -24,8 +24,9 @@ export interface Invoice {
 const SAMPLE = new URL('../examples/analytics/sample/invoices.csv', import.meta.url)
 
 /**
- * The files of invoices that are there, in the form of "Online Retail" (Daqing Chen, UCI Machine Learning Repository, 2015): the sample of
- * examples/analytics, and the file that RETAIL_INVOICES names, whose data are not ours to distribute.
+ * The files of invoices that are there, in the form of "Online Retail" (Daqing Chen, UCI Machine Learning Repository,
+ * 2015): the sample of examples/analytics, and the file that RETAIL_INVOICES names, whose data are not ours to
+ * distribute.
  */
 export function invoiceFiles(retail = process.env.RETAIL_INVOICES): { name: string; invoices: Invoice[] }[] {
   const files = [{ name: 'the sample', path: SAMPLE as URL | string }]

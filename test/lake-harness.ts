@@ -28,7 +28,10 @@ const SINK_DEFAULTS = {
 /** A signal that never aborts. */
 export const NEVER = new AbortController().signal
 
-/** The path of a lake that does not exist yet, in a folder whose name has the special characters of SQL and of file patterns. */
+/**
+ * The path of a lake that does not exist yet, in a folder whose name has the special characters of SQL and of file
+ * patterns.
+ */
 export async function makeLakeDirectory(t: TestContext): Promise<string> {
   const parent = await mkdtemp(join(tmpdir(), "storefront lake's [test] {a,b} * "))
   t.after(() => rm(parent, { recursive: true, force: true }))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { readyQuestions } from '../src/console/page/lake-questions.ts'
+import { readyQuestions } from '../console/screens/lake-questions.ts'
 import { queryWithin } from '../src/lake/bounded-query.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
 import type { OrderEvent } from '../src/orders/events.ts'
@@ -30,7 +30,10 @@ const change = (status: StatusChange['status'], type: 'customer' | 'admin', reas
   ...{ status, at: '2026-03-01T10:00:00.000Z', actor: { type, id: null }, reason },
 })
 
-/** An order's events, one for each change; the first is placed at `at`, the others `hours` later each. `order` is as it was placed. */
+/**
+ * An order's events, one for each change; the first is placed at `at`, the others `hours` later each. `order` is as
+ * it was placed.
+ */
 function makeLife(
   at: string,
   hours: number,
@@ -194,12 +197,17 @@ test('each query of docs/data/lake-queries.md, and each ready question of the co
   await writeCatalogue(t, new LocalLakeStore(directory))
   for (const [title, sql] of queries) assert.deepEqual((await queryFolder(directory, sql)).rows, EXPECTED[title], title)
   const bounds = { maxRows: 1_000, maxBytes: 1_000_000, memory: '512MB', spill: '1GB', spillDirectory: join(directory, 'spill') }
-  for (const { title, sql } of readyQuestions('Europe/Vienna')) {
-    const { rows } = await queryWithin(new LocalLakeStore(directory), sql, bounds)
-    assert.deepEqual(
-      rows.map((row) => JSON.parse(row)),
-      EXPECTED_ANSWERS[title],
-      title,
-    )
+  const daysSince = Math.ceil((Date.now() - Date.parse('2026-03-01T00:00:00Z')) / 86_400_000) + 2
+  // All time, a period with every order, and one without any.
+  for (const days of [null, daysSince, 1]) {
+    for (const { title, sql } of readyQuestions('Europe/Vienna', days)) {
+      const { rows } = await queryWithin(new LocalLakeStore(directory), sql, bounds)
+      const expected = days === 1 ? [] : EXPECTED_ANSWERS[title]
+      assert.deepEqual(
+        rows.map((row) => JSON.parse(row)),
+        expected,
+        `${title} of ${days} days`,
+      )
+    }
   }
 })

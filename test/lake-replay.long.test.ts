@@ -157,7 +157,10 @@ class Placing {
   }
 }
 
-/** Changes some products, a different part each time: the name, and prices in another currency; `own`: the own price, which invoices count on. */
+/**
+ * Changes some products, a different part each time: the name, and prices in another currency; `own`: the own price,
+ * which invoices count on.
+ */
 async function changeProducts(store: Killable, key: string, products: ReadonlyMap<string, string>, round: number, own = false) {
   for (const [index, id] of [...products.values()].entries()) {
     if (index % 20 !== round % 20) continue
@@ -210,7 +213,10 @@ interface PlacedItem {
   total: { amount: number }
 }
 
-/** No two rows of a product, or of one of its prices, are valid at once, and each begins where the one before ends or later. */
+/**
+ * No two rows of a product, or of one of its prices, are valid at once, and each begins where the one before ends or
+ * later.
+ */
 const OVERLAPS = `
   select 'products' as name, product_id, version
   from storefront.products

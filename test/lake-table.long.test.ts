@@ -13,7 +13,7 @@ import { listLake } from '../src/lake/list-files.ts'
 import { readWithIcebird, watchEvents } from './iceberg-reader.ts'
 import { queryFolder } from './lake-harness.ts'
 import { farFromMidnight } from './midnight.ts'
-import { type AuditedStore, startAuditedStore, summarise } from './pipeline-audit.ts'
+import { type AuditedStore, startAuditedStore } from './pipeline-audit.ts'
 import { silent } from './stream-harness.ts'
 
 const PROCESS = fileURLToPath(new URL('lake-table-process.ts', import.meta.url))
@@ -76,7 +76,7 @@ test('the tables agree with PostgreSQL after the demo, a kill of the merge at ea
   const { rows } = await pool.query(
     'select id, number::text, version, status, json_array_length(items) as lines from orders order by number',
   )
-  assert.deepEqual(summarise(await store.verify()), [])
+  assert.deepEqual((await store.verify()).findings, [])
   const versions = rows.reduce((sum, { version }) => sum + version, 0)
   assert.equal(new Set(await eventIds(store)).size, versions)
   const keys = (some: Record<string, unknown>[], ...names: string[]) =>

@@ -1,8 +1,9 @@
 import { pino } from 'pino'
 import { hookLakeSteps } from '../faults/lake-hooks.ts'
 
-// Delivers messages from the lake's position up to a last sequence, one small file after another. Kills itself while it writes the file after
-// the given number of files, at a random moment, at the latest before that file is published.
+// Delivers messages from the lake's position up to a last sequence, one small file after another. Kills itself while
+// it writes the file after the given number of files, at a random moment, at the latest before that file is
+// published.
 const [directory = '', last = '0', files = '0'] = process.argv.slice(2)
 const die = () => process.kill(process.pid, 'SIGKILL')
 let written = 0

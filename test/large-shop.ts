@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Pool } from '../src/db/pool.ts'
 
-/** What the shop of `fillLargeShop` has nearly always, seldom and never: the values with which a statement may read too much. */
+/**
+ * What the shop of `fillLargeShop` has nearly always, seldom and never: the values with which a statement may read
+ * too much.
+ */
 export const LARGE_SHOP = {
   products: 200_000,
   orders: 200_000,
@@ -50,8 +53,9 @@ export function productId(number: number): string {
 }
 
 /**
- * A shop that has grown, with one of everything nearly everywhere. Made inside PostgreSQL: a thousand products by the store's triggers, their
- * copies and all orders without, and the indexes afterwards. A smaller or larger shop has as few of what is rare.
+ * A shop that has grown, with one of everything nearly everywhere. Made inside PostgreSQL: a thousand products by the
+ * store's triggers, their copies and all orders without, and the indexes afterwards. A smaller or larger shop has as
+ * few of what is rare.
  */
 export async function fillLargeShop(pool: Pool, size: ShopSize = LARGE_SHOP): Promise<void> {
   const client = await pool.connect()
@@ -149,7 +153,10 @@ const ADDRESS = `jsonb_build_object('name', format('%s %s', initcap(translate(su
       case when n <= 200 then 'Scarce' when n % 10 < 7 then 'Common' else initcap(translate(substr(md5(n::text), 1, 7), '0123456789', 'aeiourstln')) end),
     'line1', n || ' Long Street', 'city', 'Town', 'postal_code', 'AB' || n % 5000, 'country', 'GB', 'phone', '+44 20 ' || 70000000 + n)`
 
-/** Nearly all are delivered; the newest are on their way, and the oldest were cancelled. Two versions each, but for the pending ones. */
+/**
+ * Nearly all are delivered; the newest are on their way, and the oldest were cancelled. Two versions each, but for
+ * the pending ones.
+ */
 function orders({ orders: count }: ShopSize): string[] {
   return [
     `insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, email, version,
@@ -197,11 +204,17 @@ function others({ products, orders }: ShopSize): string[] {
     select md5('product 11')::uuid, n, 'adjustment', n, n + 1, 'reference-' || n, 'system', now() - make_interval(secs => ${products / 2} - n)
     from generate_series(1, ${products / 2}) as n`,
     `update inventory set version = ${products / 2 + 1} where product_id = md5('product 11')::uuid`,
-    `insert into order_figures select minute, 'EUR', 20, 25000 from generate_series(date_trunc('minute', now()) - interval '7 days', now(), interval '1 minute') as minute`,
+    `insert into order_figures (minute, currency, orders, revenue, net_revenue) select minute, 'EUR', 20, 25000, 25000 from generate_series(date_trunc('minute', now()) - interval '7 days', now(), interval '1 minute') as minute`,
     `insert into product_figures
     select slice, md5('product ' || n)::uuid, 'EUR', n, n * 1250
     from generate_series(date_bin('10 minutes', now(), '2000-01-01') - interval '7 days', now(), interval '10 minutes') as slice, generate_series(11, 110) as n`,
-    `update figure_progress set order_number = (select max(number) from orders)`,
+    `insert into product_rankings (sort, category_id, product_ids)
+    select sort, category.id, ids
+    from (select array_agg(md5('product ' || n)::uuid order by n) as ids from generate_series(11, 210) as n) as ranked
+    cross join (values ('best_selling', null), ('best_selling', 'Common'), ('position', 'Common')) as list (sort, name)
+    left join categories as category on category.name = list.name`,
+    `update figure_progress
+    set order_number = (select max(number) from orders), filled_from = now() - interval '61 days', changed_at = now()`,
     `insert into webhook_endpoints (id, url, sealed_secret, disabled_at, disabled_reason)
     values (md5('endpoint')::uuid, 'https://hooks.example', 'none', now(), 'a test')`,
     `insert into webhook_deliveries (endpoint_id, event_id, status, attempts, queued_at)

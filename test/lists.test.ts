@@ -60,6 +60,10 @@ async function addProduct(name: string): Promise<{ id: string }> {
 
 for (const sku of ['DRAFT-1', 'DRAFT-2', 'DRAFT-3'])
   await send('POST', '/admin/products', { sku, name: sku, category: 'Drafts', price: { amount: 1, currency: 'EUR' }, status: 'draft' })
+for (const name of ['Old 1', 'Old 2']) {
+  const { id } = await addProduct(name)
+  assert.equal((await store.call('DELETE', `/admin/products/${id}`, { token })).status, 204)
+}
 const orders: { id: string }[] = []
 for (const { id } of [lamp, vase]) {
   for (let i = 1; i <= 3; i++) {
@@ -109,7 +113,7 @@ const LISTS: Record<string, Seeded> = {
   '/admin/customers': { path: '/admin/customers', sort: 'id', token, filter: 'email=a' },
   '/admin/orders': { path: '/admin/orders', sort: 'number', token, filter: 'status=pending' },
   '/admin/orders/{id}/notes': ofParent((id) => `/admin/orders/${id}/notes`, orders, 'created_at'),
-  '/admin/products': { path: '/admin/products', sort: 'id', token },
+  '/admin/products': { path: '/admin/products', sort: 'id', token, filter: 'state=archived' },
   '/admin/products/{id}/prices': { ...ofParent((id) => `/admin/products/${id}/prices`, [lamp, vase], 'since'), filter: 'currency=USD' },
   '/admin/products/{id}/stock/adjustments': ofParent((id) => `/admin/products/${id}/stock/adjustments`, [lamp, vase], 'created_at'),
   '/admin/mails': { path: '/admin/mails', sort: 'queued_at', token, filter: 'status=queued' },

@@ -67,7 +67,10 @@ async function countRows(client: pg.PoolClient): Promise<{ relname: string; rows
   return rows
 }
 
-/** What a migration in a transaction does to existing tables for a time that grows with them, while customers wait for its locks. */
+/**
+ * What a migration in a transaction does to existing tables for a time that grows with them, while customers wait for
+ * its locks.
+ */
 async function findLongWork(pool: pg.Pool, text: string): Promise<string[]> {
   const client = await pool.connect()
   try {

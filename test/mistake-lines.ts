@@ -2,7 +2,7 @@
 export const LINES: Record<string, string> = {
   '`npm ci` was not run': 'its packages are not installed; run npm ci in the folder of package.json',
   '`npm ci` left out optional packages, and Node.js is older than 26':
-    'this is Node.js v…, and the one of version 26 for … is not there; run npm ci --include=optional in the folder of package.json',
+    'this is Node.js v…, and Node.js 26 for …, which the store needs, is not installed; run npm ci --include=optional in the folder of package.json',
   '`npm ci` ran no install scripts':
     'the embedded PostgreSQL is not complete, because npm ran no install scripts; run npm ci --ignore-scripts=false, or set DATABASE_URL',
   'a command where there is no store': 'there is no store in …; start one there, or run storefront migrate',
@@ -74,7 +74,7 @@ export const LINES: Record<string, string> = {
   'an OpenID provider at plain http':
     'OIDC_KC_ISSUER must be the https address of the provider, such as https://id.example, as its tokens have it; http only for localhost',
   'a webhook to plain http': 'the URL must start with https://, or set WEBHOOK_ALLOW_PRIVATE=on',
-  'a folder that cannot be written to': '… cannot be used: its path leads through something that is no folder (ENOTDIR)',
+  'a folder that cannot be written to': '… cannot be used: a part of its path is not a folder (ENOTDIR)',
   'a folder that cannot be made': '… cannot be used: there is no such file or folder (ENOENT)',
   'a folder for `mail templates` that has some': '… exists; give another folder',
   'a folder in place of a file': '… cannot be used: it is a folder (EISDIR)',

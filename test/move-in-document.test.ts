@@ -47,7 +47,7 @@ function makeExports(t: Cleanup) {
 }
 
 test('the sample lines of the document are imported', async (t) => {
-  const samples = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(([, text = '']) => text.trim())
+  const samples = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(([, text = '']) => text.replaceAll('\n', ''))
   const [customer = '', order = ''] = samples
   assert.equal(samples.length, 2)
   const store = await startStore(t)

@@ -32,7 +32,10 @@ export class NatsOperator {
       resolver_preload: { ${accounts.map(([key, jwt]) => `${key}: ${jwt}`).join('\n')} }`
   }
 
-  /** The text of a credentials file for a new user of the account. `seedOf`: the key pair whose seed it contains, by default the user's. */
+  /**
+   * The text of a credentials file for a new user of the account. `seedOf`: the key pair whose seed it contains, by
+   * default the user's.
+   */
   credentials({ publish, subscribe }: Permissions, seedOf?: KeyPair): string {
     const user = nkeys.createUser()
     const jwt = sign(this.#account, user, 'storefront', { type: 'user', ...LIMITS, pub: { allow: publish }, sub: { allow: subscribe } })

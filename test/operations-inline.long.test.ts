@@ -12,7 +12,10 @@ import { OPERATIONS } from './operations-commands.ts'
 import { listProducts, register, untilDelivered } from './shopping.ts'
 import { runStorefront, serve } from './store-process.ts'
 
-/** Commands and statements in the text that another test runs, or the reason why none does. Blocks are in test/documents.test.ts. */
+/**
+ * Commands and statements in the text that another test runs, or the reason why none does. Blocks are in
+ * test/documents.test.ts.
+ */
 const ELSEWHERE: Record<string, string> = {
   'npm start': 'test/readme.long.test.ts',
   'npm ci --omit=dev': 'the start of README.md, without what only tests need',
@@ -162,9 +165,9 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
     for (const name of ['inline_old', 'inline_new']) await query(as(text.replace('OLD', name)))
   },
   'revoke create on schema public from public': (text) => query(as(text)),
-  'truncate order_figures, product_figures; update figure_progress set order_number = 0; delete from figure_checkpoints;': async (text) => {
+  'truncate order_figures, product_figures; update figure_progress set filled_from = null;': async (text) => {
     await query(as(text))
-    assert.deepEqual(await query(as('select order_number from figure_progress')), [{ order_number: 0 }])
+    assert.deepEqual(await query(as('select filled_from from figure_progress')), [{ filled_from: null }])
   },
   'do $$ declare examined bigint := 0; begin loop select last into examined from mend_order_search_texts(examined, 500); commit; exit when examined is null; end loop; end $$':
     async (text) => {

@@ -1,7 +1,7 @@
 /**
- * Decodes `ExportTraceServiceRequest` of OTLP 1.x into its JSON form. The fields and their numbers are those of the definitions at
- * https://github.com/open-telemetry/opentelemetry-proto: collector/trace/v1, trace/v1, resource/v1 and common/v1. As protobuf asks for, unknown
- * fields are skipped.
+ * Decodes `ExportTraceServiceRequest` of OTLP 1.x into its JSON form. The fields and their numbers are those of the
+ * definitions at https://github.com/open-telemetry/opentelemetry-proto: collector/trace/v1, trace/v1, resource/v1 and
+ * common/v1. As protobuf asks for, unknown fields are skipped.
  */
 export function decodeTraceRequest(bytes: Buffer): unknown {
   return decode(bytes, REQUEST)

@@ -20,8 +20,8 @@ export interface OtlpReceiver {
 }
 
 /**
- * A receiver of OTLP over HTTP (https://opentelemetry.io/docs/specs/otlp/#otlphttp), in protobuf and in JSON, compressed or not. It stands for a
- * collector with the receiver `otlp` and the exporter `file`.
+ * A receiver of OTLP over HTTP (https://opentelemetry.io/docs/specs/otlp/#otlphttp), in protobuf and in JSON,
+ * compressed or not. It stands for a collector with the receiver `otlp` and the exporter `file`.
  */
 export async function startOtlpReceiver(t: Cleanup, port = 0): Promise<OtlpReceiver> {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-test-'))

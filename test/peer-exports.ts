@@ -23,7 +23,10 @@ function seeded(seed: number): (below: number) => number {
 const YEAR = Date.UTC(2025, 0, 1)
 const major = (amount: number) => (amount / 100).toFixed(2)
 
-/** Orders like a retailer's: one to forty lines, units by the dozen, most of them by few customers, and some by guests. */
+/**
+ * Orders like a retailer's: one to forty lines, units by the dozen, most of them by few customers, and some by
+ * guests.
+ */
 function makeOrders(seed: number, count: number, customers: number) {
   const random = seeded(seed)
   const products = Array.from({ length: 300 }, (_, index) => ({

@@ -1,4 +1,5 @@
-// Messages as https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html describes them, version 1.
+// Messages as https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html describes them,
+// version 1.
 
 /** A value of a row as it is sent; `undefined` stands for a large one that did not change. */
 export type SentValue = string | null | undefined

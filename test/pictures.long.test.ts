@@ -44,9 +44,9 @@ test('the pictures of the README show the store as it is after a demo', { skip: 
   const take = async ({ page }: BrowserPage, name: string) => void (await page.screenshot({ path: join(pictures, `${name}.png`) }))
   for (const isDark of [false, true]) {
     const view = await browser.open({ isDark })
-    await view.page.goto(`${origin}/console#overview?range=week`)
+    await view.page.goto(`${origin}/console#overview?range=7_days`)
     await signIn(view.page, { email, password })
-    await view.page.locator('canvas').nth(1).waitFor()
+    await view.page.locator('canvas').first().waitFor()
     await take(view, isDark ? 'console-dark' : 'console-light')
     if (isDark) continue
     await openOrder(view.page)
@@ -88,7 +88,7 @@ function pictureFolder(t: TestContext): string {
 async function openOrder(page: Page): Promise<void> {
   await page.evaluate("location.hash = '#orders?status=delivered'")
   await page.getByRole('row').nth(1).getByRole('link').first().click()
-  await page.locator('iframe').first().waitFor()
+  await page.getByText('Mail “Order delivered”').first().waitFor()
 }
 
 /** Reads calls of operators. */

@@ -20,7 +20,9 @@ import { silent } from './stream-harness.ts'
 const PAUSE_MS = 100
 const CAUGHT_UP_MS = 5_000
 
-/** A store of which one process only serves the API and another is the pipeline, which can be stopped and looked into. */
+/**
+ * A store of which one process only serves the API and another is the pipeline, which can be stopped and looked into.
+ */
 export interface AuditedStore extends TestStore {
   topic: Topic
   /** The folder of a lake that is in one. */
@@ -37,7 +39,7 @@ export interface AuditedStore extends TestStore {
 }
 
 export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<AuditedStore> {
-  const store = await startStore(t, { lakeFlushSeconds: 1, mailMaxPerHour: null, ...overrides })
+  const store = await startStore(t, { hasSlot: true, lakeFlushSeconds: 1, mailMaxPerHour: null, ...overrides })
   const topic = createPostgresTopic(ORDERS, { pool: store.pool, url: store.url, logger: silent })
   const lakeStore = await openLake(store.config)
   onCleanup(t, () => lakeStore.close())
@@ -81,7 +83,10 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
   }
 }
 
-/** A store whose pipeline has written a lake file of each number of orders, of which every third is cancelled, and has stopped. */
+/**
+ * A store whose pipeline has written a lake file of each number of orders, of which every third is cancelled, and has
+ * stopped.
+ */
 export async function startStoreWithFiles(t: Cleanup, ordersOfFiles: readonly number[]): Promise<AuditedStore> {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()

@@ -10,7 +10,9 @@ import { writeFiles } from './lake-harness.ts'
 import { makeLocalLake, type TestLake } from './lake-stores.ts'
 import { openPlainFiles } from './plain-files.ts'
 
-/** What a reader of plain files and `storefront lake query` have in common: the columns in their order, and the rows. */
+/**
+ * What a reader of plain files and `storefront lake query` have in common: the columns in their order, and the rows.
+ */
 async function assertSame(t: Cleanup, lake: TestLake): Promise<Record<string, number>> {
   const connection = await openPlainFiles(t, lake.pathOf(''))
   const counts: Record<string, number> = {}

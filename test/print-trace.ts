@@ -2,8 +2,8 @@ import { fileURLToPath } from 'node:url'
 import { type ReceivedSpan, readSpans } from './otlp-receiver.ts'
 
 /**
- * The tree of a trace: each span with its kind, its begin after that of the first, its duration, and the other traces that it is linked with.
- * Spans whose parent is not in the file, such as the caller's, are at the top.
+ * The tree of a trace: each span with its kind, its begin after that of the first, its duration, and the other traces
+ * that it is linked with. Spans whose parent is not in the file, such as the caller's, are at the top.
  */
 export function formatTrace(spans: readonly ReceivedSpan[], traceId: string): string[] {
   const ofTrace = spans.filter((span) => span.traceId === traceId)
@@ -37,7 +37,8 @@ function labelOf({ name, isError, attributes }: ReceivedSpan): string {
   return [name, ...(group === undefined ? [] : [`[${group}]`]), ...(isError ? [`(${attributes['error.type']})`] : [])].join(' ')
 }
 
-// `node test/print-trace.ts FILE [TRACE_ID]`: a file of the collector's exporter `file`. Without an id the first trace of an order.
+// `node test/print-trace.ts FILE [TRACE_ID]`: a file of the collector's exporter `file`. Without an id the first
+// trace of an order.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [file = '', traceId] = process.argv.slice(2)
   const spans = readSpans(file)

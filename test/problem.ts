@@ -14,7 +14,9 @@ export function problemTypeOf(url: string): RegExp {
   return url.startsWith('/iceberg/') ? /^application\/json/ : PROBLEM_TYPE
 }
 
-/** The answer is this refusal, whole and without a word about our insides. Returns it. `what` says which case failed. */
+/**
+ * The answer is this refusal, whole and without a word about our insides. Returns it. `what` says which case failed.
+ */
 export function assertProblem(
   answer: Pick<Answer, 'status' | 'headers' | 'text'>,
   status: number,

@@ -4,7 +4,10 @@ import { delimiter, join } from 'node:path'
 /** Debian installs servers in folders that are not on every user's PATH. */
 export const PROGRAM_PATH = [process.env.PATH, '/usr/local/sbin', '/usr/sbin'].join(delimiter)
 
-/** Why a test that needs a program is skipped; false where it is installed, and where CI is true: there a skip would hide a gap. */
+/**
+ * Why a test that needs a program is skipped; false where it is installed, and where CI is true: there a skip would
+ * hide a gap.
+ */
 export function missingProgram(program: string, debianPackage?: string): string | false {
   if (process.env.CI === 'true' || findProgram(program) !== null) return false
   const advice = debianPackage === undefined ? '' : ` (Debian: apt-get install --no-install-recommends ${debianPackage})`

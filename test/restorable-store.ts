@@ -31,7 +31,10 @@ export interface PlacedOrder {
   version: number
 }
 
-/** A store that is started and stopped, and whose database can be put back beneath it: the embedded one, unless its settings name another. */
+/**
+ * A store that is started and stopped, and whose database can be put back beneath it: the embedded one, unless its
+ * settings name another.
+ */
 export interface RestorableStore {
   dataDir: string
   environment: Record<string, string>

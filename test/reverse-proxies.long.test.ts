@@ -140,7 +140,8 @@ for (const { name, start } of PROXIES) {
       await moreAnswers()
       const back = await launch(port)
       processes[index] = back
-      // nginx sends a process nothing for 10 s after it has refused a connection: the next one stops when this one is asked again.
+      // nginx sends a process nothing for 10 s after it has refused a connection: the next one stops when this one is
+      // asked again.
       await back.untilLogged(/^request$/)
     }
     await moreAnswers()

@@ -75,7 +75,10 @@ for (const options of [[], ['--again'], ['--long'], ['--long', '--again']]) {
   })
 }
 
-/** Runs test/run.ts on files made for it: `once…` fails the first time, `always` each time. `more` is what a file does besides. */
+/**
+ * Runs test/run.ts on files made for it: `once…` fails the first time, `always` each time. `more` is what a file does
+ * besides.
+ */
 function runFiles(t: TestContext, names: string[], options = ['--again'], more: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-run-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))

@@ -15,13 +15,16 @@ const USAGE = `usage: npm test -- [PATH]… [OPTION]…
   Of a folder, npm test runs all files but *.long.test.ts, and npm run test:long only these. A file that is named runs in both.`
 
 const FOLDERS = ['src', 'test']
-// Files at once on two cores: a test waits for a server more than for a processor, a long one also starts servers of its own.
+// Files at once on two cores: a test waits for a server more than for a processor, a long one also starts servers of
+// its own.
 const CONCURRENCY = 4
 const LONG_CONCURRENCY = 3
-/** Short files that share a process at most: half of what a file costs is to start Node.js and to import the program. */
-const MAX_FILES_OF_PROCESS = 12
+/**
+ * Short files that share a process at most: half of what a file costs is to start Node.js and to import the program.
+ */
+const MAX_FILES_OF_PROCESS = 24
 /** An emergency brake for one process. */
-const TIMEOUT_MS = 900_000
+const TIMEOUT_MS = 1_800_000
 /** More files than these do not fail because the machine is busy. See docs/decisions/tests.md. */
 const MAX_FILES_AGAIN = 3
 
@@ -95,14 +98,16 @@ async function run(these: string[], concurrency: number): Promise<{ status: numb
   return { status: 1, again: isMore ? [] : failed }
 }
 
-/** Every n-th file shares a process, so that each has files of several rooms and all take about as long. */
+/** Each process takes the next file that no other one has taken, so that all end at about the same time. */
 function writeGroups(these: string[], max: number): string[] {
   const count = Math.max(Math.ceil(these.length / max), Math.min(these.length, CONCURRENCY))
+  // Files of one room, which are alike, are far from each other.
+  const files = Array.from({ length: count }, (_, group) => these.filter((_, index) => index % count === group)).flat()
+  const taken = mkdtempSync(join(folder, 'taken-'))
+  const program = pathToFileURL(join(import.meta.dirname, 'run-group.ts')).href
   return Array.from({ length: count }, (_, group) => {
-    const names = these.filter((_, index) => index % count === group)
     const entry = join(folder, `group-${group + 1}.mjs`)
-    const program = pathToFileURL(join(import.meta.dirname, 'run-group.ts')).href
-    writeFileSync(entry, `import { runGroup } from '${program}'\nawait runGroup(${JSON.stringify(names)})\n`)
+    writeFileSync(entry, `import { runGroup } from '${program}'\nawait runGroup(${JSON.stringify({ files, taken, max })})\n`)
     return entry
   })
 }

@@ -45,8 +45,9 @@ const CODES = { 403: 'AccessDenied', 409: 'ConditionalRequestConflict', 500: 'In
 const BUCKET = 'test-bucket'
 
 /**
- * A server of the part of S3's protocol that a lake needs: PUT with If-None-Match, GET, HEAD, DELETE and ListObjectsV2 in pages, path
- * style, with checked signatures. An upload that breaks off leaves nothing; objects are files on disk.
+ * A server of the part of S3's protocol that a lake needs: PUT with If-None-Match, GET, HEAD, DELETE and
+ * ListObjectsV2 in pages, path style, with checked signatures. An upload that breaks off leaves nothing; objects are
+ * files on disk.
  */
 export async function startS3Server(t: Cleanup, { pageSize = 1_000, conditions = 'kept' as Conditions } = {}): Promise<S3Server> {
   const root = mkdtempSync(join(tmpdir(), 'storefront-s3-'))

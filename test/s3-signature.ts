@@ -18,7 +18,10 @@ const AUTHORIZATION =
   /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/s3\/aws4_request, SignedHeaders=([^,]+), Signature=([\da-f]{64})$/
 const MUST_BE_SIGNED = ['host', 'x-amz-content-sha256', 'x-amz-date']
 
-/** Why the request is refused, by AWS Signature Version 4; null when it is signed for this region with this key and these bytes. */
+/**
+ * Why the request is refused, by AWS Signature Version 4; null when it is signed for this region with this key and
+ * these bytes.
+ */
 export function refuseSignature({ method, url, headers, body }: SignedRequest, credentials: S3Credentials): string | null {
   const [, key, day = '', region = '', names = '', signature] = AUTHORIZATION.exec(headers.authorization ?? '') ?? []
   if (key !== credentials.accessKeyId) return 'InvalidAccessKeyId'

@@ -1,4 +1,5 @@
-// Exports of one mug for the tests, with the members and columns that the shops document. `changes` has what a test changes.
+// Exports of one mug for the tests, with the members and columns that the shops document. `changes` has what a test
+// changes.
 
 const HTML = '<style>p{color:red}</style><p>A &amp; B&nbsp;C</p><script>alert(1)</script><p>more</p>'
 const NAME = 'H&amp;M &#8211; Caf&eacute;'

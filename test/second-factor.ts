@@ -11,7 +11,10 @@ const CODE_MS = 30_000
 /** A process may stand still for five seconds. */
 const CALM_MS = 6_000
 
-/** The time, for a store with the real clock: not just before the next code, with which the one that `addTotp` confirms would be too old. */
+/**
+ * The time, for a store with the real clock: not just before the next code, with which the one that `addTotp`
+ * confirms would be too old.
+ */
 export async function timeForCodes(): Promise<Date> {
   await eventually(async () => CODE_MS - (Date.now() % CODE_MS) > CALM_MS, { pauseMs: 100 })
   return new Date()

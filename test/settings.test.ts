@@ -51,14 +51,6 @@ test('has an operations port on this machine, one that must be free only when it
   assert.equal(refusal({ OPS_PORT: 'on' }), 'OPS_PORT must be off or a whole number from 0 to 65535, not "on"')
 })
 
-test('has an operations port for each process of the API', () => {
-  assert.equal(readConfig({ OPS_PORT: '65534', WEB_CONCURRENCY: '2' }).operations?.port, 65_534)
-  assert.equal(readConfig({ OPS_PORT: '0', WEB_CONCURRENCY: '64' }).operations?.port, 0)
-  const reason = 'OPS_PORT must be at most 65532 with WEB_CONCURRENCY=4: each process has a port of its own'
-  assert.equal(refusal({ OPS_PORT: '65533', WEB_CONCURRENCY: '4' }), reason)
-  assert.equal(readConfig({ OPS_PORT: '65535', WEB_CONCURRENCY: '4', ROLES: 'email' }).operations?.port, 65_535)
-})
-
 test('passkeys belong to the host of BASE_URL or to a domain above it', () => {
   const domainWith = (PASSKEY_DOMAIN?: string) => readConfig({ BASE_URL: 'https://api.shop.example/v1', PASSKEY_DOMAIN }).passkeyDomain
   assert.deepEqual(
@@ -356,7 +348,7 @@ test('takes several brokers, and refuses an address of anything else without sho
   const nats = readConfig({ NATS_URL: 'nats://me:hunter2@a:4222, tls://b', NATS_REPLICAS: '3', NATS_CREDENTIALS: '/run/nats.creds' }).nats
   assert.deepEqual([nats?.servers, nats?.replicas, nats?.credentialsFile], ['nats://me:hunter2@a:4222, tls://b', 3, '/run/nats.creds'])
   for (const NATS_URL of ['a:4222', 'http://me:hunter2@a', 'nats://a,', 'nats://']) {
-    assert.equal(refusal({ NATS_URL }), 'NATS_URL must be URLs that start with nats:// or tls://, with commas between')
+    assert.equal(refusal({ NATS_URL }), 'NATS_URL must be URLs that start with nats:// or tls://, separated by commas')
   }
   assert.equal(refusal({ NATS_URL: 'nats://a', NATS_CERT: '/cert.pem' }), 'NATS_CERT and NATS_KEY must be set together')
   assert.deepEqual(

@@ -19,9 +19,11 @@ test('a customer adds a passkey and signs in with it, without a password, until 
   await page.getByLabel('E-mail').fill('ada@example.com')
   await page.getByLabel('Password').fill('correct horse battery')
   await page.getByRole('button', { name: 'Create an account' }).click()
+  await page.getByRole('button', { name: 'Account', exact: true }).click()
   await page.getByRole('button', { name: 'Add a passkey' }).click()
   await page.getByText('From now on you can sign in with a passkey.').waitFor()
   await assertAccessible(page, 'signed in')
+  await page.keyboard.press('Escape')
 
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByRole('button', { name: 'Sign in' }).click()

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -6,12 +7,14 @@ import { type Cleanup, onCleanup } from './cleanup.ts'
 const SERVER = fileURLToPath(new URL('../examples/shop/serve.ts', import.meta.url))
 
 /** Serves the example shop at `http://localhost:PORT`, for the store at `api`. */
-export async function startShop(t: Cleanup, port: number, api: string): Promise<void> {
-  const env = { PATH: process.env.PATH, SHOP_PORT: String(port), API_URL: api }
+export async function startShop(t: Cleanup, port: number, api: string, settings: Record<string, string> = {}): Promise<void> {
+  const env = { ...settings, PATH: process.env.PATH, SHOP_PORT: String(port), API_URL: api }
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SERVER], { env, stdio: ['ignore', 'pipe', 'inherit'] })
   onCleanup(t, async () => {
     child.kill()
-    await once(child, 'exit')
+    if (child.exitCode === null) await once(child, 'exit')
   })
-  await once(child.stdout, 'data')
+  const ended = once(child, 'exit').then(([status]) => assert.fail(`the shop ended with status ${status}`))
+  await Promise.race([once(child.stdout, 'data'), ended])
+  ended.catch(() => {})
 }

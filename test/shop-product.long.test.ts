@@ -79,17 +79,17 @@ for (const view of [
       await product.getByText(text).waitFor()
     }
     assert.deepEqual(await product.locator('dt, dd').allTextContents(), [
-      ...['colour', 'blue', 'weight g', '340', 'materials', 'stoneware, glaze', 'dishwasher safe', 'yes'],
+      ...['Colour', 'blue', 'Weight g', '340', 'Materials', 'stoneware, glaze', 'Dishwasher safe', 'yes'],
     ])
     const large = product.getByRole('img', { name: 'A blue mug on a table' }).first()
     assert.deepEqual([await large.getAttribute('width'), await large.getAttribute('height')], ['400', '300'])
     await assertAccessible(page, 'a product')
     assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
-    await product.getByRole('list', { name: 'Images' }).getByRole('button').nth(1).press('Enter')
-    assert.equal(await product.locator('#product-image img').getAttribute('src'), 'https://images.example/inside.svg')
-    assert.equal(await product.locator('#product-image img').getAttribute('alt'), 'Blue mug')
+    await product.getByRole('list', { name: 'Images' }).getByRole('link').nth(1).press('Enter')
+    assert.equal(await product.locator('#picture img').getAttribute('src'), 'https://images.example/inside.svg')
+    assert.equal(await product.locator('#picture img').getAttribute('alt'), 'Blue mug')
     await product.getByRole('button', { name: 'Add to basket' }).click()
-    await page.getByRole('button', { name: 'Basket (1)' }).waitFor()
+    await page.getByRole('link', { name: 'Basket (1)' }).waitFor()
 
     assert.equal(await page.title(), 'A mug of stoneware')
     assert.equal(await page.locator('meta[name=description]').getAttribute('content'), 'It survives the dishwasher.')
@@ -106,7 +106,10 @@ for (const view of [
     assert.equal(await page.locator('script[type="application/ld+json"]').count(), 0)
     await page.goForward()
     await product.waitFor()
-    await page.getByRole('link', { name: '← All products' }).click()
+    await page.getByRole('navigation', { name: 'Breadcrumbs' }).getByRole('link', { name: 'Kitchen' }).click()
+    await page.getByRole('heading', { name: 'Kitchen' }).waitFor()
+    assert.equal(page.url(), `${origin}/categories/kitchen`)
+    await page.getByRole('link', { name: 'All products' }).click()
     await list.waitFor()
     assert.equal(page.url(), `${origin}/`)
   })
@@ -144,9 +147,11 @@ test('a visitor chooses a variant and a quantity', { skip: NO_CHROMIUM }, async 
   assert.equal(page.url(), `${origin}/products/shirt-s-red`)
   await page.getByLabel('Quantity').fill('3')
   await page.getByRole('button', { name: 'Add to basket' }).click()
-  await page.getByRole('button', { name: 'Basket (3)' }).click()
-  await page.getByText('€20.00 each, €60.00').waitFor()
-  await page.keyboard.press('Escape')
+  await page.getByRole('link', { name: 'Basket (3)' }).click()
+  const line = page.getByRole('list', { name: 'Basket' }).getByRole('listitem')
+  await line.getByText('€20.00 each').waitFor()
+  await line.getByText('€60.00').waitFor()
+  await page.goBack()
   await variants.getByRole('link', { name: 'blue' }).click()
   await page.getByRole('heading', { name: 'Shirt S blue' }).waitFor()
   assert.equal(await page.getByLabel('Quantity').isDisabled(), true)
@@ -173,6 +178,9 @@ test('a former address leads to the one of now, and an unknown one is not found'
     await page.goto(`${origin}/products/${slug}`)
     await page.getByText('There is no such product, or it is no longer sold.').waitFor()
     assert.equal(await page.getByRole('article').isVisible(), false)
+  }
+  for (const path of ['/categories/none', '/nothing', '/serve.ts', '/..%2fpackage.json']) {
+    assert.equal((await fetch(origin + path)).status, 404, path)
   }
   await assertAccessible(page, 'no product')
   await page.getByRole('link', { name: 'Example shop' }).click()
@@ -205,5 +213,16 @@ test('texts of the store stay texts, also those for search engines', { skip: NO_
   assert.equal(await page.getByRole('button', { name: 'Add to basket' }).isDisabled(), true)
   assert.equal(await page.title(), HOSTILE)
   assert.equal(JSON.parse((await page.locator('script[type="application/ld+json"]').textContent()) ?? '').name, HOSTILE)
+  assert.equal(await page.locator('meta[property="og:title"]').getAttribute('content'), HOSTILE)
   assert.equal(await page.evaluate('document.querySelectorAll("[onerror]").length'), 0)
+  for (const path of [
+    `/?q=${encodeURIComponent(HOSTILE)}`,
+    `/?attr=${encodeURIComponent(HOSTILE)}`,
+    `/?brand=${encodeURIComponent(HOSTILE)}`,
+  ]) {
+    await page.goto(origin + path)
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    assert.equal(await page.evaluate('document.querySelectorAll("[onerror]").length'), 0, path)
+    assert.notEqual(await page.title(), 'broken')
+  }
 })

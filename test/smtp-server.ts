@@ -27,7 +27,10 @@ export interface TestSmtpServer {
   stop(): Promise<void>
 }
 
-/** A real SMTP server on a free port, or on `port`, that stores and parses mails. With a certificate it uses TLS from the first byte. */
+/**
+ * A real SMTP server on a free port, or on `port`, that stores and parses mails. With a certificate it uses TLS from
+ * the first byte.
+ */
 export async function startSmtpServer(t: Cleanup, port?: number, certificate?: Certificate): Promise<TestSmtpServer> {
   const mails: ParsedMail[] = []
   const refusals = new Map<string, Refusal>()

@@ -17,7 +17,10 @@ const SINKS: Record<string, number> = {
 }
 const FUNCTION_SINKS: Record<string, number> = { copyRows: 1, copyTexts: 1 }
 const CLASS_SINKS: Record<string, number> = { Cursor: 0, Query: 0, QueryStream: 0 }
-/** Methods that may only be called: passed as a value they would receive SQL unseen. The names of the other sinks are too common for this rule. */
+/**
+ * Methods that may only be called: passed as a value they would receive SQL unseen. The names of the other sinks are
+ * too common for this rule.
+ */
 const CALLED_ONLY = new Set(Object.keys(SINKS).filter((name) => !['prepare', 'run', 'start', 'stream'].includes(name)))
 
 const SQL_FILE = 'src/db/sql.ts'
@@ -28,7 +31,10 @@ const BUILDERS: Record<string, string> = { prepared: SQL_FILE, toDuckDB: DUCKDB_
 // biome-ignore lint/suspicious/noExplicitAny: a syntax tree is walked whatever its nodes are
 type AnyNode = any
 
-/** The names of a source, by their possible meanings. Scopes are not distinguished: a name has the least safe meaning that it has anywhere. */
+/**
+ * The names of a source, by their possible meanings. Scopes are not distinguished: a name has the least safe meaning
+ * that it has anywhere.
+ */
 interface Names {
   /** Values of each `const`. */
   constants: Map<string, AnyNode[]>
@@ -41,8 +47,9 @@ interface Names {
 }
 
 /**
- * Why a value may become SQL text in this source; none when it cannot. A statement is a literal without `${…}`, a piece of `sql`, or what a
- * builder makes of them, here or in a `const` of the same file. A text that looks like SQL and has a `${…}` must be tagged with `sql`.
+ * Why a value may become SQL text in this source; none when it cannot. A statement is a literal without `${…}`, a
+ * piece of `sql`, or what a builder makes of them, here or in a `const` of the same file. A text that looks like SQL
+ * and has a `${…}` must be tagged with `sql`.
  */
 export function findSqlFromValues(file: string, source: string, exceptions: Record<string, string> = {}): string[] {
   const { program } = parseSync(file, source)
@@ -183,7 +190,10 @@ function identifiersOf(pattern: AnyNode): AnyNode[] {
   }
 }
 
-/** Whether a name means only the known function: declared in this file, its home, or imported from there, and bound nowhere else in the file. */
+/**
+ * Whether a name means only the known function: declared in this file, its home, or imported from there, and bound
+ * nowhere else in the file.
+ */
 function isFrom(name: string, home: string, { imports, constants, variables }: Names): boolean {
   return imports.get(name) === home && !constants.has(name) && !variables.has(name)
 }

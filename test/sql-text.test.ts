@@ -27,8 +27,8 @@ const EXCEPTIONS: Record<string, string> = {
   'src/lake/bounded-query.ts prepare(0)': 'the first statement of a text that was checked',
   'src/db/embedded/server-supervisor.ts run(well)': 'runs the server, no statement',
   'src/db/fresh-copies.ts query(query)': 'made by the tag, with a name under which it is prepared',
-  'src/console/audit-routes.ts run(request.body.kind)': 'starts verify or replay, no statement',
-  'src/console/lake-routes.ts run(query)': 'the SQL of an operator, which the process of the query checks and confines',
+  'src/audit/routes.ts run(request.body.kind)': 'starts verify or replay, no statement',
+  'src/lake/routes.ts run(query)': 'the SQL of an operator, which the process of the query checks and confines',
   'src/lake/lake-query.ts extractStatements(text)': 'the SQL that an operator typed at `storefront lake query`',
 }
 

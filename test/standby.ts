@@ -17,7 +17,10 @@ export function copyForStandby(cleanup: Cleanup, primary: DataFolder): DataFolde
   return standby
 }
 
-/** Starts a copy as a standby that streams through the primary's physical slot `standby`, and copies its logical slots if told to. */
+/**
+ * Starts a copy as a standby that streams through the primary's physical slot `standby`, and copies its logical slots
+ * if told to.
+ */
 export async function startStandby(
   cleanup: Cleanup,
   standby: DataFolder,

@@ -54,7 +54,10 @@ interface Product {
   sku: string
 }
 
-/** What one of several systems does. `order` counts among the orders that there are then; a reference always means the same product. */
+/**
+ * What one of several systems does. `order` counts among the orders that there are then; a reference always means the
+ * same product.
+ */
 type Action = { isChild: boolean } & (
   | { kind: 'order'; quantities: number[] }
   | { kind: 'cancel'; order: number }

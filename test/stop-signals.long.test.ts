@@ -104,12 +104,12 @@ for (const [name, node] of [
   }
 
   test(`SIGTERM to the group twice cuts no request of further API processes, by ${name}`, { skip }, async (t) => {
-    const store = await serveInGroup(t, node ?? '', { WEB_CONCURRENCY: String(PROCESSES), RATE_LIMITS: 'off' })
+    const store = await serveInGroup(t, node ?? '', { WEB_CONCURRENCY: String(PROCESSES + 1), RATE_LIMITS: 'off' })
     const pidsOf = (message: RegExp) => new Set(store.logs.flatMap(({ msg, pid }) => (message.test(msg) ? [pid] : [])))
     await eventually(async () => pidsOf(/^Storefront answers/).size === PROCESSES, { what: 'all processes that answer' })
     const requests = await Promise.all(Array.from({ length: SLOW_REQUESTS }, () => startSlowRequest(store.port)))
     store.press('SIGTERM')
-    await eventually(async () => pidsOf(/^stopping$/).size === PROCESSES, { what: 'all processes that stop' })
+    await eventually(async () => pidsOf(/^stopping$/).size === PROCESSES + 1, { what: 'all processes that stop' })
     await delay(NEXT_PRESS_MS)
     store.press('SIGTERM')
     await delay(NEXT_PRESS_MS)

@@ -5,14 +5,14 @@ import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
 import pino, { type Logger } from 'pino'
 import { type App, createApp } from '../src/app.ts'
+import type { RunCommand } from '../src/audit/audit-runner.ts'
 import type { HashCost } from '../src/auth/passwords/password.ts'
 import { type Config, readConfig } from '../src/config.ts'
-import type { RunCommand } from '../src/console/audit-runner.ts'
 import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { HttpServer } from '../src/http/http-server.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
-import type { TestDatabase } from './database.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
 import { assertDocumented } from './documented-answers.ts'
 import { eventually } from './eventually.ts'
 import { assertHoldsOne } from './held-connections.ts'
@@ -31,8 +31,10 @@ export interface TestStore {
   config: Config
   /** The database's address for the superuser, as `pool`. */
   url: string
-  /** The addresses that the store connects with. */
+  /** The addresses of its database for each role. */
   addresses: DatabaseAddresses
+  /** Whether the database has the replication slot of the order stream. */
+  hasSlot: boolean
   /** Sends a request without a network. `token` goes into `Authorization`, an object as body becomes JSON. */
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
   register(overrides?: { email?: string; password?: string; name?: string }): Promise<Account>
@@ -86,6 +88,8 @@ export type StoreOverrides = Partial<Config> & {
   runCommand?: RunCommand
   /** Fills the database first; no stream publishes what it writes. */
   fill?: (database: TestDatabase) => Promise<void>
+  /** Whether the database has the replication slot of the order stream: with a role beside `api` by default. */
+  hasSlot?: boolean
   /** Whether the test leaves work that the pipeline cannot do, such as mails of rows that `fill` has made up. */
   leavesWork?: boolean
   /** Receives the store before its start, for example to inject a fault. */
@@ -95,8 +99,8 @@ export type StoreOverrides = Partial<Config> & {
 const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
 
 /**
- * Starts a store on a new database, through the composition root of the product. Only the API runs unless `roles` has more. After the test
- * the store is stopped, and the test fails when the pipeline has left work undone.
+ * Starts a store on a new database, through the composition root of the product. Only the API runs unless `roles` has
+ * more. After the test the store is stopped, and the test fails when the pipeline has left work undone.
  */
 export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<TestStore> {
   const {
@@ -107,18 +111,19 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
     leavesWork = false,
     beforeStart,
     hashCost,
+    hasSlot = overrides.roles?.some((role) => role !== 'api') ?? false,
     ...settings
   } = {
     hashCost: CHEAP_HASHES,
     ...overrides,
   }
   // The template already has the schema, the queues and the rights.
-  const database = await makeStreamDatabase(t, fill)
+  const database = hasSlot ? await makeStreamDatabase(t, fill) : await createTestDatabase(t)
+  if (!hasSlot) await fill?.(database)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   const environment = {
     DATABASE_URL: database.addresses.api,
-    DATABASE_STREAM_URL: database.addresses.stream,
-    DATABASE_OWNER_URL: database.addresses.owner,
+    ...(hasSlot && { DATABASE_STREAM_URL: database.addresses.stream, DATABASE_OWNER_URL: database.addresses.owner }),
     STOREFRONT_SECRET: TEST_SECRET,
     DATA_DIR: dataDir,
     PORT: '0',
@@ -153,6 +158,7 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
     config,
     url: database.url,
     addresses: database.addresses,
+    hasSlot,
     call,
     register: (account) => register(call, account),
     addProduct: (product) => addProduct(database.pool, product),
@@ -164,10 +170,11 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
 export async function startSecondProcess(
   t: Cleanup,
   store: TestStore,
-  overrides: StoreOverrides = {},
+  overrides: Omit<StoreOverrides, 'hasSlot'> = {},
 ): Promise<Pick<TestStore, 'app' | 'call'>> {
   const { now, logger = testLogger(), runCommand, hashCost, ...settings } = { hashCost: CHEAP_HASHES, ...overrides }
   const config = { ...store.config, roles: ['api'] as const, ...settings }
+  if (config.roles.includes('stream') && !store.hasSlot) throw new Error('start the first store with `hasSlot: true`')
   const app = await createApp({
     config,
     logger,

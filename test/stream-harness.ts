@@ -20,7 +20,10 @@ import { makeOrderItem } from './order-event-factory.ts'
 
 export const silent = pino({ level: 'silent' })
 
-/** A database with the replication slot of the order stream. What `fill` writes is older than both slots: no stream publishes it. */
+/**
+ * A database with the replication slot of the order stream. What `fill` writes is older than both slots: no stream
+ * publishes it.
+ */
 export async function makeStreamDatabase(
   t: Cleanup,
   fill?: (db: TestDatabase) => Promise<void>,
@@ -122,13 +125,19 @@ export async function lastReply(db: StreamDatabase): Promise<string | null> {
   return rows[0]?.reply ?? null
 }
 
-/** Returns when everything written so far has been sent to the reader. A busy reader stops at its limits: see `untilHeld`. */
+/**
+ * Returns when everything written so far has been sent to the reader. A busy reader stops at its limits: see
+ * `untilHeld`.
+ */
 export async function untilSent(db: StreamDatabase): Promise<void> {
   const written = await currentPosition(db)
   await eventually(async () => (await sentPosition(db)) >= written, { what: 'all changes on their way to the reader' })
 }
 
-/** Returns when nothing more is sent to the reader of a busy handler: all is sent, or the reader and the sockets are full. */
+/**
+ * Returns when nothing more is sent to the reader of a busy handler: all is sent, or the reader and the sockets are
+ * full.
+ */
 export async function untilHeld(db: StreamDatabase, atLeast: Lsn): Promise<void> {
   let sent = 0n
   await eventually(

@@ -7,8 +7,8 @@ import { createPool } from '../src/db/pool.ts'
 import { CATALOGUE, ORDERS } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 
-// A change stream, which kills itself before it sends its statement of this number: node test/stream-process.ts DATABASE_URL PARTITION NUMBER.
-// Writes a line when it has opened its slot.
+// A change stream, which kills itself before it sends its statement of this number: node test/stream-process.ts
+// DATABASE_URL PARTITION NUMBER. Writes a line when it has opened its slot.
 const [url = '', partition = '', number = ''] = process.argv.slice(2)
 const query = pg.Client.prototype.query as (...args: unknown[]) => unknown
 let sent = 0

@@ -14,6 +14,8 @@ const folder = makeDataFolder({ after })
 test('on a terminal the start ends in a summary, the log is readable, and there is no JSON', { skip: NO_TERMINAL }, async (t) => {
   const store = await startInTerminal(t, 'npm start', { DATA_DIR: folder.path })
   await eventually(async () => store.output.includes('Ctrl-C stops it.'))
+  // The events of the sample are published: the next test compares.
+  await eventually(async () => store.output.split('change stream is active').length === 3, { what: 'both change streams' })
   store.type(CTRL_C)
   assert.equal((await store.ended)[0], 0, store.output)
   const text = stripVTControlCharacters(store.output).replaceAll('\r', '')

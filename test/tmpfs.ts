@@ -4,7 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
-/** Mounts a disk of limited size on the folder until the test ends. Returns the reason when this machine cannot, null otherwise. */
+/**
+ * Mounts a disk of limited size on the folder until the test ends. Returns the reason when this machine cannot, null
+ * otherwise.
+ */
 export function mountTmpfs(t: Cleanup, folder: string, megabytes: number): string | null {
   mkdirSync(folder, { recursive: true })
   const { status, stderr, error } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=755`, 'tmpfs', folder])
@@ -24,7 +27,10 @@ const hasTmpfs = (() => {
   }
 })()
 
-/** Why tests with a full disk are skipped; false where they run. Mounting takes root and a machine that allows it, in CI too. */
+/**
+ * Why tests with a full disk are skipped; false where they run. Mounting takes root and a machine that allows it, in
+ * CI too.
+ */
 export const NO_TMPFS = hasTmpfs ? false : 'no tmpfs can be mounted here'
 
 /** Fills the disk of the folder to the last byte. Returns the path of the filler file. */

@@ -23,7 +23,10 @@ export interface TopicUnderTest {
   connect(): Promise<Topic>
   /** Breaks the connection of the active subscription of this name, from the broker's side. */
   breakConnection(subscriber: string): Promise<void>
-  /** Makes the storage of the messages unavailable to all clients until `mendBroker`, which restores it with its content. */
+  /**
+   * Makes the storage of the messages unavailable to all clients until `mendBroker`, which restores it with its
+   * content.
+   */
   breakBroker(): Promise<void>
   mendBroker(): Promise<void>
   /** Puts a foreign message on the topic. `event` is a JSON text. */
@@ -82,7 +85,10 @@ export class Gate {
   }
 }
 
-/** A gate that opens after the test. Create it before anything that must be stopped: `t.after` runs in order of registration. */
+/**
+ * A gate that opens after the test. Create it before anything that must be stopped: `t.after` runs in order of
+ * registration.
+ */
 export function makeGate(t: TestContext): Gate {
   const gate = new Gate()
   t.after(() => gate.open())

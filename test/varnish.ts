@@ -12,7 +12,10 @@ export const varnishMissing = missingProgram('varnishd', 'varnish')
 
 export type Varnish = FrontServer
 
-/** A real Varnish with the shipped VCL in front of backends on two local ports, or on one port for both. `purger`: the address that may purge. */
+/**
+ * A real Varnish with the shipped VCL in front of backends on two local ports, or on one port for both. `purger`: the
+ * address that may purge.
+ */
 export function startVarnish(
   t: Cleanup,
   backendPorts: number | readonly [number, number],

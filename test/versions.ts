@@ -5,7 +5,10 @@ import { join } from 'node:path'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-/** An expanding migration: the earlier version knows neither the column nor the table, nor the function that its trigger calls. */
+/**
+ * An expanding migration: the earlier version knows neither the column nor the table, nor the function that its
+ * trigger calls.
+ */
 const EXPANSION = `
 alter table orders add column next_release text not null default 'new';
 create table next_things (next_thing_id bigint primary key);

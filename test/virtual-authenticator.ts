@@ -1,6 +1,9 @@
 import type { Page } from 'playwright-core'
 
-/** Gives the page an authenticator that answers by itself, with its user verified. Returns a function that takes it away. */
+/**
+ * Gives the page an authenticator that answers by itself, with its user verified. Returns a function that takes it
+ * away.
+ */
 export async function addVirtualAuthenticator(page: Page): Promise<() => Promise<void>> {
   const session = await page.context().newCDPSession(page)
   await session.send('WebAuthn.enable')

@@ -30,11 +30,12 @@ const WORST: Record<string, readonly string[]> = {
   attr: [attribute.most, attribute.few, attribute.number, 'material=none'],
   currency: ['GBP', 'CHF', ...currency.most, ...currency.few, currency.none],
   group: [group, 'none'],
+  sku: ['SKU-500', 'none'],
   ids: [],
   lang: ['de', 'fr'],
   min_price: ['0', '9900'],
   max_price: ['110', '9007199254740991'],
-  sort: ['price', 'name'],
+  sort: ['price', 'name', 'best_selling', 'position'],
   status: ['shipped', 'delivered', 'failed', 'sent'],
   limit: [],
   cursor: [],
@@ -70,13 +71,18 @@ export interface WorstIds {
 
 /** Values of a parameter beside those of another one: the first ones. */
 const IN_PAIRS = 2
+/** Lists by a ranking have statements of their own. */
+const SORTS_IN_PAIRS = 4
 
-/** Paths of an operation with each worst value of each parameter alone, and the first ones of each two parameters together. */
+/**
+ * Paths of an operation with each worst value of each parameter alone, and the first ones of each two parameters
+ * together.
+ */
 export function worstPaths(operation: Operation, ids: WorstIds): string[] {
   const values = operation.queryParameters.flatMap((parameter) => worstOf(parameter, ids).map((value): Pair => [parameter.name, value]))
   const representative = operation.queryParameters.flatMap((parameter) =>
     worstOf(parameter, ids)
-      .slice(0, IN_PAIRS)
+      .slice(0, parameter.name === 'sort' ? SORTS_IN_PAIRS : IN_PAIRS)
       .map((value): Pair => [parameter.name, value]),
   )
   const page = operation.queryParameters.find(({ name }) => name === 'limit')

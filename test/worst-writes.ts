@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import type { Operation } from '../fuzz/contract.ts'
 import type { Judge } from '../fuzz/judge.ts'
 import type { Known } from '../fuzz/known.ts'
 import { PASSWORD, validRequest } from '../fuzz/valid-request.ts'
+import { MAX_RANKED } from '../src/catalogue/product-rules.ts'
 import { LARGE_SHOP, productId } from './large-shop.ts'
 import { pathsOf, type WorstIds } from './worst-requests.ts'
 
@@ -27,6 +29,7 @@ const price = { amount: 1_234, currency: 'EUR' }
 const LARGE_BODIES: Record<string, (ids: WorstIds) => readonly (object | string)[]> = {
   'POST /orders': () => [LARGEST_ORDER, { items: LARGEST_ORDER.items.slice(0, 1) }],
   'POST /orders/quote': () => [LARGEST_ORDER],
+  'POST /admin/orders': () => [{ ...LARGEST_ORDER, email: EMAIL }],
   'POST /auth/guest': () => [{ email: EMAIL }],
   'POST /auth/password-reset': () => [{ email: EMAIL }],
   'POST /admin/orders/{id}/transitions': () => ['confirmed', 'shipped', 'delivered', 'returned'].map((to) => ({ to })),
@@ -45,6 +48,7 @@ const LARGE_BODIES: Record<string, (ids: WorstIds) => readonly (object | string)
   'POST /admin/orders/transitions': ({ orders }) => [linesOf(orders.map((order_id) => ({ order_id, to: 'confirmed' })))],
   'POST /admin/products': () => [{ sku: 'NEW-1', name: 'Common lamp', category: 'Common', price, stock: 100 }],
   'POST /admin/products/import': () => [linesOf(importedProducts())],
+  'PUT /admin/categories/{id}/products': () => [{ product_ids: products.slice(0, MAX_RANKED) }, { product_ids: [] }],
   'PATCH /admin/products/{id}': () => [
     { price },
     { name: 'Another name' },
@@ -57,14 +61,20 @@ const linesOf = (lines: readonly object[]) => lines.map((line) => `${JSON.string
 const importedProducts = () =>
   Array.from({ length: 300 }, (_, n) => ({ sku: `SKU-${n + 11}`, name: 'Common lamp', category: 'Common', price, stock: 100 }))
 
-/** Requests of an operation that writes, for each path that it may have. A new operation needs no more than its document. */
+/**
+ * Requests of an operation that writes, for each path that it may have. A new operation needs no more than its
+ * document.
+ */
 export function worstWrites(operation: Operation, { judge, known, ids }: { judge: Judge; known: Known; ids: WorstIds }): WriteRequest[] {
   const made = fc.sample(validRequest({ operation, judge, known }), { seed: SEED, numRuns: MADE })
   const large = LARGE_BODIES[operation.name]?.(ids) ?? []
   const bodies = [...large.map((body) => (typeof body === 'string' ? body : JSON.stringify(body))), ...made.map(({ bodyText }) => bodyText)]
   const type: Record<string, string> = operation.body === null ? {} : { 'content-type': operation.body.type }
-  const condition: Record<string, string> = operation.headers.some(({ name }) => name === 'if-match') ? { 'if-match': '*' } : {}
-  return pathsOf(operation, ids).flatMap((path) =>
-    [...new Set(bodies)].map((body) => ({ path, body, headers: { ...(body === null ? {} : type), ...condition } })),
-  )
+  const takes = (header: string) => operation.headers.some(({ name }) => name === header)
+  const headersOf = (body: string | null): Record<string, string> => ({
+    ...(body === null ? {} : type),
+    ...(takes('if-match') ? { 'if-match': '*' } : {}),
+    ...(takes('idempotency-key') ? { 'idempotency-key': randomUUID() } : {}),
+  })
+  return pathsOf(operation, ids).flatMap((path) => [...new Set(bodies)].map((body) => ({ path, body, headers: headersOf(body) })))
 }

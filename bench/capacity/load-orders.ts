@@ -10,8 +10,8 @@ export function customerId(number: number): string {
 }
 
 /**
- * Adds delivered orders of one to three lines, placed over the last three years by `customers` customers, as long as the store's own.
- * Triggers are off, and indexes are created afterwards: only what results is measured.
+ * Adds delivered orders of one to three lines, placed over the last three years by `customers` customers, as long as
+ * the store's own. Triggers are off, and indexes are created afterwards: only what results is measured.
  */
 export async function loadOrders(pool: Pool, count: number, customers: number): Promise<void> {
   const { rows: indexes } = await pool.query<{ name: string; definition: string }>(

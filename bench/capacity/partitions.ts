@@ -7,8 +7,8 @@ const SAMPLES = 300
 const NAMES = ['orders', 'orders_by_month'] as const
 
 /**
- * `orders` beside the same rows in partitions by month. Ids are UUIDs of version 7, which begin with the time: the partition key is the
- * primary key, so that an order is found by its id in one partition.
+ * `orders` beside the same rows in partitions by month. Ids are UUIDs of version 7, which begin with the time: the
+ * partition key is the primary key, so that an order is found by its id in one partition.
  */
 export async function comparePartitions(pool: Pool, customers: number): Promise<Record<string, object>> {
   await pool.query('create table orders_by_month (like orders including defaults including constraints) partition by range (id)')

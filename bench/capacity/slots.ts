@@ -5,8 +5,8 @@ const TRANSACTIONS = 4_000
 const ORDERS_EACH = 30
 
 /**
- * What one replication slot costs PostgreSQL beside several that share the orders by hash of their id (row filters, PostgreSQL 15 and later).
- * Every slot decodes the whole log, and sends its share.
+ * What one replication slot costs PostgreSQL beside several that share the orders by hash of their id (row filters,
+ * PostgreSQL 15 and later). Every slot decodes the whole log, and sends its share.
  */
 export async function compareSlots(pool: Pool, numbers: readonly number[]): Promise<Record<string, object>> {
   const shares = numbers.flatMap((slots) =>

@@ -1,5 +1,5 @@
-// The floor of a page or search that is not in memory: bare `node:http` that runs the same statements with bare `pg`, without a transaction, and
-// sends the same members. Its port is the answer.
+// The floor of a page or search that is not in memory: bare `node:http` that runs the same statements with bare `pg`,
+// without a transaction, and sends the same members. Its port is the answer.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

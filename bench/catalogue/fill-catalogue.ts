@@ -1,4 +1,5 @@
-// A large catalogue in a minute, for benches and for tests of what statements cost: its values have the skew of a shop, and its extremes.
+// A large catalogue in a minute, for benches and for tests of what statements cost: its values have the skew of a
+// shop, and its extremes.
 import type { Pool, Transaction } from '../../src/db/pool.ts'
 import { identifier, sql } from '../../src/db/sql.ts'
 import { generateProducts } from '../generate-products.ts'
@@ -22,8 +23,9 @@ export const EXTREMES = {
 const TABLES = ['products', 'product_slugs', 'product_categories', 'product_prices', 'inventory', 'search_words']
 
 /**
- * Adds `count` products to an empty catalogue, as a superuser. Neither triggers nor foreign keys are looked at, and indexes are created afterwards: only
- * what results is used. There are no events of products, as if they were older than their retention.
+ * Adds `count` products to an empty catalogue, as a superuser. Neither triggers nor foreign keys are looked at, and
+ * indexes are created afterwards: only what results is used. There are no events of products, as if they were older
+ * than their retention.
  */
 export async function fillCatalogue(pool: Pool, count: number): Promise<void> {
   const { rows: indexes } = await pool.query<{ name: string; definition: string }>(

@@ -1,4 +1,5 @@
-// The floor of mails: nodemailer alone, pooled as in the store, with one mail of the store's templates, sent as often as it is asked for.
+// The floor of mails: nodemailer alone, pooled as in the store, with one mail of the store's templates, sent as often
+// as it is asked for.
 import { createTransport } from 'nodemailer'
 import { exampleMailContent } from '../../src/mail/example-mail.ts'
 import { mailLanguages } from '../../src/mail/mail-languages.ts'

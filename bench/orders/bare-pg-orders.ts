@@ -1,5 +1,6 @@
-// The floor of placing orders: the rows that the store writes for an order, or only the order's own, written by bare `pg`, one transaction each,
-// with prepared statements. No HTTP, no validation, no prices: the lines and the answer are made beforehand.
+// The floor of placing orders: the rows that the store writes for an order, or only the order's own, written by bare
+// `pg`, one transaction each, with prepared statements. No HTTP, no validation, no prices: the lines and the answer
+// are made beforehand.
 import { createHash, randomUUID, randomUUIDv7 } from 'node:crypto'
 import pg from 'pg'
 import { type Measurement, summarise } from '../rig/measurement.ts'
@@ -19,7 +20,10 @@ export interface BareOrdersLoad {
 
 let prepared: { load: BareOrdersLoad; orders: ReturnType<typeof prepare>[][] } | undefined
 
-/** A load is prepared and answered with null; an empty message runs the last one. So its time can be measured without the preparation. */
+/**
+ * A load is prepared and answered with null; an empty message runs the last one. So its time can be measured without
+ * the preparation.
+ */
 process.on('message', async (message: BareOrdersLoad | Record<never, never>) => {
   if ('baskets' in message) {
     const userIdOf = (client: number) => message.userIds[client % message.userIds.length] ?? ''

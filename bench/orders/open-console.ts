@@ -12,7 +12,10 @@ const POLLS: readonly (readonly [path: string, seconds: number])[] = [
   ['/admin/pipeline', 3],
 ]
 
-/** The console with all of its screens open at once: sends what they poll, with entity tags as they do, until the function that it returns is called. */
+/**
+ * The console with all of its screens open at once: sends what they poll, with entity tags as they do, until the
+ * function that it returns is called.
+ */
 export async function openConsole(port: number, pool: Pool): Promise<() => Promise<void>> {
   const { token } = await registerOperator(port, pool)
   const closed = new AbortController()

@@ -1,4 +1,5 @@
-// A process that keeps connections open on which only half a header was sent, and opens another for each that the server closes.
+// A process that keeps connections open on which only half a header was sent, and opens another for each that the
+// server closes.
 import { connect } from 'node:net'
 
 export interface HalfOpen {

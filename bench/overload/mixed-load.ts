@@ -1,4 +1,5 @@
-// A process that offers a mix of requests to an HTTP server on loopback: a closed loop, or a rate that does not wait for answers.
+// A process that offers a mix of requests to an HTTP server on loopback: a closed loop, or a rate that does not wait
+// for answers.
 import { connect, type Socket } from 'node:net'
 import { type Measurement, summarise } from '../rig/measurement.ts'
 

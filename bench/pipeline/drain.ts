@@ -87,8 +87,9 @@ async function commitBacklog({ pool }: Store, orders: number): Promise<void> {
 }
 
 /**
- * Waits until PostgreSQL has logged a snapshot of the running transactions, which it does from time to time. Until then the next reader of
- * the slot decodes the drained changes again; a backlog after a quiet time has no such work before it.
+ * Waits until PostgreSQL has logged a snapshot of the running transactions, which it does from time to time. Until
+ * then the next reader of the slot decodes the drained changes again; a backlog after a quiet time has no such work
+ * before it.
  */
 async function untilForgotten({ pool }: Store): Promise<void> {
   const { rows } = await pool.query<{ written: string }>('select pg_current_wal_lsn()::text as written')

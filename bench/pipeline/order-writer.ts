@@ -1,11 +1,13 @@
-// A process that commits orders at a steady rate, one transaction each, whether or not the earlier ones are done: an open loop.
+// A process that commits orders at a steady rate, one transaction each, whether or not the earlier ones are done: an
+// open loop.
 import { randomUUID, randomUUIDv7 } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool } from '../../src/db/pool.ts'
 import { nowMs } from '../rig/clock.ts'
 import { orderText } from './order-text.ts'
 
-// The orders of one customer wait for each other's commits, because the pending ones are counted; those of different customers do not.
+// The orders of one customer wait for each other's commits, because the pending ones are counted; those of different
+// customers do not.
 const CUSTOMERS = 1_000
 
 export interface WriterLoad {
@@ -16,7 +18,10 @@ export interface WriterLoad {
   seconds: number
 }
 
-/** An order, when its statement was sent and when it was acknowledged: it was committed in between. `isWarmUp`: not to be counted. */
+/**
+ * An order, when its statement was sent and when it was acknowledged: it was committed in between. `isWarmUp`: not to
+ * be counted.
+ */
 export interface WrittenOrder {
   id: string
   isWarmUp: boolean

@@ -1,5 +1,5 @@
-// A process that loads an HTTP server over keep-alive connections on loopback, one request at a time on each. Plain sockets: a full HTTP client
-// would be slower than the servers that it loads.
+// A process that loads an HTTP server over keep-alive connections on loopback, one request at a time on each. Plain
+// sockets: a full HTTP client would be slower than the servers that it loads.
 import { connect } from 'node:net'
 import { nowMs } from './clock.ts'
 import { type Measurement, summarise } from './measurement.ts'
@@ -17,7 +17,10 @@ export interface HttpLoad {
   perSecond?: number
   /** Whether each answered request is returned, too. */
   isTraced?: boolean
-  /** For each connection its requests, sent round and round, whole and ready; `{number}` in a head becomes a number never sent before. */
+  /**
+   * For each connection its requests, sent round and round, whole and ready; `{number}` in a head becomes a number
+   * never sent before.
+   */
   connections: { head: string; bodies: string[] }[]
 }
 

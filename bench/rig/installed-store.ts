@@ -21,7 +21,10 @@ export interface InstalledStore {
   stop(): Promise<void>
 }
 
-/** The store as `npm start` runs it: one process with all roles and its own PostgreSQL. In a new folder, or in `dataDir`. */
+/**
+ * The store as `npm start` runs it: one process with all roles and its own PostgreSQL. In a new folder, or in
+ * `dataDir`.
+ */
 export async function startAsInstalled(cleanup: Cleanup, dataDir = makeFolder(cleanup)): Promise<InstalledStore> {
   const port = await freePort()
   const beganMs = nowMs()

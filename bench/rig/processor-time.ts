@@ -48,7 +48,8 @@ function readProcess(pid: string): Process | null {
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null
     throw error
   }
-  // proc(5): the command, in parentheses, may have spaces. State and parent follow; utime, stime, cutime and cstime are fields 14 to 17.
+  // proc(5): the command, in parentheses, may have spaces. State and parent follow; utime, stime, cutime and cstime
+  // are fields 14 to 17.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
   return { pid: Number(pid), parent: Number(fields[1]), seconds: ticks / TICKS_PER_SECOND }

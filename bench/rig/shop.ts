@@ -66,7 +66,10 @@ export async function addProducts(pool: Pool, count = PRODUCTS): Promise<string[
   return rows.map((row) => row.id)
 }
 
-/** For each client baskets of `lines` products; `isHot`: the first product is in every one, and alone in a basket of one line. */
+/**
+ * For each client baskets of `lines` products; `isHot`: the first product is in every one, and alone in a basket of
+ * one line.
+ */
 export function makeBaskets(
   products: readonly string[],
   { lines, isHot = false, clients }: { lines: number; isHot?: boolean; clients: number },

@@ -25,7 +25,10 @@ import { parentOf } from './processor-time.ts'
 
 export type TopicKind = 'postgres' | 'nats'
 
-/** `embedded` as `npm start` starts it; `defaults`: the same with PostgreSQL's own default of `jit`; `debian`: the one that Debian has here, as it is. */
+/**
+ * `embedded` as `npm start` starts it; `defaults`: the same with PostgreSQL's own default of `jit`; `debian`: the one
+ * that Debian has here, as it is.
+ */
 export type Server = 'embedded' | 'defaults' | 'debian'
 
 export interface StoreOptions {
@@ -69,7 +72,10 @@ const EXPECTED_WARNING = /set EMAIL_VERIFICATION=required/
 const SUBSCRIBES = /^subscriber is active/
 const SIGNS_OF_WORK: Partial<Record<Role, RegExp>> = { api: /^Storefront answers/, stream: /^change stream is active/ }
 
-/** PostgreSQL as `npm start` starts it (durable: fsync and synchronous_commit are on) and, for the topic in NATS, one server of it. */
+/**
+ * PostgreSQL as `npm start` starts it (durable: fsync and synchronous_commit are on) and, for the topic in NATS, one
+ * server of it.
+ */
 export async function openStore(cleanup: Cleanup, options: StoreOptions = {}): Promise<Store> {
   const { topic: kind = 'postgres', server = 'embedded', isTcp = false, env = {} } = options
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-bench-'))

@@ -15,7 +15,10 @@ export interface WholeStore {
   accounts: Account[]
   products: string[]
   sink(question?: SinkQuestion): Promise<SinkReport>
-  /** Orders placed, mails accepted and events in the lake since the store was created, and the processor time of store and PostgreSQL. */
+  /**
+   * Orders placed, mails accepted and events in the lake since the store was created, and the processor time of store
+   * and PostgreSQL.
+   */
   progress(): Promise<Progress>
 }
 

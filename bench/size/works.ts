@@ -15,7 +15,10 @@ export interface Call {
 export interface Work {
   name: string
   calls: Call[]
-  /** `constant`: at most twice the time of the small shop. `bounded`: the small shop is below the bound. `linear`: the time for each order. */
+  /**
+   * `constant`: at most twice the time of the small shop. `bounded`: the small shop is below the bound. `linear`: the
+   * time for each order.
+   */
   shouldBe: 'constant' | 'bounded' | 'linear'
   /** The answer is kept for a while, or long: it is asked for once. */
   isOnce?: boolean

@@ -35,7 +35,10 @@ export function accountCalls(api: Client<paths>) {
       return dataOf(await api.POST('/me/email/confirm', { ...call, body: { token } }))
     },
 
-    /** Reverts a change by the token that the former address has (`#revert-email=…`), without a session. Every session of the account ends. */
+    /**
+     * Reverts a change by the token that the former address has (`#revert-email=…`), without a session. Every session
+     * of the account ends.
+     */
     async revertEmailChange(token: string, call: CallOptions = {}): Promise<void> {
       await api.POST('/auth/email/revert', { ...call, body: { token } })
     },
@@ -50,7 +53,10 @@ export function accountCalls(api: Client<paths>) {
       await api.POST('/auth/step-up', { ...call, body: proof })
     },
 
-    /** Registers a passkey for the account. `create` gives the options to `navigator.credentials.create` and returns its answer as JSON. */
+    /**
+     * Registers a passkey for the account. `create` gives the options to `navigator.credentials.create` and returns
+     * its answer as JSON.
+     */
     async addPasskey(
       name: string,
       create: (options: Schemas['NewPasskeyRequest']['options']) => Promise<Schemas['NewPasskey']['passkey']>,

@@ -55,16 +55,19 @@ export interface ShownIn {
 export type Storefront = ReturnType<typeof createStorefront>
 
 /**
- * A client of one store. Each call returns the body of a success, and throws `ProblemError` for a refusal, `UnexpectedResponse` for an
- * answer that is not the store's, and what `fetch` throws when there is no answer.
+ * A client of one store. Each call returns the body of a success, and throws `ProblemError` for a refusal,
+ * `UnexpectedResponse` for an answer that is not the store's, and what `fetch` throws when there is no answer.
  */
 export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ...options }: StorefrontOptions) {
   // The address as `Request` writes it: a request is recognised by its address.
   const baseUrl = new Request(address).url.replace(/\/+$/, '')
   const { fetch = (request: Request) => globalThis.fetch(request), maxAttempts = 4, maxDelayMs = 30_000 } = options
   const send = createSend({ baseUrl, tokens, fetch, maxAttempts, maxDelayMs, random: Math.random })
-  /** Every operation of shops' pages by method and path, typed; `@storefront/client/operators` has those of operators too. Throws as the other calls do. */
-  const api: Client<paths> = createFetchClient<paths>({ baseUrl, fetch: send })
+  /**
+   * Every operation of shops' pages by method and path, typed; `@storefront/client/operators` has those of operators
+   * too. Throws as the other calls do.
+   */
+  const api: Client<paths> = createFetchClient<paths>({ baseUrl, fetch: send, pathSerializer })
   api.use({
     onResponse: async ({ response }) => {
       if (response.ok) {
@@ -100,12 +103,18 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return logIn(dataOf(await api.POST('/auth/guest', { ...call, body: guest })))
     },
 
-    /** Completes a login that was refused with `second_factor_required`, whose `challenge` is sent back with one proof. */
+    /**
+     * Completes a login that was refused with `second_factor_required`, whose `challenge` is sent back with one
+     * proof.
+     */
     async completeLogin(proof: Schemas['SecondFactor'], call: CallOptions = {}): Promise<User> {
       return logIn(dataOf(await api.POST('/auth/second-factor', { ...call, body: proof })))
     },
 
-    /** Signs in without a password. `answer` gives the options to `navigator.credentials.get` and returns its answer as JSON. */
+    /**
+     * Signs in without a password. `answer` gives the options to `navigator.credentials.get` and returns its answer
+     * as JSON.
+     */
     async loginWithPasskey(
       answer: (options: Schemas['PasskeyRequest']['options']) => Promise<Schemas['PasskeySignIn']['passkey']>,
       call: CallOptions = {},
@@ -193,8 +202,8 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     },
 
     /**
-     * Places an order. The same idempotency key is sent with each retry, so that a lost answer makes no second order; give your own to
-     * repeat the call after a reload of the page.
+     * Places an order. The same idempotency key is sent with each retry, so that a lost answer makes no second order;
+     * give your own to repeat the call after a reload of the page.
      */
     async placeOrder(
       order: NewOrder,
@@ -243,4 +252,13 @@ function toBase64Url(bytes: Uint8Array): string {
     .replaceAll('+', '-')
     .replaceAll('/', '_')
     .replaceAll('=', '')
+}
+
+/**
+ * A value stays one segment of the path: `encodeURIComponent` leaves `..`, which leads to another path, and so does
+ * `%2E%2E`.
+ */
+function pathSerializer(pathname: string, values: Record<string, unknown>): string {
+  const segment = (text: string) => (/^\.{1,2}$/.test(text) ? text.replaceAll('.', '%252E') : encodeURIComponent(text))
+  return Object.entries(values).reduce((path, [name, value]) => path.replace(`{${name}}`, () => segment(String(value))), pathname)
 }

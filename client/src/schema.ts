@@ -20,7 +20,7 @@ export interface paths {
         post?: never;
         /**
          * Deletes the caller's account; its orders stay for the retention period
-         * @description Erased at once: the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and tokens, and answers kept for retries. Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too. The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Erased at once: the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and tokens, and answers kept for retries. Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too. The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten years, unless the shop has chosen less), or at once if that time has passed, but not before the order was shipped or cancelled. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["deleteAccount"];
         options?: never;
@@ -491,7 +491,7 @@ export interface paths {
         put?: never;
         /**
          * Opens a session without an account
-         * @description For an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.
+         * @description Opens a session for an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.
          */
         post: operations["createGuest"];
         delete?: never;
@@ -589,7 +589,7 @@ export interface paths {
         };
         /**
          * Public keys of access tokens (RFC 7517)
-         * @description For services that verify access tokens themselves. Keys are rotated: fetch the set again for an unknown `kid`.
+         * @description Services that verify access tokens themselves need these keys. Keys are rotated: fetch the set again for an unknown `kid`.
          */
         get: operations["getSigningKeys"];
         put?: never;
@@ -820,14 +820,14 @@ export interface paths {
         post?: never;
         /**
          * Takes the role from an operator
-         * @description Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. No operator can remove themselves, and the last admin stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["removeOperator"];
         options?: never;
         head?: never;
         /**
          * Changes the role of an operator
-         * @description Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the new role. Nobody changes their own role, and the last admin's stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the new role. No operator can change their own role, and the last admin stays one. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         patch: operations["updateOperator"];
         trace?: never;
@@ -948,7 +948,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Customers and guests, by address where only that is searched, else the newest first, with what they ordered
+         * Customers and guests with the sums of their orders, by address if only the address is searched, otherwise newest first
          * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `customers:read`.
          */
         get: operations["searchCustomers"];
@@ -976,7 +976,7 @@ export interface paths {
         post?: never;
         /**
          * Erases the account of a customer or guest; its orders stay for the retention period
-         * @description Erases and keeps what `DELETE /me` does. Needs the scope `customers:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Erases and keeps the same data as `DELETE /me`. Needs the scope `customers:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["eraseCustomer"];
         options?: never;
@@ -1133,7 +1133,7 @@ export interface paths {
         };
         /**
          * One product, by its slug
-         * @description The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the slug of now.
+         * @description The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the current slug.
          */
         get: operations["getProductBySlug"];
         put?: never;
@@ -1212,10 +1212,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The products that are not in the shop and not archived, newest first, in pages
-         * @description Lists drafts, products before `published_at` and products after `unpublished_at`. `GET /products` lists the others. Needs the scope `products:write`.
+         * The products that are not in the shop, or the variants of a group, newest first, in pages
+         * @description Without filters it lists drafts, products before `published_at` and products after `unpublished_at`; with `state=archived` archived products. `GET /products` lists the products in the shop. Needs the scope `products:write`.
          */
-        get: operations["listWithheldProducts"];
+        get: operations["listEditedProducts"];
         put?: never;
         /**
          * Adds a product
@@ -1237,7 +1237,7 @@ export interface paths {
         };
         /**
          * A product with all that operators edit
-         * @description The product in its own texts with all translations, also while it is not in the shop. Send the `ETag` as the `If-Match` of a change. An archived product is answered with 404. Needs the scope `products:write`.
+         * @description The product in its own texts with all translations, also while it is not in the shop or archived. Send the `ETag` as the `If-Match` of a change. Needs the scope `products:write`.
          */
         get: operations["getEditedProduct"];
         put?: never;
@@ -1256,6 +1256,26 @@ export interface paths {
         patch: operations["updateProduct"];
         trace?: never;
     };
+    "/admin/products/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restores an archived product
+         * @description The product is again where it was before: in the shop, or among drafts, planned and ended products. An `unpublished_at` that passed while it was archived is removed. A product that is not archived stays as it is. With `If-Match` only if the product is unchanged. Needs the scope `products:write`.
+         */
+        post: operations["restoreProduct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/categories/{id}": {
         parameters: {
             query?: never;
@@ -1272,7 +1292,7 @@ export interface paths {
         post?: never;
         /**
          * Deletes a category without products and without others below it
-         * @description With `If-Match` only if it is unchanged. Archived products do not count. Needs the scope `products:write`.
+         * @description With `If-Match` it is deleted only if it is unchanged. Archived products do not count. Needs the scope `products:write`.
          */
         delete: operations["deleteCategory"];
         options?: never;
@@ -1295,9 +1315,33 @@ export interface paths {
         put?: never;
         /**
          * Adds a category
-         * @description Without `slug` it gets one that is free, of its name. Without `position` it follows those that have one, by name. Needs the scope `products:write`.
+         * @description Without `slug` the store makes a free one from the name. Without `position` the category follows its siblings that have one, sorted by name. Needs the scope `products:write`.
          */
         post: operations["createCategory"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/categories/{id}/products": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The products that operators have placed in a category
+         * @description They come first with `sort=position`. The `ETag` is the `If-Match` of a change. Needs the scope `products:write`.
+         */
+        get: operations["listPlacedProducts"];
+        /**
+         * Orders the first products of a category by hand
+         * @description Replaces the order of `sort=position` in this category. Others have their own, also those below it. A product that is archived or in another category now leaves no gap, is not in the answer, and keeps its place for its return. Needs the scope `products:write`.
+         */
+        put: operations["placeProducts"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1381,7 +1425,7 @@ export interface paths {
         };
         /**
          * The prices that a product has had in a currency, newest first, in pages
-         * @description In one currency, as they were recorded. Kept for `CATALOGUE_EVENT_DAYS`, the newest one in each currency always. Needs the scope `stock:read`.
+         * @description In one currency, as they were recorded. They are kept for `CATALOGUE_EVENT_DAYS`, and the newest one in each currency permanently. Needs the scope `stock:read`.
          */
         get: operations["listProductPrices"];
         put?: never;
@@ -1489,7 +1533,11 @@ export interface paths {
          */
         get: operations["searchOrders"];
         put?: never;
-        post?: never;
+        /**
+         * Places an order for a customer, or for a guest with an e-mail address
+         * @description For a customer on the phone: give either `customer_id` or `email`. The order is like one that the customer has placed, with the same prices, stock, limits per customer and mails; its history names who placed it. The orders of one address have one guest, whose limits they share. They hold no share of the stock of guests, and expire like the order of an account. The `Idempotency-Key` is required, and counts for all orders that operators and keys place: the same request with it places one order, also when a colleague repeats it. `POST /orders/quote` answers the sums before. Needs the scope `orders:place`.
+         */
+        post: operations["placeOrderForCustomer"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1547,7 +1595,7 @@ export interface paths {
         put?: never;
         /**
          * Ships a part of an order, or the rest of it, as one parcel
-         * @description Of a confirmed order, which stays confirmed until its last open unit is shipped. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description The order must be confirmed, and stays so until its last open unit is shipped. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["shipLines"];
         delete?: never;
@@ -1567,7 +1615,7 @@ export interface paths {
         put?: never;
         /**
          * Cancels a part of an order that is not shipped yet, or the rest of it
-         * @description The stock is given back and the total falls. When nothing is open any more, the order is shipped; cancelled when nothing of it was shipped; returned when all that was shipped came back. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description The units return to the stock, and the total falls. If no unit is open any more, the order becomes `shipped`, or `cancelled` if nothing was shipped, or `returned` if all shipped units came back. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["cancelLines"];
         delete?: never;
@@ -1587,7 +1635,7 @@ export interface paths {
         put?: never;
         /**
          * Takes back a part of what was shipped, or all of it
-         * @description When all that was shipped came back and nothing is open, the order is returned. The total stays. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description The order becomes `returned` when all shipped units are back and no unit is open. The total stays. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["returnLines"];
         delete?: never;
@@ -1646,7 +1694,7 @@ export interface paths {
         get?: never;
         /**
          * Records what a payment provider has reported about the payment of an order
-         * @description For the glue of a payment provider. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` is the newest that holds money (`paid`, `partially_refunded`), else an `authorized` one that only refunded ones follow, else the newest. The status of the order does not change: send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or `partially_refunded` does not expire. Needs the scope `orders:adjust`.
+         * @description The program of a payment provider calls it. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` is the newest that holds money (`paid`, `partially_refunded`), else an `authorized` one that only refunded ones follow, else the newest. The status of the order does not change: send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or `partially_refunded` does not expire. Needs the scope `orders:adjust`.
          */
         put: operations["reportPayment"];
         post?: never;
@@ -1667,7 +1715,7 @@ export interface paths {
         put?: never;
         /**
          * Records what was paid back of a payment of an order
-         * @description The store moves no money. Never more than was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, and a report of the provider with that state then changes nothing. In every status of the order, whose total stays. A refund alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         * @description The store moves no money. Never more than was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, and a report of the provider with that state then changes nothing. Possible in every status. The total of the order stays. A refund alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
          */
         post: operations["refundOrder"];
         delete?: never;
@@ -1808,10 +1856,70 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Orders and revenue over the last hour, day or week, or today
-         * @description Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase. Today begins at the midnight of the shop, so a day on which the clocks change has 23 or 25 hours. Needs the scope `figures:read`.
+         * Orders and revenue of today, other days or the last hours, with the period before
+         * @description Collected once a minute, so at most about a minute behind; kept for 61 days. Send the `ETag` as `If-None-Match`: while nothing new was collected the answer is 304. Amounts are in minor units. Orders that were imported from another shop do not count. The last step is not over, so its counts still increase. A day of the shop begins at its midnight, so one on which the clocks change has 23 or 25 hours. Needs the scope `figures:read`.
          */
         get: operations["getFigures"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/to-do/orders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many orders wait to be confirmed, shipped and paid, and how long
+         * @description Of now. Send the `ETag` as `If-None-Match`: while nothing has changed the answer is 304. Needs the scope `orders:read`.
+         */
+        get: operations["getOrdersToDo"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/to-do/mails": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many mails about orders have failed
+         * @description Of now. Send the `ETag` as `If-None-Match`: while nothing has changed the answer is 304. Needs the scope `mails:read`.
+         */
+        get: operations["getMailsToDo"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/to-do/stock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many products are sold out
+         * @description Of now. Send the `ETag` as `If-None-Match`: while nothing has changed the answer is 304. Needs the scope `stock:read`.
+         */
+        get: operations["getStockToDo"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1977,7 +2085,7 @@ export interface paths {
         };
         /**
          * An endpoint's deliveries, newest first, in pages
-         * @description One for each event that it wanted. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `webhooks:read`.
+         * @description One for each event that the endpoint subscribes to. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `webhooks:read`.
          */
         get: operations["listWebhookDeliveries"];
         put?: never;
@@ -2362,7 +2470,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Moves many orders, one per line
+         * Changes the status of many orders, one per line
          * @description The body is NDJSON of at most 10000 lines, each `{order_id, to, reason?, reference?, tracking?, restock?, version?}`. The answer is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before under the same reference, or `{line, order_id, ok: false, code, detail}`. Needs the scope `orders:move`.
          */
         post: operations["moveOrders"];
@@ -2388,8 +2496,8 @@ export interface components {
             /** @enum {string} */
             role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
             /** @description The scopes of the role. Every account may also do what needs no scope. */
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
-            /** @description The language of mails. Null: the account has chosen none, so the store's language counts. */
+            scopes: ("orders:read" | "orders:move" | "orders:place" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
+            /** @description The language of mails. Null if the account has chosen none: the store's language then applies. */
             language: ("en" | "de" | "fr" | "es") | null;
             /** Format: date-time */
             created_at: string;
@@ -2402,7 +2510,7 @@ export interface components {
         };
         AccountChange: {
             name?: string | null;
-            /** @description Null: the store's language counts. */
+            /** @description Null: the store's language applies. */
             language?: ("en" | "de" | "fr" | "es") | null;
         };
         AccountExport: {
@@ -2426,7 +2534,7 @@ export interface components {
             subject: {
                 /** @enum {string} */
                 type: "product" | "category" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
-                /** @description Null: many, which `after` counts. */
+                /** @description Null if there are many subjects: `after` counts them. */
                 id: string | null;
             };
             /** @description The properties that the change altered, with their values before it. Long texts are cut. */
@@ -2455,7 +2563,7 @@ export interface components {
             amount: components["schemas"]["SignedMoney"];
             /** Format: date-time */
             made_at: string;
-            /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
+            /** @description The id of the cause of the transition, such as a payment or a parcel. The customer can see it. */
             reference?: string;
         };
         AdjustmentReferenceTakenProblem: {
@@ -2503,7 +2611,7 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest. */
+            /** @description The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest. */
             email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
@@ -2530,7 +2638,7 @@ export interface components {
             user_id: string;
             /** @description The payments of which something is left to refund. */
             refundable: components["schemas"]["RefundablePayment"][];
-            /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and without one. */
+            /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and if there is none. */
             former_values?: {
                 [key: string]: {
                     shipping_address?: components["schemas"]["ShippingAddress"] | null;
@@ -2560,7 +2668,7 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest. */
+            /** @description The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest. */
             email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
@@ -2587,7 +2695,7 @@ export interface components {
             user_id: string;
             /** @description The payments of which something is left to refund. */
             refundable: components["schemas"]["RefundablePayment"][];
-            /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and without one. */
+            /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and if there is none. */
             former_values?: {
                 [key: string]: {
                     shipping_address?: components["schemas"]["ShippingAddress"] | null;
@@ -2603,9 +2711,45 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
+        AdminProduct: {
+            /** Format: uuid */
+            id: string;
+            sku: string;
+            name: string;
+            category: string;
+            /** @description The first image. */
+            image_url: string | null;
+            /** @description The id that all variants of one thing share. */
+            group: string | null;
+            /** @description The properties that distinguish a variant within its group. */
+            options: {
+                [key: string]: string;
+            };
+            price: components["schemas"]["Money"];
+            /**
+             * @description `active`: in the shop. `withheld`: a draft, or outside its time. `archived`: by an operator.
+             * @enum {string}
+             */
+            state: "active" | "withheld" | "archived";
+            /** @description A draft is not in the shop. */
+            status: "draft" | "active";
+            /** @description An active product is in the shop from this time on. Null if it has no beginning. */
+            published_at: string | null;
+            /** @description The product is in the shop until this time. Null if it stays. */
+            unpublished_at: string | null;
+            /** @description Null unless it is archived. */
+            archived_at: string | null;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        AdminProductPage: {
+            data: components["schemas"]["AdminProduct"][];
+            has_more: boolean;
+            next_cursor: string | null;
+        };
         Amendment: {
             order: components["schemas"]["AdminOrder"];
-            /** @description Whether the order was left as it was. */
+            /** @description Whether nothing was changed. */
             is_preview: boolean;
             /** @description The amount that the amendment adds to the total. Negative if the total falls. */
             amount: {
@@ -2614,7 +2758,7 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment was `authorized` or, without such a report, when it was `paid`, less its refunds. Null: the order has ended, or the store does not know what a payment covers: its partial refund was only reported, it was paid when nothing was owed, or the total fell between its authorization and its capture; or more was refunded than was owed back, or units came back and something was refunded. */
+            /** @description What the customer owes after the amendment; below 0, what is to be paid back. A payment that is `paid` covers the order as it was when the payment was `authorized` or, without such a report, when it was `paid`, less its refunds. Null if the order has ended, or if the store does not know what a payment covers: its partial refund was only reported, it was paid when nothing was owed, or the total fell between its authorization and its capture; or more was refunded than was owed back, or units came back and something was refunded. */
             due: {
                 /** @description Minor units of the currency; below 0 for what lowers the total. */
                 amount: number;
@@ -2628,7 +2772,7 @@ export interface components {
                 /** @description The units that return to the stock. Negative if units are taken from the stock. */
                 quantity: number;
             }[];
-            /** @description The mails about it. Empty when nothing was changed, and without an address. */
+            /** @description The mails about it. Empty if nothing was changed, or if there is no address. */
             mails: {
                 /**
                  * @description `readdressed` does not name the new address.
@@ -2647,7 +2791,7 @@ export interface components {
             id: string;
             name: string;
             state: components["schemas"]["ApiKeyState"];
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            scopes: ("orders:read" | "orders:move" | "orders:place" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
             /** @description The account that made it; null: a command. */
             created_by: string | null;
             /**
@@ -2655,7 +2799,7 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description When the key expires. Null: never. */
+            /** @description When the key expires. Null if it never expires. */
             expires_at: string | null;
             /** @description When the key was last used. Updated at most once a minute. */
             last_used_at: string | null;
@@ -2670,7 +2814,7 @@ export interface components {
             /** @description Names the machine or service. Do not name a person: the name stays when the person leaves. */
             name: string;
             /** @description What the key may do. Its maker must have each of these scopes. */
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            scopes: ("orders:read" | "orders:move" | "orders:place" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
             /** @description A time in the future, within two years. Null, the default: the key does not expire. */
             expires_at?: string | null;
         };
@@ -2706,7 +2850,7 @@ export interface components {
             kind: components["schemas"]["AuditKind"];
             /** @description The command that runs. */
             command: string;
-            /** @description The operator who started the run. Null: the command line. */
+            /** @description The operator who started the run. Null if it was started from the command line. */
             started_by: string | null;
             /** Format: date-time */
             started_at: string;
@@ -2753,6 +2897,8 @@ export interface components {
             sku: string | null;
             /** @description Null for a product that no longer exists. */
             name: string | null;
+            /** @description Its first image. */
+            image_url: string | null;
             quantity: number;
             /** @description One amount for each currency, at most 9007199254740991. */
             revenue: components["schemas"]["Money"][];
@@ -2760,7 +2906,7 @@ export interface components {
         Categories: {
             /** @description Each category comes before those below it. */
             data: components["schemas"]["Category"][];
-            /** @description False: there are more categories, and these are the first 10000. */
+            /** @description False if there are more categories: these are the first 10000. */
             is_complete: boolean;
         };
         Category: {
@@ -2770,7 +2916,7 @@ export interface components {
             slug: string;
             /** @description Unique among its siblings. */
             name: string;
-            /** @description Null: at the top. */
+            /** @description Null for a category at the top. */
             parent_id: string | null;
             /** @description Its place among its siblings, counted from 0. */
             position: number;
@@ -2782,9 +2928,9 @@ export interface components {
             name?: string;
             /** @description Stored in lower case, with hyphens between words. By default made of the name. */
             slug?: string;
-            /** @description Null: at the top. */
+            /** @description Null for a category at the top. */
             parent_id?: string | null;
-            /** @description Its place among its siblings, from 0; those after it move on. More than there are: at the end. */
+            /** @description Its place among its siblings, from 0; later ones move on. A number above the last place means the end. */
             position?: number;
         };
         ChangeReferenceTakenProblem: {
@@ -2869,7 +3015,7 @@ export interface components {
             role: "customer" | "guest";
             /** @description Whether a mailed token has proven the address. */
             is_email_verified: boolean;
-            /** @description The language of the customer's mails. Null: none was chosen, so the store's language counts. */
+            /** @description The language of the customer's mails. Null if none was chosen: the store's language then applies. */
             language: ("en" | "de" | "fr" | "es") | null;
             /** @description For a guest: the account that has proven the guest's address and has taken over the orders. */
             owner_id: string | null;
@@ -2902,7 +3048,7 @@ export interface components {
         CustomerOrders: {
             /** @description Counts the orders of the account and of its guests. */
             count: number;
-            /** @description False: there are more orders, and count and totals include only the newest 1000. */
+            /** @description False if there are more orders: count and totals then include only the newest 1000. */
             is_complete: boolean;
             /** @description One for each currency: what the orders cost now, without cancelled and returned ones; at most 9007199254740991. */
             totals: components["schemas"]["Money"][];
@@ -2938,7 +3084,7 @@ export interface components {
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
             compare_at_price: components["schemas"]["Money"] | null;
-            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: the product is not reduced, or no earlier price is known. */
+            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null if the product is not reduced, or if no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
@@ -2961,7 +3107,7 @@ export interface components {
             }[];
             /** @description In the order that the shop has chosen. The first one is `image_url`. */
             images: components["schemas"]["ProductImage"][];
-            /** @description Title and description for the head of the page. Null: the shop uses name and description. */
+            /** @description Title and description for the head of the page. Null if the shop uses name and description. */
             seo: {
                 title: string | null;
                 description: string | null;
@@ -2977,10 +3123,12 @@ export interface components {
             sale_prices: components["schemas"]["SalePrice"][];
             /** @description A draft is not in the shop. */
             status: "draft" | "active";
-            /** @description An active product is in the shop from then on; null: without a beginning. */
+            /** @description An active product is in the shop from this time on. Null if it has no beginning. */
             published_at: string | null;
-            /** @description The product is in the shop until this time. Null: it stays. */
+            /** @description The product is in the shop until this time. Null if it stays. */
             unpublished_at: string | null;
+            /** @description When an operator archived the product. Null if it is not archived. */
+            archived_at: string | null;
         };
         EmailChange: {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
@@ -2998,7 +3146,7 @@ export interface components {
             password: string;
         };
         Facets: {
-            /** @description The 100 categories with most products. With `category`: of the categories below it. */
+            /** @description The 100 categories with most products. With `category`, only categories below it. */
             categories: {
                 /** @description Its name. */
                 category: string;
@@ -3027,7 +3175,7 @@ export interface components {
                     value: string;
                     count: number;
                 }[];
-                /** @description The lowest and highest number. Null: the attribute has no numbers. */
+                /** @description The lowest and highest number. Null if the attribute has no numbers. */
                 range: {
                     min: number;
                     max: number;
@@ -3039,17 +3187,25 @@ export interface components {
         /** @description The sums of the series. */
         FigureTotals: {
             orders: number;
+            /** @description Those of the orders that are cancelled now. */
+            cancelled: number;
+            /** @description Those of the orders that are returned now as a whole. */
+            returned: number;
             /** @description One amount for each currency, at most 9007199254740991. */
             revenue: components["schemas"]["Money"][];
+            /** @description What the same orders are worth now: their present totals, with adjustments, added lines and cancelled units, less returned units and refunds of more than was owed back. A return and its refund are subtracted once. Cancelled, returned and fully refunded orders are worth nothing. A partial refund without an amount is not subtracted. */
+            net_revenue: components["schemas"]["Money"][];
         };
         Figures: {
             /** @enum {string} */
-            range: "hour" | "day" | "week" | "today";
+            range: "hour" | "day" | "week" | "today" | "yesterday" | "7_days" | "30_days";
             /** @description The shop's time zone, by its name in the IANA database: its day is `today`. */
             time_zone: string;
             /** @description When the figures were collected, which happens once a minute. Null before the first time. */
             generated_at: string | null;
-            /** @description 60 for an hour, 600 for a day or today, 3600 for a week. */
+            /** @description The store still computes the figures of orders before this time, newest first, as after an upgrade: until then they are missing here. Null if the range and the period before are complete. */
+            filled_from: string | null;
+            /** @description 60 for an hour, 600 for a day or today, 3600 for a week or yesterday, 86400 for days of the shop, of which some have 23 or 25 hours. */
             step_seconds: number;
             /**
              * Format: date-time
@@ -3058,7 +3214,7 @@ export interface components {
             from: string;
             /**
              * Format: date-time
-             * @description End of the last step, which is not over yet.
+             * @description End of the last step, which is not over yet unless the range is `yesterday`.
              */
             to: string;
             /** @description Begin of each step, oldest first. Every series has a value for each. */
@@ -3069,6 +3225,23 @@ export interface components {
             best_sellers: components["schemas"]["BestSeller"][];
             /** @description The ten products with the least stock, of those whose stock is tracked. Of now. */
             low_stock: components["schemas"]["LowStock"][];
+            totals: components["schemas"]["FigureTotals"];
+            before: components["schemas"]["FiguresBefore"];
+        };
+        /** @description The same of the period before, of the same length, up to the time of its last day at which the figures were collected, in whole minutes. Its series have a value for each step. */
+        FiguresBefore: {
+            /**
+             * Format: date-time
+             * @description Its begin.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description Its end.
+             */
+            to: string;
+            /** @description By currency. */
+            sales: components["schemas"]["SalesSeries"][];
             totals: components["schemas"]["FigureTotals"];
         };
         ForbiddenProblem: {
@@ -3239,7 +3412,7 @@ export interface components {
             /** @description One SELECT of DuckDB's SQL over `order_events` and `orders`. */
             sql: string;
             /**
-             * @description The most rows of the answer.
+             * @description The maximum number of rows in the answer.
              * @default 1000
              */
             limit?: number;
@@ -3248,7 +3421,7 @@ export interface components {
             columns: components["schemas"]["LakeColumn"][];
             /** @description Integers past 32 bits and decimals are exact text, times RFC 3339 in UTC, lists and structs JSON text, NaN and infinity their names. A value for each column. */
             rows: (null | boolean | number | string)[][];
-            /** @description There are more rows than `limit`, or than 8 MiB have room for. */
+            /** @description Whether rows are missing, because of `limit` or because the answer has 8 MiB. */
             is_truncated: boolean;
             /** @description Includes the start of the process that ran the query. */
             elapsed_ms: number;
@@ -3348,7 +3521,7 @@ export interface components {
                 /** @description ISO 3166-1 alpha-2. */
                 country: string;
             } | null;
-            /** @description Shown with `billing_address`; for an order without one, with `shipping_address`. */
+            /** @description Shown together with `billing_address`, or with `shipping_address` if the order has no billing address. */
             vat_number: string | null;
             /**
              * @description The language of mails about the order.
@@ -3382,11 +3555,13 @@ export interface components {
             sku: string;
             name: string;
             available: number;
+            /** @description Units that were ordered in the last seven days. */
+            sold_7_days: number;
         };
         Mail: {
             /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end, and the notice to a former e-mail address has `.former`. */
             event_id: string;
-            /** @description The mail that was sent again as this one. Null: it is no copy. */
+            /** @description The mail of which this one is a copy. Null if this is no copy. */
             copy_of: string | null;
             /** Format: uuid */
             order_id: string;
@@ -3397,7 +3572,7 @@ export interface components {
              * @enum {string}
              */
             kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "amended" | "readdressed" | "part_shipped" | "part_cancelled" | "part_returned";
-            /** @description The address that the mail goes to, or would go to now. Null: the account was deleted. */
+            /** @description The address that the mail goes to, or would go to now. Null if the account was deleted. */
             to: string | null;
             status: components["schemas"]["MailStatus"];
             /** @description Attempts since the mail was queued, or queued again. */
@@ -3406,19 +3581,19 @@ export interface components {
             queued_at: string;
             /** @description The mail is not sent before this time, because of the hourly limit of its account. */
             send_after: string | null;
-            /** @description When a queued mail is attempted next. Null: now, or never. */
+            /** @description When a queued mail is attempted next. Null if at once, or never. */
             next_attempt_at: string | null;
-            /** @description When the mail server accepted it. Null: not yet. */
+            /** @description When the mail server accepted it. Null if it has not yet. */
             sent_at: string | null;
-            /** @description When the mail last failed permanently, also if it was queued again since. Null: never. */
+            /** @description When the mail last failed permanently, also if it was queued again since. Null if it never did. */
             failed_at: string | null;
             /** @description Why the last attempt failed, such as the answer of the mail server. */
             last_error: string | null;
-            /** @description When the mail provider reported that it came back. Null: never. */
+            /** @description When the mail provider reported that it came back. Null if it has not. */
             bounced_at: string | null;
             /** @description Why it came back, without addresses. */
             bounce_reason: string | null;
-            /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null: never. */
+            /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null if it has not. */
             complained_at: string | null;
             /** @description The content that is sent, or was sent. Null if it can no longer be known: the account was deleted, or the mail was sent and its order is no longer in the database with its whole history. Also null if this process cannot use the mail templates. */
             rendered: components["schemas"]["RenderedMail"] | null;
@@ -3453,7 +3628,7 @@ export interface components {
         MailSummary: {
             /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end, and the notice to a former e-mail address has `.former`. */
             event_id: string;
-            /** @description The mail that was sent again as this one. Null: it is no copy. */
+            /** @description The mail of which this one is a copy. Null if this is no copy. */
             copy_of: string | null;
             /** Format: uuid */
             order_id: string;
@@ -3464,7 +3639,7 @@ export interface components {
              * @enum {string}
              */
             kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "amended" | "readdressed" | "part_shipped" | "part_cancelled" | "part_returned";
-            /** @description The address that the mail goes to, or would go to now. Null: the account was deleted. */
+            /** @description The address that the mail goes to, or would go to now. Null if the account was deleted. */
             to: string | null;
             status: components["schemas"]["MailStatus"];
             /** @description Attempts since the mail was queued, or queued again. */
@@ -3473,19 +3648,19 @@ export interface components {
             queued_at: string;
             /** @description The mail is not sent before this time, because of the hourly limit of its account. */
             send_after: string | null;
-            /** @description When a queued mail is attempted next. Null: now, or never. */
+            /** @description When a queued mail is attempted next. Null if at once, or never. */
             next_attempt_at: string | null;
-            /** @description When the mail server accepted it. Null: not yet. */
+            /** @description When the mail server accepted it. Null if it has not yet. */
             sent_at: string | null;
-            /** @description When the mail last failed permanently, also if it was queued again since. Null: never. */
+            /** @description When the mail last failed permanently, also if it was queued again since. Null if it never did. */
             failed_at: string | null;
             /** @description Why the last attempt failed, such as the answer of the mail server. */
             last_error: string | null;
-            /** @description When the mail provider reported that it came back. Null: never. */
+            /** @description When the mail provider reported that it came back. Null if it has not. */
             bounced_at: string | null;
             /** @description Why it came back, without addresses. */
             bounce_reason: string | null;
-            /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null: never. */
+            /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null if it has not. */
             complained_at: string | null;
         };
         MailSummaryPage: {
@@ -3505,7 +3680,7 @@ export interface components {
              * @enum {string}
              */
             language: "en" | "de" | "fr" | "es";
-            /** @description The locale of the amounts in the mail. In a preview: the requested one. Null: the mail contains no amounts. */
+            /** @description The locale of the amounts in the mail. In a preview: the requested one. Null if the mail contains no amounts. */
             locale: string | null;
             /**
              * @description `shop`: at least one of its files is from `MAIL_TEMPLATES`.
@@ -3530,7 +3705,7 @@ export interface components {
              * @enum {string}
              */
             language: "en" | "de" | "fr" | "es";
-            /** @description The locale of the amounts in the mail. In a preview: the requested one. Null: the mail contains no amounts. */
+            /** @description The locale of the amounts in the mail. In a preview: the requested one. Null if the mail contains no amounts. */
             locale: string | null;
             /**
              * @description `shop`: at least one of its files is from `MAIL_TEMPLATES`.
@@ -3540,6 +3715,10 @@ export interface components {
             /** @description Those files in every language, including parts that several mails share. */
             own_files: string[];
             rendered: components["schemas"]["RenderedMail"];
+        };
+        MailsToDo: {
+            /** @description At most 1000, which means 1000 or more. */
+            failed: number;
         };
         Money: {
             /** @description Minor units of the currency. */
@@ -3568,9 +3747,9 @@ export interface components {
         };
         NewAmendment: {
             shipping_address?: components["schemas"]["ShippingAddress"];
-            /** @description Null: as the delivery address again. */
+            /** @description Null removes it: the invoice then goes to the delivery address. */
             billing_address?: components["schemas"]["ShippingAddress"] | null;
-            /** @description Null: none. */
+            /** @description Null removes the number. */
             vat_number?: string | null;
             /** @description Where the order's mails go from now on, instead of the address of its account or guest, which stays. Null: to that address again. */
             email?: string | null;
@@ -3589,7 +3768,7 @@ export interface components {
             id: string;
             name: string;
             state: components["schemas"]["ApiKeyState"];
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            scopes: ("orders:read" | "orders:move" | "orders:place" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
             /** @description The account that made it; null: a command. */
             created_by: string | null;
             /**
@@ -3597,7 +3776,7 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description When the key expires. Null: never. */
+            /** @description When the key expires. Null if it never expires. */
             expires_at: string | null;
             /** @description When the key was last used. Updated at most once a minute. */
             last_used_at: string | null;
@@ -3625,15 +3804,53 @@ export interface components {
             name: string;
             /** @description Stored in lower case, with hyphens between words. By default made of the name. */
             slug?: string;
-            /** @description Null: at the top. */
+            /** @description Null for a category at the top. */
             parent_id?: string | null;
-            /** @description Its place among its siblings, from 0; those after it move on. More than there are: at the end. */
+            /** @description Its place among its siblings, from 0; later ones move on. A number above the last place means the end. */
             position?: number;
         };
         NewCustomerAddress: {
             address: components["schemas"]["ShippingAddress"];
             /** @default false */
             is_default?: boolean;
+        };
+        NewCustomerOrder: {
+            /**
+             * Format: uuid
+             * @description The account of a customer, or a guest.
+             */
+            customer_id?: string;
+            /** @description The address of a guest. A customer whose account has proven the address gets the order, too. */
+            email?: string;
+            /**
+             * @description The language of the guest's mails. Without it they keep theirs. The mails of an account that has proven the address have the account's.
+             * @enum {string}
+             */
+            language?: "en" | "de" | "fr" | "es";
+            /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
+            items: components["schemas"]["NewOrderItem"][];
+            /**
+             * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
+             * @example EUR
+             */
+            currency?: string;
+            /** @description The total that the customer was shown. If the total differs, the order is refused with `price_changed`. */
+            expected_total?: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            };
+            /** @description Places the order although it is the same as an earlier one: see `probably_placed_already`. */
+            again?: boolean;
+            /** @description The client's own number for the order. Unique among the caller's orders, and for a day among equal orders of guests with one address. The data lake keeps it, so it must not contain personal data. */
+            client_reference?: string;
+            shipping_address?: components["schemas"]["ShippingAddress"];
+            billing_address?: components["schemas"]["ShippingAddress"];
+            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
+            vat_number?: string;
+            note?: string;
+            attributes?: components["schemas"]["Attributes"];
         };
         NewGuest: {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
@@ -3675,7 +3892,7 @@ export interface components {
             client_reference?: string;
             shipping_address?: components["schemas"]["ShippingAddress"];
             billing_address?: components["schemas"]["ShippingAddress"];
-            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. Its form is checked, and nobody is asked whether it exists. */
+            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
             vat_number?: string;
             note?: string;
             attributes?: components["schemas"]["Attributes"];
@@ -3751,13 +3968,13 @@ export interface components {
             status?: "draft" | "active";
             /** @description An active product is in the shop from then on; null: at once. */
             published_at?: string | null;
-            /** @description When the product leaves the shop. Null: it stays. */
+            /** @description When the product leaves the shop. Null if it stays. */
             unpublished_at?: string | null;
             /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
             /** @description The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale. One that has ended stays, and is not compared with the price. */
             sale_prices?: components["schemas"]["NewSalePrice"][];
-            /** @description Units that can be sold. Null: the stock is not tracked. */
+            /** @description Units that can be sold. Null if the stock is not tracked. */
             stock?: number | null;
         } | unknown | unknown;
         NewRefund: {
@@ -3799,9 +4016,9 @@ export interface components {
         NewSalePrice: {
             amount: number;
             currency: string;
-            /** @description The sale begins at this time. Null: it has begun. */
+            /** @description The sale begins at this time. Null if it has begun. */
             from?: string | null;
-            /** @description The sale ends at this time. Null: it has no end. */
+            /** @description The sale ends at this time. Null if it has no end. */
             until?: string | null;
         };
         NewShipment: {
@@ -3836,7 +4053,7 @@ export interface components {
             id: string;
             /** @description The URL without its query, because receivers keep their tokens there. */
             url: string;
-            /** @description Null: every type of order event. */
+            /** @description Null means every type of order event. */
             event_types: string[] | null;
             /**
              * @description `failing`: no delivery has succeeded since `since`.
@@ -3904,7 +4121,7 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest. */
+            /** @description The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest. */
             email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
@@ -3934,7 +4151,7 @@ export interface components {
             /** @description Shows the address. */
             postal_code?: string;
         };
-        /** @description What was changed besides the status. Absent: only the status, of the whole order. */
+        /** @description What was changed besides the status. Absent if only the status of the whole order was changed. */
         OrderChange: {
             /** @description `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided`, `payment` or `amended`. Later releases may have more. */
             type: string;
@@ -3986,7 +4203,7 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest. */
+            /** @description The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest. */
             email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
@@ -4075,12 +4292,17 @@ export interface components {
         };
         /** @enum {string} */
         OrderStatus: "pending" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned";
+        OrdersToDo: {
+            to_confirm: components["schemas"]["WaitingOrders"];
+            to_ship: components["schemas"]["WaitingOrders"];
+            unpaid: components["schemas"]["WaitingOrders"];
+        };
         Parcel: {
             /** @description The version of the order with which it was shipped. Names the parcel. */
             version: number;
             /** Format: date-time */
             shipped_at: string;
-            /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
+            /** @description The id of the cause of the transition, such as a payment or a parcel. The customer can see it. */
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
             lines: components["schemas"]["LineQuantity"][];
@@ -4251,7 +4473,7 @@ export interface components {
             lag_events: number | null;
             /** @description Whether some process reads the topic as this subscriber. */
             is_active: boolean;
-            /** @description The state in the process that answers. Null if that process does not have the role. */
+            /** @description The state in the process that answers, or in another one of the same start. Null if none of them has the role, or the one that has it does not answer. */
             state: ("stopped" | "standby" | "active" | "failing") | null;
         };
         PipelineTopic: {
@@ -4261,6 +4483,24 @@ export interface components {
             epoch: number;
             /** @description The sequence of the newest message of the epoch. 0 if there is none. */
             newest_sequence: number;
+        };
+        PlacedProducts: {
+            /** @description In the order of `sort=position`. All other products of the category follow, newest first. */
+            data: {
+                /** Format: uuid */
+                id: string;
+                sku: string;
+                name: string;
+                image_url: string | null;
+                /** @description Its variants have the place together. */
+                group: string | null;
+                /** @description False: it is not in the shop now, and takes its place when it is. */
+                is_listed: boolean;
+            }[];
+        };
+        PlacedProductsChange: {
+            /** @description Products of the category or of those below it, in their order, at most one of each group. Empty: the category has no order of its own. */
+            product_ids: string[];
         };
         PlainProblem: {
             /**
@@ -4399,7 +4639,7 @@ export interface components {
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
             compare_at_price: components["schemas"]["Money"] | null;
-            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: the product is not reduced, or no earlier price is known. */
+            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null if the product is not reduced, or if no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
@@ -4461,7 +4701,7 @@ export interface components {
             status?: "draft" | "active";
             /** @description An active product is in the shop from then on; null: at once. */
             published_at?: string | null;
-            /** @description When the product leaves the shop. Null: it stays. */
+            /** @description When the product leaves the shop. Null if it stays. */
             unpublished_at?: string | null;
             /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
@@ -4493,7 +4733,7 @@ export interface components {
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
             compare_at_price: components["schemas"]["Money"] | null;
-            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: the product is not reduced, or no earlier price is known. */
+            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null if the product is not reduced, or if no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
@@ -4516,7 +4756,7 @@ export interface components {
             }[];
             /** @description In the order that the shop has chosen. The first one is `image_url`. */
             images: components["schemas"]["ProductImage"][];
-            /** @description Title and description for the head of the page. Null: the shop uses name and description. */
+            /** @description Title and description for the head of the page. Null if the shop uses name and description. */
             seo: {
                 title: string | null;
                 description: string | null;
@@ -4541,7 +4781,7 @@ export interface components {
             };
         };
         ProductPrice: {
-            /** @description Null: from then on it was not sold in the currency. */
+            /** @description Null if it was not sold in the currency from then on. */
             price: components["schemas"]["Money"] | null;
             /** @description The price before the reduction, if it was reduced. */
             compare_at_price: components["schemas"]["Money"] | null;
@@ -4646,7 +4886,7 @@ export interface components {
              */
             currency?: string;
             billing_address?: components["schemas"]["ShippingAddress"];
-            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. Its form is checked, and nobody is asked whether it exists. */
+            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
             vat_number?: string;
         };
         RecoveryCodes: {
@@ -4764,18 +5004,24 @@ export interface components {
             amount: number;
             /** @description ISO 4217: that of `price`, or of one of `prices`. */
             currency: string;
-            /** @description The sale begins at this time. Null: it has begun. */
+            /** @description The sale begins at this time. Null if it has begun. */
             from: string | null;
-            /** @description The sale ends at this time. Null: it has no end. */
+            /** @description The sale ends at this time. Null if it has no end. */
             until: string | null;
         };
         SalesSeries: {
             /** @description ISO 4217. */
             currency: string;
-            /** @description Orders placed in each step. */
+            /** @description Orders placed in each step. Orders that were imported from another shop do not count. */
             orders: number[];
-            /** @description Their totals in each step, in minor units of the currency, including orders that were cancelled later; at most 9007199254740991. */
+            /** @description Their totals when they were placed, in minor units of the currency, with orders that were cancelled later; at most 9007199254740991. */
             revenue: number[];
+            /** @description What the same orders are worth now: their present totals, with adjustments, added lines and cancelled units, less returned units and refunds of more than was owed back. A return and its refund are subtracted once. Cancelled, returned and fully refunded orders are worth nothing. A partial refund without an amount is not subtracted. Of the step in which the order was placed, and not in which it changed; at most 9007199254740991. */
+            net_revenue: number[];
+            /** @description Those of the orders that are cancelled now. */
+            cancelled: number[];
+            /** @description Those of the orders that are returned now as a whole. */
+            returned: number[];
         };
         SearchResult: {
             orders: components["schemas"]["AdminOrder"][];
@@ -4885,7 +5131,7 @@ export interface components {
                 id: string | null;
             };
             reason: string | null;
-            /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
+            /** @description The id of the cause of the transition, such as a payment or a parcel. The customer can see it. */
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
             change?: components["schemas"]["OrderChange"];
@@ -4913,7 +5159,7 @@ export interface components {
         Stock: {
             /** Format: uuid */
             product_id: string;
-            /** @description Units that can be sold. Null: the stock is not tracked. */
+            /** @description Units that can be sold. Null if the stock is not tracked. */
             available: number | null;
             /** @description Grows with every change of `available`, also by orders. */
             version: number;
@@ -4950,7 +5196,7 @@ export interface components {
             next_cursor: string | null;
         };
         StockCount: {
-            /** @description Units that can be sold. Null: the stock is not tracked. */
+            /** @description Units that can be sold. Null if the stock is not tracked. */
             stock: number | null;
             /** @description The available number that the caller knows. For clients that cannot send `If-Match`. */
             expected?: number | null;
@@ -4960,6 +5206,10 @@ export interface components {
         StockList: {
             data: components["schemas"]["Stock"][];
         };
+        StockToDo: {
+            /** @description At most 1000, which means 1000 or more. */
+            sold_out: number;
+        };
         TimelineEntry: {
             version: number;
             status: components["schemas"]["OrderStatus"];
@@ -4968,13 +5218,13 @@ export interface components {
              * @description When the change was made.
              */
             at: string;
-            /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
+            /** @description The id of the cause of the transition, such as a payment or a parcel. The customer can see it. */
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
             change?: components["schemas"]["OrderChange"];
             /** @description The change was made in another shop and moved in. */
             imported?: boolean;
-            /** @description When its event was on the topic. Null: not yet, or not recorded. */
+            /** @description When its event was on the topic. Null if it is not yet there, or if the time was not recorded. */
             published_at: string | null;
             mail: {
                 /** @enum {string} */
@@ -4983,9 +5233,9 @@ export interface components {
                 queued_at: string;
                 sent_at: string | null;
                 failed_at: string | null;
-                /** @description When the mail provider reported that it came back. Null: never. */
+                /** @description When the mail provider reported that it came back. Null if it has not. */
                 bounced_at: string | null;
-                /** @description When the mail provider reported that the customer called it spam. Null: never. */
+                /** @description When the mail provider reported that the customer called it spam. Null if it has not. */
                 complained_at: string | null;
                 attempts: number;
             } | null;
@@ -4997,13 +5247,13 @@ export interface components {
                 queued_at: string;
                 sent_at: string | null;
                 failed_at: string | null;
-                /** @description When the mail provider reported that it came back. Null: never. */
+                /** @description When the mail provider reported that it came back. Null if it has not. */
                 bounced_at: string | null;
-                /** @description When the mail provider reported that the customer called it spam. Null: never. */
+                /** @description When the mail provider reported that the customer called it spam. Null if it has not. */
                 complained_at: string | null;
                 attempts: number;
             }[];
-            /** @description When it was in the data lake. Null: not yet, or not recorded. */
+            /** @description When it was in the data lake. Null if it is not yet there, or if the time was not recorded. */
             lake_at: string | null;
         };
         TokenSet: {
@@ -5183,8 +5433,8 @@ export interface components {
             /** @enum {string} */
             role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
             /** @description The scopes of the role. Every account may also do what needs no scope. */
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
-            /** @description The language of mails. Null: the account has chosen none, so the store's language counts. */
+            scopes: ("orders:read" | "orders:move" | "orders:place" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
+            /** @description The language of mails. Null if the account has chosen none: the store's language then applies. */
             language: ("en" | "de" | "fr" | "es") | null;
             /** Format: date-time */
             created_at: string;
@@ -5204,12 +5454,18 @@ export interface components {
             /** @description Whether any variant is in stock. */
             in_stock: boolean;
         };
+        WaitingOrders: {
+            /** @description At most 1000, which means 1000 or more. */
+            count: number;
+            /** @description When the oldest of them was placed. Null if there is none. */
+            oldest_at: string | null;
+        };
         Webhook: {
             /** Format: uuid */
             id: string;
             /** @description The URL without its query, because receivers keep their tokens there. */
             url: string;
-            /** @description Null: every type of order event. */
+            /** @description Null means every type of order event. */
             event_types: string[] | null;
             /**
              * @description `failing`: no delivery has succeeded since `since`.
@@ -5231,7 +5487,7 @@ export interface components {
              * @description https, and a public address, which is looked up now and for each connection. `WEBHOOK_ALLOW_PRIVATE` allows others.
              */
             url?: string;
-            /** @description Null: every type of order event, also those of later releases. Those of the catalogue are listed by name. */
+            /** @description Null means every type of order event, also those of later releases. Types of catalogue events must be named. */
             event_types?: ("storefront.order.created" | "storefront.order.confirmed" | "storefront.order.shipped" | "storefront.order.delivered" | "storefront.order.cancelled" | "storefront.order.returned" | "storefront.order.updated" | "storefront.order.amended" | "storefront.product.created" | "storefront.product.updated" | "storefront.product.archived" | "storefront.product.restored" | "storefront.price.changed" | "storefront.stock.depleted" | "storefront.stock.replenished" | "storefront.stock.level_changed")[] | null;
         };
         WebhookDelivery: {
@@ -5283,7 +5539,7 @@ export interface components {
              * @description https, and a public address, which is looked up now and for each connection. `WEBHOOK_ALLOW_PRIVATE` allows others.
              */
             url: string;
-            /** @description Null: every type of order event, also those of later releases. Those of the catalogue are listed by name. */
+            /** @description Null means every type of order event, also those of later releases. Types of catalogue events must be named. */
             event_types?: ("storefront.order.created" | "storefront.order.confirmed" | "storefront.order.shipped" | "storefront.order.delivered" | "storefront.order.cancelled" | "storefront.order.returned" | "storefront.order.updated" | "storefront.order.amended" | "storefront.product.created" | "storefront.product.updated" | "storefront.product.archived" | "storefront.product.restored" | "storefront.price.changed" | "storefront.stock.depleted" | "storefront.stock.replenished" | "storefront.stock.level_changed")[] | null;
         };
         WebhookPage: {
@@ -5296,26 +5552,6 @@ export interface components {
         WebhookTest: {
             /** @description The id of the event, as the list of deliveries has it. */
             event_id: string;
-        };
-        WithheldProduct: {
-            /** Format: uuid */
-            id: string;
-            sku: string;
-            name: string;
-            category: string;
-            /** @description A draft is not in the shop. */
-            status: "draft" | "active";
-            /** @description An active product is in the shop from then on; null: without a beginning. */
-            published_at: string | null;
-            /** @description The product is in the shop until this time. Null: it stays. */
-            unpublished_at: string | null;
-            /** Format: date-time */
-            updated_at: string;
-        };
-        WithheldProductPage: {
-            data: components["schemas"]["WithheldProduct"][];
-            has_more: boolean;
-            next_cursor: string | null;
         };
     };
     responses: {
@@ -5400,6 +5636,15 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description `insufficient_stock`: There is not enough stock. `client_reference_taken`: The client reference is taken. `probably_placed_already`: The same order was just placed. `price_changed`: The total has changed. `too_many_pending_orders`: Too many orders are pending. `purchase_limit`: The purchase limit is exceeded. `request_in_progress`: The same request is in progress. */
+        InsufficientStockOrClientReferenceTakenOrProbablyPlacedAlreadyOrPriceChangedOrTooManyPendingOrdersOrPurchaseLimitOrRequestInProgress: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description `invalid_body`: The body is not acceptable. */
         InvalidBody: {
             headers: {
@@ -5429,6 +5674,15 @@ export interface components {
         };
         /** @description `invalid_body`: The body is not acceptable. `password_too_common`: The password is too common. */
         InvalidBodyOrPasswordTooCommon: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `currency_not_available`: Not sold in this currency. `total_too_large`: The total is too large. `idempotency_key_reused`: The idempotency key belongs to another request. */
+        InvalidBodyOrUnknownProductOrMixedCurrenciesOrCurrencyNotAvailableOrTotalTooLargeOrIdempotencyKeyReused: {
             headers: {
                 [name: string]: unknown;
             };
@@ -5492,6 +5746,15 @@ export interface components {
         };
         /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
         MalformedJsonOrInvalidHeader: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. `idempotency_key_required`: An idempotency key is required. */
+        MalformedJsonOrInvalidHeaderOrIdempotencyKeyRequired: {
             headers: {
                 [name: string]: unknown;
             };
@@ -5979,7 +6242,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
             };
             header?: never;
@@ -8322,7 +8585,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
             };
             header?: never;
@@ -8684,7 +8947,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
             };
             header?: never;
@@ -8771,7 +9034,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description An existing account has got the role. Its sessions have ended. */
+            /** @description The existing account has the role. Its sessions have ended. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8869,7 +9132,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is no operator any more. */
+            /** @description The account has no role any more. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -9076,7 +9339,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
                 /** @description The id of an operator or a key, or `system` for commands. */
                 actor?: string;
@@ -9557,14 +9820,16 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
                 /** @description The beginning of the address. */
                 email?: string;
                 id?: string;
+                /** @description Only accounts, or only guests. */
+                role?: "customer" | "guest";
                 /** @description Only the customer who placed the order with this number. */
                 number?: string;
-                /** @description Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, references and tracking numbers, of the newest orders. Where nobody has it: names with typing errors. */
+                /** @description Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, references and tracking numbers, of the newest orders. If nobody has it, also names with typing errors. */
                 q?: string;
             };
             header?: never;
@@ -10167,11 +10432,11 @@ export interface operations {
     listProducts: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
+                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
                 /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter, nor whether letters and digits, or parts of a word with a hyphen, are written as one word. */
                 q?: string;
-                /** @description Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all. */
+                /** @description Only products of this category and of those below it: its slug, or else its name. If several categories have the name, all of them count. */
                 category?: string;
                 /** @description Only products of this brand, as it is written. */
                 brand?: string;
@@ -10186,18 +10451,18 @@ export interface operations {
                 max_price?: number;
                 /** @description Only products that are, or are not, in stock. */
                 in_stock?: boolean;
-                /** @description Up to 100 product ids with commas between them. */
+                /** @description Up to 100 product ids, separated by commas. */
                 ids?: string;
                 /** @description The variants of one thing. */
                 group?: string;
-                /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. Several conditions hold together, but of several values of one attribute one is enough. Of a list any value counts. */
+                /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. A product must meet every condition, but only one of several values of the same attribute. Any value of a list counts. */
                 attr?: string[];
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
-                /** @description With `-` in front: descending. `relevance`, which needs `q`, is the default with it: products whose whole name is the search first; otherwise `-created_at`. Names are in the order of their bytes (UTF-8). */
-                sort?: "name" | "-name" | "price" | "-price" | "created_at" | "-created_at" | "relevance";
+                /** @description With `-` in front: descending. With `q` the default is `relevance`, which begins with products whose whole name is the search; otherwise `-created_at`. `relevance` needs `q`. Names are sorted by their bytes (UTF-8). `best_selling` begins with the 200 products of which most units were ordered in the last 30 days, in the category or in the whole shop. `position`, which needs `category`, begins with the products that the shop has placed in this category. Both continue with the others, newest first. The variants of a group have one place together, and count together. */
+                sort?: "name" | "-name" | "price" | "-price" | "created_at" | "-created_at" | "best_selling" | "position" | "relevance";
                 /** @description Lists each group of variants once. */
                 collapse?: "group";
                 /** @description Adds how many products there are. */
@@ -10288,11 +10553,11 @@ export interface operations {
     listFacets: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
+                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
                 /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter, nor whether letters and digits, or parts of a word with a hyphen, are written as one word. */
                 q?: string;
-                /** @description Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all. */
+                /** @description Only products of this category and of those below it: its slug, or else its name. If several categories have the name, all of them count. */
                 category?: string;
                 /** @description Only products of this brand, as it is written. */
                 brand?: string;
@@ -10307,11 +10572,11 @@ export interface operations {
                 max_price?: number;
                 /** @description Only products that are, or are not, in stock. */
                 in_stock?: boolean;
-                /** @description Up to 100 product ids with commas between them. */
+                /** @description Up to 100 product ids, separated by commas. */
                 ids?: string;
                 /** @description The variants of one thing. */
                 group?: string;
-                /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. Several conditions hold together, but of several values of one attribute one is enough. Of a list any value counts. */
+                /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. A product must meet every condition, but only one of several values of the same attribute. Any value of a list counts. */
                 attr?: string[];
                 /** @description Adds the attributes. */
                 include?: "attributes";
@@ -10403,7 +10668,7 @@ export interface operations {
     getProduct: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
+                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
                 /**
                  * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
@@ -10541,7 +10806,7 @@ export interface operations {
     getProductBySlug: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
+                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
                 /**
                  * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
@@ -10863,13 +11128,21 @@ export interface operations {
             };
         };
     };
-    listWithheldProducts: {
+    listEditedProducts: {
         parameters: {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
+                /** @description The default is `withheld`; with `group`, `sku` or `ids` it is every state. `GET /products` lists the active products. */
+                state?: "withheld" | "archived";
+                /** @description The variants of one thing. */
+                group?: string;
+                /** @description The product with this sku. */
+                sku?: string;
+                /** @description Up to 100 product ids, separated by commas. */
+                ids?: string;
             };
             header?: never;
             path?: never;
@@ -10891,9 +11164,20 @@ export interface operations {
                      *           "sku": "MUG-BLUE",
                      *           "name": "Blue mug",
                      *           "category": "Kitchen",
+                     *           "image_url": "https://images.example.com/mug-blue.jpg",
+                     *           "group": "MUG",
+                     *           "options": {
+                     *             "colour": "blue"
+                     *           },
+                     *           "price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "state": "withheld",
                      *           "status": "draft",
                      *           "published_at": "2026-03-01T08:00:00.000Z",
                      *           "unpublished_at": null,
+                     *           "archived_at": null,
                      *           "updated_at": "2026-03-02T10:30:00.000Z"
                      *         }
                      *       ],
@@ -10901,7 +11185,7 @@ export interface operations {
                      *       "next_cursor": null
                      *     }
                      */
-                    "application/json": components["schemas"]["WithheldProductPage"];
+                    "application/json": components["schemas"]["AdminProductPage"];
                 };
             };
             400: components["responses"]["InvalidQueryOrInvalidCursor"];
@@ -11134,7 +11418,8 @@ export interface operations {
                      *       ],
                      *       "status": "active",
                      *       "published_at": "2026-03-01T08:00:00.000Z",
-                     *       "unpublished_at": null
+                     *       "unpublished_at": null,
+                     *       "archived_at": null
                      *     }
                      */
                     "application/json": components["schemas"]["EditedProduct"];
@@ -11293,7 +11578,8 @@ export interface operations {
                      *       ],
                      *       "status": "active",
                      *       "published_at": "2026-03-01T08:00:00.000Z",
-                     *       "unpublished_at": null
+                     *       "unpublished_at": null,
+                     *       "archived_at": null
                      *     }
                      */
                     "application/json": components["schemas"]["EditedProduct"];
@@ -11538,7 +11824,8 @@ export interface operations {
                      *       ],
                      *       "status": "active",
                      *       "published_at": "2026-03-01T08:00:00.000Z",
-                     *       "unpublished_at": null
+                     *       "unpublished_at": null,
+                     *       "archived_at": null
                      *     }
                      */
                     "application/json": components["schemas"]["EditedProduct"];
@@ -11562,6 +11849,178 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBody"];
             428: components["responses"]["IfMatchRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    restoreProduct: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The product's ETag, or `*`; without it the answer is 428. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the product. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The product. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *       "slug": "blue-mug",
+                     *       "sku": "MUG-BLUE",
+                     *       "name": "Blue mug",
+                     *       "description": "Stoneware, 300 ml.",
+                     *       "brand": "Potter & Sons",
+                     *       "group": "MUG",
+                     *       "options": {
+                     *         "colour": "blue"
+                     *       },
+                     *       "attributes": {
+                     *         "material": "stoneware",
+                     *         "dishwasher_safe": true,
+                     *         "weight_g": 340,
+                     *         "colours": [
+                     *           "blue",
+                     *           "white"
+                     *         ]
+                     *       },
+                     *       "price": {
+                     *         "amount": 1290,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "compare_at_price": {
+                     *         "amount": 1590,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "lowest_price_30_days": {
+                     *         "amount": 1490,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "category": "Kitchen",
+                     *       "image_url": "https://images.example.com/mug-blue.jpg",
+                     *       "in_stock": true,
+                     *       "created_at": "2026-03-01T08:00:00.000Z",
+                     *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "categories": [
+                     *         {
+                     *           "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *           "slug": "kitchen",
+                     *           "name": "Kitchen",
+                     *           "path": [
+                     *             {
+                     *               "id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *               "slug": "home",
+                     *               "name": "Home"
+                     *             },
+                     *             {
+                     *               "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *               "slug": "kitchen",
+                     *               "name": "Kitchen"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "images": [
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue.jpg",
+                     *           "alt": "A blue mug on a table",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         },
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                     *           "alt": "The mug from above",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         }
+                     *       ],
+                     *       "seo": {
+                     *         "title": "Blue stoneware mug",
+                     *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                     *       },
+                     *       "availability_text": "Ships within two days",
+                     *       "translations": {
+                     *         "de": {
+                     *           "name": "Blaue Tasse",
+                     *           "description": "Steinzeug, 300 ml."
+                     *         }
+                     *       },
+                     *       "prices": [
+                     *         {
+                     *           "amount": 1390,
+                     *           "currency": "USD",
+                     *           "compare_at": null
+                     *         }
+                     *       ],
+                     *       "sale_prices": [
+                     *         {
+                     *           "amount": 990,
+                     *           "currency": "EUR",
+                     *           "from": "2026-11-27T08:00:00.000Z",
+                     *           "until": "2026-12-01T08:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "status": "active",
+                     *       "published_at": "2026-03-01T08:00:00.000Z",
+                     *       "unpublished_at": null,
+                     *       "archived_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EditedProduct"];
+                };
+            };
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -11919,10 +12378,180 @@ export interface operations {
             };
         };
     };
+    listPlacedProducts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the category. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The placed products. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "image_url": "https://images.example.com/mug-blue.jpg",
+                     *           "group": "MUG",
+                     *           "is_listed": true
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PlacedProducts"];
+                };
+            };
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    placeProducts: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The category's ETag. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the category. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "product_ids": [
+                 *         "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["PlacedProductsChange"];
+            };
+        };
+        responses: {
+            /** @description The placed products. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "image_url": "https://images.example.com/mug-blue.jpg",
+                     *           "group": "MUG",
+                     *           "is_listed": true
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PlacedProducts"];
+                };
+            };
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            428: components["responses"]["IfMatchRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listStock: {
         parameters: {
             query: {
-                /** @description Up to 100 product ids with commas between them. */
+                /** @description Up to 100 product ids, separated by commas. */
                 ids: string;
             };
             header?: never;
@@ -12145,7 +12774,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
             };
             header?: never;
@@ -12363,7 +12992,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
                 /**
                  * @description The currency of the prices (ISO 4217). By default the currency of the product's own price.
@@ -12459,7 +13088,7 @@ export interface operations {
             query?: {
                 /** @description Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
                 /** @description Only orders with this status. */
                 status?: components["schemas"]["OrderStatus"];
@@ -12732,15 +13361,7 @@ export interface operations {
                     "application/json": components["schemas"]["Order"];
                 };
             };
-            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. `idempotency_key_required`: An idempotency key is required. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrIdempotencyKeyRequired"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             /** @description `forbidden`: This is not allowed. `account_blocked`: The account is blocked. */
             403: {
@@ -12751,26 +13372,10 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `insufficient_stock`: There is not enough stock. `client_reference_taken`: The client reference is taken. `probably_placed_already`: The same order was just placed. `price_changed`: The total has changed. `too_many_pending_orders`: Too many orders are pending. `purchase_limit`: The purchase limit is exceeded. `request_in_progress`: The same request is in progress. */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+            409: components["responses"]["InsufficientStockOrClientReferenceTakenOrProbablyPlacedAlreadyOrPriceChangedOrTooManyPendingOrdersOrPurchaseLimitOrRequestInProgress"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `currency_not_available`: Not sold in this currency. `total_too_large`: The total is too large. `idempotency_key_reused`: The idempotency key belongs to another request. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+            422: components["responses"]["InvalidBodyOrUnknownProductOrMixedCurrenciesOrCurrencyNotAvailableOrTotalTooLargeOrIdempotencyKeyReused"];
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -13215,7 +13820,7 @@ export interface operations {
             query?: {
                 /** @description Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
                 /** @description What the order has: its number, with or without `#`; parts of the recipient's name or of a company, and with the scope `customers:read` of the name or address of its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client; a VAT number. Where no order has it: a SKU or the name of a product, and then names with typing errors. */
                 q?: string;
@@ -13229,6 +13834,8 @@ export interface operations {
                 email?: string;
                 /** @description Orders with a line of this product. */
                 product_id?: string;
+                /** @description Only orders that are not shipped as a whole and have no payment that is authorized or paid. */
+                unpaid?: true;
                 /** @description Only orders placed at this time or later. RFC 3339. */
                 from?: string;
                 /** @description Placed before. RFC 3339. */
@@ -13339,6 +13946,189 @@ export interface operations {
             400: components["responses"]["InvalidQueryOrInvalidCursor"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    placeOrderForCustomer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required. Makes a retry safe; kept for 24 hours. */
+                "idempotency-key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "ada@example.com",
+                 *       "items": [
+                 *         {
+                 *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                 *           "quantity": 2
+                 *         }
+                 *       ],
+                 *       "client_reference": "cart-1843",
+                 *       "shipping_address": {
+                 *         "name": "Ada Lovelace",
+                 *         "line1": "12 St James Square",
+                 *         "city": "London",
+                 *         "postal_code": "SW1Y 4JH",
+                 *         "country": "GB"
+                 *       },
+                 *       "billing_address": {
+                 *         "name": "Ada Lovelace",
+                 *         "company": "Analytical Engines Ltd",
+                 *         "line1": "5 Savile Row",
+                 *         "city": "London",
+                 *         "postal_code": "W1S 3PB",
+                 *         "country": "GB"
+                 *       },
+                 *       "vat_number": "GB123456789",
+                 *       "note": "Please ring twice.",
+                 *       "attributes": {
+                 *         "channel": "app",
+                 *         "is_gift": false
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewCustomerOrder"];
+            };
+        };
+        responses: {
+            /** @description The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "allowed_transitions": [
+                     *         "confirmed",
+                     *         "cancelled"
+                     *       ],
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "client_reference": "cart-1843",
+                     *       "shipping_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
+                     *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
+                     *       "version": 1,
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "status_history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z",
+                     *           "actor": {
+                     *             "type": "customer",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           },
+                     *           "reason": null
+                     *         }
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "parcels": [],
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdminOrder"];
+                };
+            };
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrIdempotencyKeyRequired"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. `account_blocked`: The account is blocked. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: components["responses"]["InsufficientStockOrClientReferenceTakenOrProbablyPlacedAlreadyOrPriceChangedOrTooManyPendingOrdersOrPurchaseLimitOrRequestInProgress"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBodyOrUnknownProductOrMixedCurrenciesOrCurrencyNotAvailableOrTotalTooLargeOrIdempotencyKeyReused"];
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -13562,7 +14352,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order after the move; with `Idempotency-Replayed: true` the current one, when the move was made before. */
+            /** @description The order after the transition. With `Idempotency-Replayed: true` the transition was made before, and this is the current order. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13736,7 +14526,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order after the change; with `Idempotency-Replayed: true` the current one, when the change was made before. */
+            /** @description The order after the change. With `Idempotency-Replayed: true` the change was made before, and this is the current order. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13906,7 +14696,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order after the change; with `Idempotency-Replayed: true` the current one, when the change was made before. */
+            /** @description The order after the change. With `Idempotency-Replayed: true` the change was made before, and this is the current order. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14077,7 +14867,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order after the change; with `Idempotency-Replayed: true` the current one, when the change was made before. */
+            /** @description The order after the change. With `Idempotency-Replayed: true` the change was made before, and this is the current order. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15168,7 +15958,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
             };
             header?: never;
@@ -15700,8 +16490,8 @@ export interface operations {
     getFigures: {
         parameters: {
             query?: {
-                /** @description The last hour, 24 hours or seven days, or the shop's day, which began at midnight. */
-                range?: "hour" | "day" | "week" | "today";
+                /** @description The last hour, 24 hours or seven times 24 hours, or days of the shop, which begin at midnight: `today`, `yesterday`, or the last 7 or 30 days with today. */
+                range?: "hour" | "day" | "week" | "today" | "yesterday" | "7_days" | "30_days";
             };
             header?: never;
             path?: never;
@@ -15720,6 +16510,7 @@ export interface operations {
                      *       "range": "hour",
                      *       "time_zone": "Europe/Vienna",
                      *       "generated_at": "2026-03-04T18:03:00.120Z",
+                     *       "filled_from": null,
                      *       "step_seconds": 60,
                      *       "from": "2026-03-04T18:00:00.000Z",
                      *       "to": "2026-03-04T18:03:00.000Z",
@@ -15740,6 +16531,21 @@ export interface operations {
                      *             5160,
                      *             0,
                      *             1290
+                     *           ],
+                     *           "net_revenue": [
+                     *             3870,
+                     *             0,
+                     *             1290
+                     *           ],
+                     *           "cancelled": [
+                     *             1,
+                     *             0,
+                     *             0
+                     *           ],
+                     *           "returned": [
+                     *             0,
+                     *             0,
+                     *             0
                      *           ]
                      *         }
                      *       ],
@@ -15748,6 +16554,7 @@ export interface operations {
                      *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
                      *           "sku": "MUG-BLUE",
                      *           "name": "Blue mug",
+                     *           "image_url": null,
                      *           "quantity": 5,
                      *           "revenue": [
                      *             {
@@ -15762,17 +16569,77 @@ export interface operations {
                      *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c22",
                      *           "sku": "LAMP-1",
                      *           "name": "Table lamp",
-                     *           "available": 3
+                     *           "available": 3,
+                     *           "sold_7_days": 4
                      *         }
                      *       ],
                      *       "totals": {
                      *         "orders": 3,
+                     *         "cancelled": 1,
+                     *         "returned": 0,
                      *         "revenue": [
                      *           {
                      *             "amount": 6450,
                      *             "currency": "EUR"
                      *           }
+                     *         ],
+                     *         "net_revenue": [
+                     *           {
+                     *             "amount": 5160,
+                     *             "currency": "EUR"
+                     *           }
                      *         ]
+                     *       },
+                     *       "before": {
+                     *         "from": "2026-03-04T17:57:00.000Z",
+                     *         "to": "2026-03-04T18:00:00.000Z",
+                     *         "sales": [
+                     *           {
+                     *             "currency": "EUR",
+                     *             "orders": [
+                     *               0,
+                     *               1,
+                     *               0
+                     *             ],
+                     *             "revenue": [
+                     *               0,
+                     *               1290,
+                     *               0
+                     *             ],
+                     *             "net_revenue": [
+                     *               0,
+                     *               1290,
+                     *               0
+                     *             ],
+                     *             "cancelled": [
+                     *               0,
+                     *               0,
+                     *               0
+                     *             ],
+                     *             "returned": [
+                     *               0,
+                     *               0,
+                     *               0
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "totals": {
+                     *           "orders": 1,
+                     *           "cancelled": 0,
+                     *           "returned": 0,
+                     *           "revenue": [
+                     *             {
+                     *               "amount": 1290,
+                     *               "currency": "EUR"
+                     *             }
+                     *           ],
+                     *           "net_revenue": [
+                     *             {
+                     *               "amount": 1290,
+                     *               "currency": "EUR"
+                     *             }
+                     *           ]
+                     *         }
                      *       }
                      *     }
                      */
@@ -15787,6 +16654,200 @@ export interface operations {
                 content?: never;
             };
             400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getOrdersToDo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The counts. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "to_confirm": {
+                     *         "count": 1,
+                     *         "oldest_at": "2026-03-04T18:02:10.000Z"
+                     *       },
+                     *       "to_ship": {
+                     *         "count": 2,
+                     *         "oldest_at": "2026-03-02T09:12:44.000Z"
+                     *       },
+                     *       "unpaid": {
+                     *         "count": 0,
+                     *         "oldest_at": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrdersToDo"];
+                };
+            };
+            /** @description Nothing has changed since the answer with this entity tag. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getMailsToDo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The count. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "failed": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MailsToDo"];
+                };
+            };
+            /** @description Nothing has changed since the answer with this entity tag. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getStockToDo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The count. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "sold_out": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StockToDo"];
+                };
+            };
+            /** @description Nothing has changed since the answer with this entity tag. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `rate_limited`: Too many tries. */
@@ -15930,7 +16991,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
             };
             header?: never;
@@ -16564,7 +17625,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
                 status?: components["schemas"]["WebhookStatus"];
             };
@@ -16727,7 +17788,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
                 /** @description `verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks. */
                 kind?: components["schemas"]["AuditKind"];
@@ -16966,7 +18027,7 @@ export interface operations {
             query?: {
                 /** @description Items on a page. */
                 limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
+                /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
                 /** @description Only mails with this status. */
                 status?: components["schemas"]["MailStatus"];

@@ -25,8 +25,9 @@ const WITHOUT_TOKEN = [
 ]
 
 /**
- * Sends requests with the access token of the session. A token that has expired is refreshed once for all calls that wait for it. A request
- * is sent again after a lost connection, 429 or 503 if that cannot do its work twice, after the time that `Retry-After` names.
+ * Sends requests with the access token of the session. A token that has expired is refreshed once for all calls that
+ * wait for it. A request is sent again after a lost connection, 429 or 503 if that cannot do its work twice, after
+ * the time that `Retry-After` names.
  */
 export function createSend(options: SendOptions): (request: Request) => Promise<Response> {
   const { tokens, maxAttempts } = options
@@ -99,11 +100,15 @@ async function isTokenRefused(response: Response): Promise<boolean> {
 
 function takesToken(request: Request, baseUrl: string): boolean {
   const path = request.url.slice(baseUrl.length).split('?', 1)[0] ?? ''
-  // The catalogue looks at no token; without one its answers can come from a cache, and browsers ask no permission first.
+  // The catalogue looks at no token; without one its answers can come from a cache, and browsers ask no permission
+  // first.
   return !WITHOUT_TOKEN.includes(path) && !/^\/products(\/|$)/.test(path)
 }
 
-/** The session of a call ended while the call waited: somebody logged out, or another customer logged in. Nothing more was sent. */
+/**
+ * The session of a call ended while the call waited: somebody logged out, or another customer logged in. Nothing more
+ * was sent.
+ */
 export class SessionChanged extends Error {
   override readonly name = 'SessionChanged'
 }
@@ -126,7 +131,10 @@ function sessionIdOf(accessToken: string): string | null {
   }
 }
 
-/** Refreshes a session, once for all calls that ask at the same time. Answers null when there are new tokens, or the refusal. */
+/**
+ * Refreshes a session, once for all calls that ask at the same time. Answers null when there are new tokens, or the
+ * refusal.
+ */
 function shareRefresh({ baseUrl, tokens }: SendOptions, send: (request: Request) => Promise<Response>) {
   const running = new Map<string, Promise<Response | null>>()
   return (refreshToken: string): Promise<Response | null> => {

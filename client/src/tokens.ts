@@ -24,8 +24,8 @@ export function memoryTokens(initial: Tokens | null = null): TokenStore {
 }
 
 /**
- * Keeps tokens in a `Storage`, such as `sessionStorage`. Every script of the page can read them: a page that runs scripts of others should
- * keep them in memory instead.
+ * Keeps tokens in a `Storage`, such as `sessionStorage`. Every script of the page can read them: a page that runs
+ * scripts of others should keep them in memory instead.
  */
 export function storedTokens(storage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>, key = 'storefront.tokens'): TokenStore {
   return {

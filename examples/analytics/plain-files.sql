@@ -1,8 +1,8 @@
 -- The lake as tables in DuckDB, from its plain files: run it in each session of DuckDB, after
 --   set variable lake = 'data/lake';
--- It needs DuckDB 1.2 or newer; 1.2, 1.3, 1.4 and 1.5 have been tried.
--- It takes the files of that moment. Files that were merged stay for a while, so it reads each event once by its id. A query may fail because a file
--- is gone: run it again.
+-- It needs DuckDB 1.2 or newer; 1.2, 1.3, 1.4 and 1.5 have been tried. It takes the files of that moment. Files that
+-- were merged stay for a while, so it reads each event once by its id. A query may fail because a file is gone: run it
+-- again.
 set TimeZone = 'UTC';
 create schema if not exists storefront;
 
@@ -16,7 +16,8 @@ create or replace macro storefront.exponent_of(currency) as case
   else 2
 end;
 
--- The first part has the columns, also of a lake without files or whose files lack some: read_parquet takes no empty list.
+-- The first part has the columns, also of a lake without files or whose files lack some: read_parquet takes no empty
+-- list.
 create or replace view storefront.order_events as
 select * replace (coalesce(currency_exponent, storefront.exponent_of(currency)) as currency_exponent)
 from (
@@ -173,7 +174,8 @@ from storefront.catalogue_events
 where starts_with(event_type, 'storefront.product.')
 window later as (partition by product_id order by version);
 
--- A row is a run of states that follow each other with the same price in one currency, the own one or one of product.prices.
+-- A row is a run of states that follow each other with the same price in one currency, the own one or one of
+-- product.prices.
 create or replace view storefront.prices as
 with states as (
   select *, row_number() over (partition by product_id order by version) as number

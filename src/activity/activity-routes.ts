@@ -33,7 +33,10 @@ const ActivitySchema = Type.Object(
       id: NullableText('The id of the account or the key. Null for a command.'),
     }),
     action: Type.String({ description: 'The `operationId` of the call, or the command.' }),
-    subject: Type.Object({ type: Type.Enum([...SUBJECT_TYPES]), id: NullableText('Null: many, which `after` counts.') }),
+    subject: Type.Object({
+      type: Type.Enum([...SUBJECT_TYPES]),
+      id: NullableText('Null if there are many subjects: `after` counts them.'),
+    }),
     before: State('The properties that the change altered, with their values before it. Long texts are cut.'),
     after: State('The same properties with their values after the change.'),
     request_id: NullableText('The `X-Request-Id` of the call. Null for a command.'),

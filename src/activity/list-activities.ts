@@ -52,7 +52,10 @@ export async function listActivities(db: Queryable, filter: ActivityFilter): Pro
   return rows
 }
 
-/** The address of each account and the name of each key that did something, by id, as far as they exist. For terminals: activities have ids only. */
+/**
+ * The address of each account and the name of each key that did something, by id, as far as they exist. For
+ * terminals: activities have ids only.
+ */
 export async function findActorNames(db: Queryable, activities: readonly Activity[]): Promise<ReadonlyMap<string, string>> {
   const idsOf = (type: Activity['actor_type']) =>
     activities.flatMap(({ actor_type, actor_id }) => (actor_type === type ? (actor_id ?? []) : []))

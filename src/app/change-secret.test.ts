@@ -23,7 +23,10 @@ const OTHER = 'the secret of somebody else, who is long enough'
 const MAIL = { kind: 'password_changed', to: 'ada@example.com', expiresAt: new Date(Date.now() + 3_600_000) } as const
 const APPS = ['FIRST', 'SECOND']
 
-/** A database with two signing keys, two endpoints, one of them with a previous secret, two apps and two mails, all under this secret. */
+/**
+ * A database with two signing keys, two endpoints, one of them with a previous secret, two apps and two mails, all
+ * under this secret.
+ */
 async function encryptThings(t: TestContext, secret: string) {
   const db = await createTestDatabase(t)
   await loadSigningKeys(db.pool, secret)

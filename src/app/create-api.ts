@@ -1,9 +1,14 @@
 import { availableParallelism } from 'node:os'
 import type { Logger } from 'pino'
 import { activityRoutes } from '../activity/activity-routes.ts'
-import type { AuditContext } from '../activity/record-activity.ts'
+import type { RunCommand } from '../audit/audit-runner.ts'
+import { pipelineRoutes } from '../audit/pipeline-routes.ts'
+import type { PipelineOptions } from '../audit/pipeline-status.ts'
+import { auditRoutes } from '../audit/routes.ts'
 import { apiKeyRoutes } from '../auth/api-keys/routes.ts'
 import { type Auth, createAuth } from '../auth/auth.ts'
+import { consoleSessionRoutes } from '../auth/console-session-routes.ts'
+import { ensureGuest } from '../auth/create-guest.ts'
 import { canonicalEmail, parseEmail } from '../auth/email-address.ts'
 import type { RelyingParty } from '../auth/factors/webauthn.ts'
 import { oidcRoutes } from '../auth/oidc/routes.ts'
@@ -30,21 +35,23 @@ import { tagHeadersOf } from '../catalogue/purge/purger.ts'
 import { catalogueRoutes } from '../catalogue/routes.ts'
 import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
 import { stockRoutes } from '../catalogue/stock-routes.ts'
+import { ORDER_EVENTS } from '../change-stream/publish-order-events.ts'
+import { makeEvents } from '../change-stream/publish-stored-events.ts'
 import type { Config } from '../config.ts'
-import type { RunCommand } from '../console/audit-runner.ts'
-import { mailEventRoutes } from '../console/mail-event-routes.ts'
-import { type ConsoleParts, consoleRoutes } from '../console/routes.ts'
-import { searchRoutes } from '../console/search-routes.ts'
 import { ownDataRoutes } from '../customers/account-routes.ts'
 import { customerRoutes } from '../customers/admin-routes.ts'
 import { findPeople } from '../customers/find-people.ts'
 import { createOrderLinks, type OrderLinks } from '../customers/order-link.ts'
 import { orderLinkRoutes } from '../customers/order-link-routes.ts'
+import { searchRoutes } from '../customers/search-routes.ts'
 import { FreshCopies } from '../db/fresh-copies.ts'
 import type { Pool } from '../db/pool.ts'
+import { figuresRoutes } from '../figures/routes.ts'
 import { Admission } from '../http/admission.ts'
+import { CONSOLE_PAGE, servePage } from '../http/browser-page.ts'
 import { publicCorsHeaders } from '../http/cors.ts'
 import { healthRoutes, type ReadinessCheck } from '../http/health.ts'
+import { findForeignHost } from '../http/host.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { limitConnections } from '../http/limit-connections.ts'
 import { problemPages } from '../http/problem-pages.ts'
@@ -53,16 +60,18 @@ import { RequestLog } from '../http/request-log.ts'
 import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
 import { Catalogue } from '../lake/iceberg/catalogue.ts'
+import { icebergRoutes } from '../lake/iceberg/routes.ts'
+import { lakeRoutes } from '../lake/routes.ts'
 import { queueAccountMail } from '../mail/account-mail.ts'
-import { findReaderEmail, retryFailed } from '../mail/email-deliveries.ts'
+import { findReaderEmail } from '../mail/email-deliveries.ts'
+import { mailEventRoutes } from '../mail/mail-event-routes.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
-import { sendAgain } from '../mail/send-again.ts'
+import { mailRoutes } from '../mail/routes.ts'
 import { mcpRoutes } from '../mcp/mcp-routes.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { deleteKeysOf, eraseAddressesOf } from '../orders/erase-addresses.ts'
-import type { OrderEvent } from '../orders/events.ts'
 import { cancellableUpTo } from '../orders/order-status.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
 import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
@@ -70,11 +79,13 @@ import { orderRoutes } from '../orders/routes.ts'
 import type { OrderFinders } from '../orders/search-orders.ts'
 import type { FindDeliveries } from '../orders/timeline.ts'
 import { findDeliveries } from '../topic/delivery-log.ts'
-import { createConsoleParts } from './create-console.ts'
-import { createListener, workerConfigs } from './create-listener.ts'
+import { webhookRoutes } from '../webhooks/routes.ts'
+import { isSignedWebhook } from '../webhooks/webhook-signature.ts'
+import { createBestSellers } from './best-sellers.ts'
+import { type Audits, createAudits } from './create-audits.ts'
+import { createListener } from './create-listener.ts'
 import { createShedder } from './create-shedder.ts'
 import { createSignIns } from './create-sign-ins.ts'
-import type { RunningSubscribers } from './create-subscribers.ts'
 import { createTopic } from './create-topic.ts'
 import { explainListenErrors } from './explain-listen-errors.ts'
 import { createFigures } from './figures.ts'
@@ -87,26 +98,28 @@ const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
 // Each has up to two batches in memory, mostly some 200 kB. See docs/decisions/catalogue-feeds.md.
 const FEEDS = { maxOpen: 64, maxOfNetwork: 4, patienceMs: 60_000 }
-// The hash threads leave one core for everything else, which a low priority alone does not ensure; see
+// Hash threads leave one core for other work, which a low priority alone does not ensure:
 // docs/decisions/auth-passwords.md#threads-of-low-priority.
 const hashingThreads = (processes: number) => Math.max(1, Math.floor((availableParallelism() - 1) / processes))
+
+export type SharedConfig = Pick<Config, 'port' | 'databaseAddresses' | 'secret'>
 
 interface ApiRoleOptions {
   requestPool: Pool
   placingPool: Pool
-  subscriptions: RunningSubscribers['subscriptions']
+  readStates: PipelineOptions['readStates']
   check: ReadinessCheck
-  /** Called with the greatest order number of each batch that was committed. */
+  /** Called with the greatest order number of each committed batch. */
   onNumbered: (number: number) => void
   hashCost: HashCost | undefined
   runCommand: RunCommand | undefined
-  createWorkers: ((configs: readonly Config[]) => Service) | undefined
+  createWorkers: ((shared: SharedConfig) => Service) | undefined
 }
 
-/** The role `api`: the HTTP API, and what the store does by the clock. */
+/** The HTTP API, and the store's scheduled work. */
 export async function createApiRole(parts: StoreParts, options: ApiRoleOptions): Promise<{ server: HttpServer; services: Service[] }> {
   const { config, pool, addresses, topic, sessions, copies, secret, mailEncryption, logger, now } = parts
-  const { requestPool, placingPool, subscriptions, check, onNumbered, hashCost, runCommand, createWorkers } = options
+  const { requestPool, placingPool, readStates, check, onNumbered, hashCost, runCommand, createWorkers } = options
   await saveStockEventPercent(pool, config.stockEventPercent)
   const auth = createAuth({
     ...authOptions(config, requestPool, logger, now, hashCost),
@@ -121,24 +134,23 @@ export async function createApiRole(parts: StoreParts, options: ApiRoleOptions):
     },
   })
   const catalogue = createCatalogue(config, requestPool, logger, copies)
-  const consoleParts = createConsoleParts(config, { pool: requestPool, url: addresses.api, topic, subscriptions, runCommand, logger })
-  const server = await createApi({ ...parts, pool: requestPool, placingPool, auth, catalogue, consoleParts, check, onNumbered })
-  const workersAt =
-    createWorkers === undefined ? null : (port: number) => createWorkers(workerConfigs({ ...config, port }, { addresses, secret }))
+  const audits = createAudits(config, { pool: requestPool, url: addresses.api, topic, readStates, runCommand, logger })
+  const server = await createApi({ ...parts, pool: requestPool, placingPool, auth, catalogue, audits, check, onNumbered })
+  const workersAt = createWorkers === undefined ? null : (port: number) => createWorkers({ port, databaseAddresses: addresses, secret })
   return {
     server,
     services: [
       createFigures({ pool, logger }),
+      createBestSellers({ pool, logger }),
       auth,
       createHousekeeping(config, { pool, sessions, logger, now }),
-      consoleParts.pipeline,
-      consoleParts.audits,
+      audits.pipeline,
+      audits.runner,
       explainListenErrors(createListener(server, config, logger, workersAt), config),
     ],
   }
 }
 
-/** The settings of accounts. */
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date, cost?: HashCost) {
   return {
     pool,
@@ -154,7 +166,7 @@ function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date
   }
 }
 
-/** The passkeys of the store: its own pages and the shop's pages that CORS_ORIGINS lists by name may use them. */
+/** Pages of the store, and the shop's pages that CORS_ORIGINS names, may use the passkeys. */
 function relyingPartyOf(config: Config): RelyingParty {
   return { id: config.passkeyDomain, name: config.passkeyDomain, origins: pageOriginsOf(config) }
 }
@@ -163,7 +175,6 @@ function pageOriginsOf({ baseUrl, corsOrigins }: Config): string[] {
   return [new URL(baseUrl).origin, ...(corsOrigins === '*' ? [] : (corsOrigins ?? []))]
 }
 
-/** The HTTP API without a database, for its OpenAPI document. */
 export async function createApiForDocument(config: Config, pool: Pool, keys: SigningKeys, logger: Logger): Promise<HttpServer> {
   const now = () => new Date()
   const unused = () => Promise.reject(new Error('there is no database'))
@@ -179,8 +190,8 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
   })
   const catalogue = createCatalogue(config, pool, logger, copies)
   const url = 'postgres://unused@localhost/unused'
-  const consoleParts = createConsoleParts(config, {
-    ...{ pool, url, logger, runCommand: undefined, subscriptions: new Map() },
+  const audits = createAudits(config, {
+    ...{ pool, url, logger, runCommand: undefined, readStates: async () => [] },
     topic: await createTopic(config, { pool, url, logger }),
   })
   return createApi({
@@ -193,7 +204,7 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
     webhookEncryption: createEncryption('', 'webhook secret'),
     orderLinks: createOrderLinks(''),
     secret: '',
-    consoleParts,
+    audits,
     logger,
     now,
     check: async () => [],
@@ -206,25 +217,19 @@ interface ApiOptions {
   placingPool: Pool
   auth: Auth
   catalogue: CatalogueContext
-  /** Is null when this process cannot use them. */
   mailTemplates: MailTemplates | null
-  /** Encrypts the secrets of webhooks. */
   webhookEncryption: Encryption
   orderLinks: OrderLinks
-  /** Signs the hashes of previews. */
   secret: string
-  consoleParts: ConsoleParts
+  audits: Audits
   logger: Logger
   now: () => Date
   check: ReadinessCheck
-  /** Called with the greatest order number of each batch that was committed. */
   onNumbered?: (number: number) => void
   metrics?: Metrics
-  /** Is null when traces are off. */
   tracing?: Tracing | null
 }
 
-/** The HTTP API with every route. Uses the database only to answer requests. */
 async function createApi(options: ApiOptions): Promise<HttpServer> {
   const {
     config,
@@ -236,7 +241,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
     webhookEncryption,
     orderLinks: links,
     secret,
-    consoleParts,
+    audits,
     logger,
     now,
     check,
@@ -317,28 +322,33 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         findProducts: (q, most) => findProductIds(pool, q, most),
       }
       const amendments = { parseEmail, findReaderEmail: (userId: string) => findReaderEmail(pool, userId), maxQuantityPerProductAndUser }
-      adminOrderRoutes(scope, { ...orders, finders, amendments })
+      adminOrderRoutes(scope, { ...orders, finders, amendments, parseEmail, ensureGuest })
       searchRoutes(scope, { pool, finders })
       healthRoutes(scope, check)
       openApiRoute(scope)
       referenceRoutes(scope)
       problemPages(scope)
-      mailEventRoutes(scope, { pool, secret: config.mailEventsSecret, now })
-      const mails = {
-        templates: mailTemplates,
-        findUserIds,
-        retryFailed: (eventId: string | null, atMost: number, auditContext: AuditContext) =>
-          retryFailed(pool, { eventId, maxPerHour: config.mailMaxPerHour, now: now(), atMost, auditContext }),
-        sendAgain: (eventId: string, event: OrderEvent | null, auditContext: AuditContext) =>
-          sendAgain(pool, { eventId, event, maxPerHour: config.mailMaxPerHour, now: now(), auditContext }),
-      }
-      const lakeQueries = createLakeQueries(config)
+      const { mailEventsSecret: signedBy, mailMaxPerHour: maxPerHour, timeZone, allowedHosts } = config
+      mailEventRoutes(scope, {
+        pool,
+        isSigned: signedBy === null ? null : (headers, body) => isSignedWebhook(signedBy, headers, body, now()),
+      })
+      // The console's own calls are not in the API's document.
+      scope.register(async (console) => {
+        console.addHook('onRequest', (request, _reply, done) => done(findForeignHost(request, { baseUrl, allowedHosts }) ?? undefined))
+        servePage(console, CONSOLE_PAGE)
+        consoleSessionRoutes(console, { auth: auth.context, baseUrl, basePath, timeZone })
+      })
+      figuresRoutes(scope, { pool, now, timeZone })
+      pipelineRoutes(scope, audits)
+      webhookRoutes(scope, { pool, now, encryption: webhookEncryption, isPrivateAllowed: config.isPrivateWebhookAllowed })
+      auditRoutes(scope, { pool, audits: audits.runner, baseUrl })
+      const findOrderEvent = async (eventId: string) => (await makeEvents(pool, ORDER_EVENTS, [eventId])).get(eventId) ?? null
+      mailRoutes(scope, { pool, templates: mailTemplates, findUserIds, findOrderEvent, maxPerHour, now })
+      lakeRoutes(scope, { pool, queries: createLakeQueries(config) })
       const lakeCatalogue = new Catalogue(() => openLake(config))
       scope.addHook('onClose', () => lakeCatalogue.close())
-      const { allowedHosts } = config
-      const consoleOptions = { ...consoleParts, pool, now, timeZone: config.timeZone, auth: auth.context, baseUrl, basePath, allowedHosts }
-      const webhooks = { encryption: webhookEncryption, isPrivateAllowed: config.isPrivateWebhookAllowed }
-      consoleRoutes(scope, { ...consoleOptions, mails, webhooks, lakeQueries, lakeCatalogue })
+      icebergRoutes(scope, { catalogue: lakeCatalogue })
       const isFirstCommit = (hash: string) => auth.context.throttle.isFirstCommit(hash)
       mcpRoutes(scope, { secret, now, baseUrl, allowedHosts, origins: pageOriginsOf(config), isFirstCommit })
     },
@@ -347,7 +357,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
   return server
 }
 
-/** Gives each order a span from its acceptance to its commit. What follows from the order is below it. */
+/** An order's span lasts from its acceptance to its commit, and is the parent of what follows. */
 function traceOrders(batcher: OrderBatcher, tracing: Tracing | null): Pick<OrderBatcher, 'place'> {
   if (tracing === null) return batcher
   return {
@@ -365,7 +375,6 @@ function traceOrders(batcher: OrderBatcher, tracing: Tracing | null): Pick<Order
   }
 }
 
-/** The dependencies of the catalogue's routes. */
 function createCatalogue(config: Config, pool: Pool, logger: Logger, copies: FreshCopies): CatalogueContext {
   const pages: CatalogueContext['pages'] = new PageCache(config.pageCacheBytes)
   return {

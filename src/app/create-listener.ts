@@ -3,7 +3,6 @@ import { type AddressInfo, createServer, type Server } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
-import type { DatabaseAddresses } from '../db/addresses.ts'
 import { drain } from '../http/drain.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { firstAddressOf, listenAtIpv6 } from '../loopback.ts'
@@ -11,11 +10,11 @@ import type { Service } from './service.ts'
 
 const DRAIN_MS = 5_000
 
-/** The listener of the API, with the further processes that share its port; `workersAt` is null where there are none. */
+/** `workersAt` is null where there are no further processes. */
 export function createListener(server: HttpServer, config: Config, logger: Logger, workersAt: ((port: number) => Service) | null): Service {
   let workers: Service | null = null
   let second: Server | null = null
-  // For `localhost` Fastify would open a second listener of its own, which `drain` does not know.
+  // For `localhost` Fastify would open a second listener, which `drain` does not know.
   const host = firstAddressOf(config.host)
   const isShared = config.webConcurrency > 1
   return {
@@ -44,23 +43,4 @@ export function createListener(server: HttpServer, config: Config, logger: Logge
 async function assertUnused(host: string, port: number): Promise<void> {
   await using probe = createServer().listen(port, host)
   await once(probe, 'listening')
-}
-
-interface SharedParts {
-  addresses: DatabaseAddresses
-  secret: string
-}
-
-/** The settings of each further process of the API: `config` with the database and the secret that this one uses. */
-export function workerConfigs(config: Config, { addresses, secret }: SharedParts): Config[] {
-  return Array.from({ length: config.webConcurrency - 1 }, (_, index) => ({
-    ...config,
-    ...{ roles: ['api'] as const, databaseAddresses: addresses, secret },
-    operations: config.operations && { ...config.operations, port: nextPort(config.operations.port, index + 1) },
-  }))
-}
-
-/** Port 0 lets the kernel choose. */
-function nextPort(port: number, distance: number): number {
-  return port === 0 ? 0 : port + distance
 }

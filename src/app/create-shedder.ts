@@ -3,7 +3,7 @@ import type { Admission } from '../http/admission.ts'
 import { LoadShedder } from '../http/load-shedder.ts'
 import type { OrderBatcher } from '../orders/placing/order-batcher.ts'
 
-/** A queue that is half full is at its limit: the other half is for a burst, before anything is refused. */
+/** A queue that is half full is at its limit: the other half is for a burst. */
 const FULL = 2
 const MAX_CONNECTION_WAIT_MS = 500
 
@@ -13,13 +13,13 @@ interface ShedderOptions {
   admission: Admission
 }
 
-/** What the process refuses when the event loop, the orders, the connections to the database or the searches have too much to do. */
+/** The load of the event loop, the orders, the database connections and the searches decides. */
 export function createShedder({ pool, batcher, admission }: ShedderOptions): LoadShedder {
   const waitMs = watchWait(pool)
   return new LoadShedder({
     signals: [
       { sheds: 'orders', pressure: () => FULL * batcher.fullness },
-      // Orders have connections of their own.
+      // Orders have their own connections.
       { sheds: 'lists', pressure: () => waitMs() / MAX_CONNECTION_WAIT_MS },
       { sheds: 'lists', pressure: () => FULL * admission.fullnessOf('page') },
       { sheds: 'search', pressure: () => FULL * admission.fullnessOf('search') },
@@ -27,7 +27,7 @@ export function createShedder({ pool, batcher, admission }: ShedderOptions): Loa
   })
 }
 
-/** Measures how long a request waits for a connection: while others wait, by waiting for one as well. */
+/** While requests wait for a connection, this waits for one, too, and measures the time. */
 export function watchWait(pool: Pool): () => number {
   let since: number | null = null
   let lastMs = 0
@@ -35,9 +35,7 @@ export function watchWait(pool: Pool): () => number {
     try {
       const client = await pool.connect()
       client.release()
-    } catch {
-      // The requests report it.
-    }
+    } catch {}
     lastMs = performance.now() - began
     since = null
   }

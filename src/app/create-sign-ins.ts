@@ -2,7 +2,7 @@ import type { AuthContext } from '../auth/context.ts'
 import { Provider, type SignIns } from '../auth/oidc/provider.ts'
 import type { Config } from '../config.ts'
 
-/** The providers of the settings. Pages of the store's own origin and of those in CORS_ORIGINS may use them; `*` would be an open redirect. */
+/** Pages of the store and of CORS_ORIGINS may use the providers. `*` would be an open redirect. */
 export function createSignIns({ oidcProviders, baseUrl, corsOrigins }: Config, auth: AuthContext): SignIns {
   const listed = corsOrigins === null || corsOrigins === '*' ? [] : corsOrigins.filter((origin) => /^https?:/.test(origin))
   return {

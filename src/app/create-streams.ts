@@ -13,13 +13,13 @@ import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 import type { Service } from './service.ts'
 import type { StoreParts } from './store-parts.ts'
 
-/** The change streams of a process, for orders and for the catalogue. Neither waits for the other. */
+/** The two change streams do not wait for each other. */
 export interface Streams {
   orders: WatchedStream
   catalogue: WatchedStream
 }
 
-/** The role `stream`: the change streams, and the other work that follows a change of the catalogue. */
+/** Includes the other work that follows a change of the catalogue. */
 export function createStreams(parts: StoreParts): Streams & { services: Service[] } {
   const { config, pool, addresses, topic, catalogueTopic, copies, deliveries, logger, metrics, tracing } = parts
   const check = new PublishingCheck(config, { pool, url: addresses.api, logger })

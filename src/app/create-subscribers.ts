@@ -27,7 +27,6 @@ import { openSuitableLake } from './open-lake.ts'
 import type { Service } from './service.ts'
 import type { StoreParts } from './store-parts.ts'
 
-/** The maker of each role's subscribers, in the order of their start. */
 const MAKERS: Record<SubscriberRole, (parts: SubscriberParts) => Promise<Service[]>> = {
   lake: createLake,
   email: createEmail,
@@ -35,20 +34,16 @@ const MAKERS: Record<SubscriberRole, (parts: SubscriberParts) => Promise<Service
 }
 
 const QUEUES: Record<QueueSubscriber, DeliveryKind> = { email: MAIL_DELIVERIES, webhook: WEBHOOK_DELIVERIES }
-/** Everything that is delivered, in metrics and console. */
 export const DELIVERY_KINDS: readonly DeliveryKind[] = [...Object.values(QUEUES), ACCOUNT_MAILS, CACHE_PURGES]
 
 export interface RunningSubscribers {
   subscriptions: Map<SubscriberName, Subscription>
-  /** Is null where this process sends no mail by SMTP. */
   mailServer: { readonly awayReason: string | null } | null
-  /** Is null where this process writes no lake. */
   lake: { findFailure(): Promise<string | null> } | null
 }
 
 type SubscriberParts = StoreParts & { running: RunningSubscribers }
 
-/** The subscribers of every role of this process that has some. */
 export async function createSubscribers(parts: StoreParts): Promise<{ services: Service[]; running: RunningSubscribers }> {
   const running: RunningSubscribers = { subscriptions: new Map(), mailServer: null, lake: null }
   const services: Service[] = []
@@ -57,13 +52,12 @@ export async function createSubscribers(parts: StoreParts): Promise<{ services: 
   return { services, running }
 }
 
-/** The position of a subscriber that stores it itself. */
+/** A subscriber that stores its own position. */
 interface OwnPosition {
   lastSequence: () => Promise<number>
   readPosition: (subscription: Subscription) => Promise<SubscriberLag | null>
 }
 
-/** A subscription that metrics and readiness know. */
 function subscribe<E extends TopicEvent>(
   { pool, metrics, running }: SubscriberParts,
   topic: Topic<E>,
@@ -80,10 +74,9 @@ function subscribe<E extends TopicEvent>(
   return subscription
 }
 
-/** At most as many as a batch has spans. */
 const MAX_WAITING_SPANS = 256
 
-/** Gives each traced event a span when its file of the lake is written. */
+/** Each traced event gets a span when its file of the lake is written. */
 function traceLake(tracing: Tracing | null, { nats }: Config) {
   const waiting = new Map<number, TracedPart>()
   const handled = (messages: readonly TopicMessage[]) => {
@@ -103,7 +96,6 @@ function traceLake(tracing: Tracing | null, { nats }: Config) {
   return tracing === null ? null : { handled, stored }
 }
 
-/** The subscribers that write the data lake, and what maintains it. */
 async function createLake(parts: SubscriberParts): Promise<Service[]> {
   const { config, addresses, pool, topic, catalogueTopic, deliveryLog, logger, tracing, running } = parts
   const store = await openSuitableLake(config, logger)
@@ -133,11 +125,10 @@ async function createLake(parts: SubscriberParts): Promise<Service[]> {
 }
 
 interface SinkListener extends Pick<LakeSinkOptions, 'onStored'> {
-  /** Called with the end of the lake, when the subscription begins to fill it and after each file. */
+  /** Called with the end of the lake when the subscription begins, and after each file. */
   onPosition?: (sequence: number) => void
 }
 
-/** The sink of a dataset, and the subscription that fills it. */
 function createSink<E extends TopicEvent>(
   parts: SubscriberParts,
   store: LakeStore,
@@ -164,13 +155,13 @@ function createSink<E extends TopicEvent>(
       listener.onPosition?.(stored)
       return stored
     },
-    // The position is in the lake's files: only the process that writes them knows it.
+    // The position is in the lake's files, so only the process that writes them knows it.
     readPosition: async ({ state }) => (state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())),
   }
   return { sink, subscribe: (handle: MessageHandler<E>) => subscribe(parts, topic, dataset.subscriber, handle, own) }
 }
 
-/** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
+/** Includes the worker that sends account mails with the same mailer. */
 async function createEmail(parts: SubscriberParts): Promise<Service[]> {
   const {
     config,
@@ -221,7 +212,6 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
   return [subscriber, accountMails, subscribe(parts, topic, 'email', subscriber.handle), ...others]
 }
 
-/** The subscribers that post events to the endpoints. */
 async function createWebhook(parts: SubscriberParts): Promise<Service[]> {
   const { config, pool, topic, catalogueTopic, deliveries, webhookEncryption: encryption, logger, now, metrics, tracing } = parts
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })

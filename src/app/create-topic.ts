@@ -10,14 +10,13 @@ import type { Topic, TopicEvent, TopicPartition } from '../topic/topic.ts'
 
 interface TopicOptions {
   pool: Pool
-  /** Address of the same database. */
   url: string
   logger: Logger
   /** Lock sessions that the subscribers of all partitions share. */
   sessions?: LockSessions
-  /** True in a process that only reads the topic: it creates nothing at a broker. */
+  /** A process that only reads the topic creates nothing at a broker. */
   isReadOnly?: boolean
-  /** Called with the events that a broker has stored; the topic in the database records its own. */
+  /** Called with the events that a broker has stored. The topic in the database records its own. */
   onStored?: (events: PublishedEvent[]) => void
 }
 
@@ -25,7 +24,7 @@ export function createTopic(config: Config, options: TopicOptions): Promise<Topi
   return createPartition(ORDERS, config, options)
 }
 
-/** A partition of the notification topic of the settings, not started. The client of NATS is loaded only where it is used. */
+/** The topic is not started. The client of NATS is loaded only where it is used. */
 export async function createPartition<E extends TopicEvent>(
   partition: TopicPartition<E>,
   { nats }: Config,

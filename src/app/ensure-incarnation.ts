@@ -33,26 +33,22 @@ export class RestoreUnfinished extends OperatorError {
 
 interface Options {
   pool: Pool
-  /** Address of the same database. */
   url: string
   logger: Logger
-  /** Why the database is known to be restored, also without evidence from topic and lake. */
+  /** Why the database is known to be restored, without evidence from topic and lake. */
   reason?: string
-  /** See `IncarnationOptions`. */
   isThorough?: boolean
   mayLackLake?: boolean
   onLakeAway?: (error: unknown) => void
-  /** Ends the wait for a lake that does not answer. */
   signal?: AbortSignal
 }
 
-/** Compares the database with topic and lake, and finishes a restore. Throws RestoreUnfinished when that fails. */
+/** Finishes a restore. Throws RestoreUnfinished when that fails. */
 export async function ensureIncarnationOf(config: Config, options: Options): Promise<void> {
   const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
   if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)
   try {
-    // A restore has a reason even when no loss is known: customers may have seen orders that neither topic nor lake
-    // has.
+    // Customers may have seen orders that neither topic nor lake has, so a restore always has a reason.
     await compare(config, { ...options, reason: 'it was restored by storefront restore' })
     for (const kind of DELIVERY_KINDS) await releaseRestored(options.pool, kind)
   } catch (error) {
@@ -62,7 +58,7 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
 }
 
 async function compare(config: Config, { pool, url, logger, reason, signal, ...lakeOptions }: Options): Promise<void> {
-  // A new instance: in a new incarnation the topic may begin a new epoch, which an open instance does not know.
+  // In a new incarnation the topic may begin a new epoch, which an open instance does not know.
   const topic = await createTopic(config, { pool, url, logger })
   const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger })
   let lake: LakeStore | null = null
@@ -77,8 +73,8 @@ async function compare(config: Config, { pool, url, logger, reason, signal, ...l
     const options: IncarnationOptions = { pool, topic, catalogueTopic, lake, logger, ...lakeOptions }
     if (reason === undefined) return await ensureIncarnation(options)
     await ensureIncarnation({ ...options, reason })
-    // The lost time contained logouts, password changes and detected thefts. Not after an inferred restore: a failover would log every
-    // customer out.
+    // The lost time contained logouts, password changes and detected thefts. An inferred restore may be a failover,
+    // which must not log every customer out.
     await endEverySession(pool)
   } finally {
     signal?.removeEventListener('abort', closeLake)
@@ -89,8 +85,7 @@ async function compare(config: Config, { pool, url, logger, reason, signal, ...l
 }
 
 /**
- * Like `ensureIncarnationOf`, at the start of a process, which must not wait for a broker or a bucket: the change
- * stream compares again. Throws RestoreUnfinished, because new orders could get the numbers of lost ones.
+ * A start must not wait for a broker or a bucket. Throws RestoreUnfinished: new orders could get lost orders' numbers.
  */
 export async function ensureIncarnationAtStart(config: Config, options: Options): Promise<void> {
   const onLakeAway = (error: unknown) =>
@@ -109,15 +104,14 @@ export async function ensureIncarnationAtStart(config: Config, options: Options)
 const RECHECK_MS = 5_000
 
 /**
- * The comparison of a publishing process. While the lake is unavailable, a database with the known identity is compared
- * with the topic alone, so that mails and webhooks continue. The later comparison with the lake renumbers what was
- * published meanwhile.
+ * While the lake is unavailable, the topic alone decides, so mails and webhooks continue. The later comparison with the
+ * lake renumbers what was published meanwhile.
  */
 export class PublishingCheck {
   readonly #config: Config
   readonly #options: Options
   readonly #loop: Loop
-  /** The lake is to be compared with the database when it is back. */
+  /** The lake must be compared when it is available again. */
   #isDue = false
 
   constructor(config: Config, options: Options) {

@@ -7,5 +7,8 @@ test('names the setting to change where the system cannot share a port', async (
   // Node.js throws this on macOS and Windows.
   const start = () => Promise.reject(Object.assign(new Error('listen ENOTSUP'), { code: 'ENOTSUP' }))
   const service = explainListenErrors({ start, stop: async () => {} }, { host: '127.0.0.1', port: 3000 })
-  await assert.rejects(service.start(), (error) => error instanceof OperatorError && /set WEB_CONCURRENCY to 1$/.test(error.message))
+  await assert.rejects(
+    service.start(),
+    (error) => error instanceof OperatorError && /set WEB_CONCURRENCY to 2, or to 1 for a process of the API alone$/.test(error.message),
+  )
 })

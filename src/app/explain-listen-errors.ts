@@ -5,11 +5,10 @@ const PROBLEMS: Record<string, (port: string, host: string) => string> = {
   EACCES: (port) => `this user may not listen on that port; set ${port} to one above 1023`,
   EADDRINUSE: (port) => `another process has that port; set ${port} to another one`,
   EADDRNOTAVAIL: (_, host) => `this machine has no such address; set ${host} to one of its own`,
-  ENOTSUP: () => 'this system does not let processes share a port; set WEB_CONCURRENCY to 1',
+  ENOTSUP: () => 'this system does not let processes share a port; set WEB_CONCURRENCY to 2, or to 1 for a process of the API alone',
   ENOTFOUND: (_, host) => `the name has no address; set ${host} to an address of this machine`,
 }
 
-/** A service that listens: its start throws OperatorError with the setting to change when the port cannot be bound. */
 export function explainListenErrors(service: Service, { host, port }: { host: string; port: number }, prefix = ''): Service {
   return {
     async start() {

@@ -3,6 +3,7 @@ import { deleteOldRuns } from '../audit/audit-runs.ts'
 import { deleteExpired, deleteUnusedGuests } from '../auth/delete-expired.ts'
 import { type RemovalCursor, removeOldProductEvents } from '../catalogue/product-events.ts'
 import { deleteOldPurges } from '../catalogue/purge/purge-catalogue.ts'
+import { deleteOldRankings } from '../catalogue/rankings.ts'
 import type { Config } from '../config.ts'
 import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
@@ -20,7 +21,6 @@ import type { LockSession, LockSessions } from '../topic/lock-session.ts'
 import { deleteOldEvents } from '../webhooks/webhook-deliveries.ts'
 import type { Service } from './service.ts'
 
-/** Names the lock of the process that does it. */
 const NAME = 'housekeeping'
 const MINUTE_MS = 60_000
 
@@ -38,12 +38,11 @@ export interface HousekeepingTask {
   run: () => Promise<Record<string, number>>
 }
 
-/** What is erased from orders of deleted accounts, and when. */
 export function erasureOf({ retainOrderAddressDays }: Config): Erasure {
   return { eraseCopies, retainDays: retainOrderAddressDays }
 }
 
-/** Everything the store deletes or cancels by the clock: once a minute, in one process of the API, which has the settings of orders. */
+/** Runs once a minute in one process of the API, which has the settings of orders. */
 export function createHousekeeping(config: Config, { sessions, ...options }: HousekeepingOptions): Service {
   const { logger, now } = options
   const tasks = housekeepingTasks(config, options)
@@ -84,7 +83,6 @@ function untilNextMinute(): number {
   return MINUTE_MS - (Date.now() % MINUTE_MS)
 }
 
-/** What is done, and how often. */
 export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<HousekeepingOptions, 'sessions'>): HousekeepingTask[] {
   const { pendingOrderTtlSeconds: ttlSeconds, guestPendingOrderTtlSeconds: guestTtlSeconds } = config
   const onFailed = (orderId: string, error: unknown) =>
@@ -114,6 +112,7 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
       everyMinutes: 60,
       run: async () => ({ deletedPurges: await deleteOldPurges(pool, config.sharedCacheSeconds + STALE_SECONDS) }),
     },
+    { name: 'rankings', everyMinutes: 10, run: async () => ({ deletedRankings: await deleteOldRankings(pool) }) },
     { name: 'audits', everyMinutes: 60, run: async () => ({ deletedAuditRuns: await deleteOldRuns(pool) }) },
     { name: 'webhooks', everyMinutes: 60, run: async () => ({ deletedWebhookEvents: await deleteOldEvents(pool, now()) }) },
     {
@@ -126,10 +125,10 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
   ]
 }
 
-/** The period in which a task last ran, by its name: a round can take minutes, and the next one begins after the first minute of a period. */
+/** The period of a task's last run, by name. A round can take minutes, so the next one may begin late in a period. */
 export type LastPeriods = Map<string, number>
 
-/** Runs the tasks that have not run in their present period. One that fails is logged and does not keep the others from running. */
+/** A task that fails is logged, and the others still run. */
 export async function runDueTasks(
   tasks: readonly HousekeepingTask[],
   now: Date,
@@ -143,7 +142,7 @@ export async function runDueTasks(
     try {
       Object.assign(counts, await run())
     } catch (error) {
-      // The others would fail as well: the loop logs it, once.
+      // The other tasks would fail, too. The loop logs it once.
       if (isDatabaseOutage(error)) throw error
       logger.error({ err: loggableError(error), task: name }, `housekeeping failed; it is retried in ${everyMinutes} min`)
     }
@@ -152,10 +151,7 @@ export async function runDueTasks(
   if (Object.values(counts).some((count) => count > 0)) logger.info(counts, 'housekeeping')
 }
 
-/**
- * Erases the personal columns of these orders from the topic's table and the webhooks' copies. See
- * docs/decisions/customers.md.
- */
+/** The copies are in the topic's table and the webhooks' tables. See docs/decisions/customers.md. */
 export async function eraseCopies(tx: Transaction, orderIds: readonly string[]): Promise<void> {
   await tx.query(sql`select erase_addresses_in_topic(${orderIds})`)
   // At least thirty days old, the minimum of RETAIN_ORDER_ADDRESS_DAYS: too old to be posted again.

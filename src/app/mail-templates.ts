@@ -4,10 +4,7 @@ import { mailLanguages } from '../mail/mail-languages.ts'
 import { type MailTemplates, readMailTemplates } from '../mail/mail-templates.ts'
 import { TemplateError } from '../mail/templates.ts'
 
-/**
- * The mail templates of this store. Null in a process that sends no mails and cannot use them, for example because the folder exists only
- * where mails are sent: its API shows no rendered mails. Elsewhere throws TemplateError.
- */
+/** The result is null where no mails are sent and the templates are unusable. Elsewhere throws TemplateError. */
 export function openMailTemplates(config: Config, logger: Logger): MailTemplates | null {
   try {
     return readStoreTemplates(config)
@@ -18,7 +15,6 @@ export function openMailTemplates(config: Config, logger: Logger): MailTemplates
   }
 }
 
-/** The mail templates of this store. Throws TemplateError when the shop's own cannot be used. */
 export function readStoreTemplates(config: Config): MailTemplates {
   const { mailTemplates: directory, defaultLanguage, mailLocale, accountUrl, shopOrderUrl, baseUrl, shop, currency } = config
   const languages = mailLanguages(defaultLanguage, mailLocale)

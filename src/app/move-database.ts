@@ -22,15 +22,13 @@ const EMPTY_IN_NEW_STORE = ['users', 'products', 'orders', 'topic_messages', 'ap
 interface MoveOptions {
   source: MoveSource
   target: DatabaseAddresses
-  /** The secret of the processes that will use the target. */
   secret: string | null
   logger: Logger
   onStep: (text: string) => void
 }
 
 /**
- * Copies a whole store into an empty database, in one transaction: the target has all of it or nothing. The target has no slot of orders
- * afterwards, so the first stream creates it and publishes what the source had not. Throws OperatorError, and then the source is unchanged.
+ * The target has all or nothing, and its first stream publishes the rest. After OperatorError the source is unchanged.
  */
 export async function moveDatabase({ source, target, secret, logger, onStep }: MoveOptions): Promise<{ tables: number; rows: number }> {
   onStep('checking both databases')
@@ -58,7 +56,8 @@ async function copyStore({
     return await inTransaction(pool, async (tx) => {
       const options = { kept: KEPT, emptyInNewStore: EMPTY_IN_NEW_STORE, onStep }
       const copied = await copyDatabase({ ...options, source: source.db, target: tx })
-      // The same state in another place. Without this the next start would take it for a restored one, and skip order numbers.
+      // The same state in another place. Otherwise the next start would take it for a restored one, and skip order
+      // numbers.
       await tx.query(sql`update database_incarnations
         set identity = ${await readIdentity(tx)}
         where number = (select max(number) from database_incarnations)`)
@@ -78,7 +77,7 @@ async function copyStore({
   }
 }
 
-/** The source has a whole store of this version, and the secret is its own. */
+/** The source must have this version's schema and this secret. */
 async function assertMovable({ db, name }: MoveSource, secret: string | null): Promise<void> {
   if ((await db.query('select where pg_is_in_recovery()')).rowCount !== 0) throw new OperatorError(`${name} is a standby: move its primary`)
   await assertMigrated(db)
@@ -115,7 +114,7 @@ async function assertTarget(url: string, source: MoveSource): Promise<void> {
   await assertEmpty(owner, EMPTY_IN_NEW_STORE)
 }
 
-/** Otherwise it would deliver every copied order again. The database has none yet that it could lose. */
+/** A remaining slot would deliver every copied order again. This database can lose none yet. */
 async function dropSlot(url: string, slotName: string): Promise<void> {
   await using stream = await connectClient(url, MOVER)
   try {

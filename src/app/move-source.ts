@@ -8,22 +8,21 @@ import { connectClient, connectToAny, type Queryable } from '../db/pool.ts'
 import { INSUFFICIENT_PRIVILEGE, sqlState, TOO_MANY_CONNECTIONS } from '../db/sql-state.ts'
 import { OperatorError } from '../errors.ts'
 
-/** A database whose store is moved to another one. No process of the store uses it. */
+/** No process of the store may use it. */
 export interface MoveSource {
   readonly db: Queryable
-  /** The name for messages. */
   readonly name: string
   /** Refuses new connections, as far as the server allows it. Throws OperatorError while another session exists. */
   closeToOthers(): Promise<void>
   /** Throws OperatorError while another session exists. */
   assertAlone(): Promise<void>
-  /** Call it when the target has everything: no store is served from here by accident any more. Returns what the operator should know. */
+  /** Call it when the target has everything. No store is then served from here by accident. */
   close(how: 'moved' | 'unchanged'): Promise<string>
 }
 
 export const MOVER = 'storefront-move'
 
-/** The embedded store, which stays locked until it is closed. Throws DataFolderInUse while a process uses it, or OperatorError. */
+/** Locked until it is closed. Throws DataFolderInUse while a process uses it, or OperatorError. */
 export async function openEmbeddedSource({ dataDir }: Pick<Config, 'dataDir'>): Promise<MoveSource> {
   const folder = dataFolder(dataDir)
   if (!hasCluster(folder)) {
@@ -42,7 +41,6 @@ export async function openEmbeddedSource({ dataDir }: Pick<Config, 'dataDir'>): 
   return {
     db,
     name: `the store in ${dataDir}`,
-    // The folder is locked.
     async closeToOthers() {},
     async assertAlone() {},
     async close(how) {
@@ -56,7 +54,7 @@ export async function openEmbeddedSource({ dataDir }: Pick<Config, 'dataDir'>): 
   }
 }
 
-/** A store on a server of one's own, at the address of the tables' owner. Throws OperatorError while another session uses it. */
+/** `url` is the address of the tables' owner. Throws OperatorError while another session uses the store. */
 export async function openExternalSource(url: string): Promise<MoveSource> {
   const db = await connectToAny(url, MOVER).catch((error: unknown) => {
     const message = sqlState(error) === TOO_MANY_CONNECTIONS ? explainLimit(error) : explainConnection(error, 'the address in --from')
@@ -106,7 +104,7 @@ export async function assertUnused(db: Queryable, name: string): Promise<void> {
 }
 
 async function listSessions(db: Queryable): Promise<string[]> {
-  // A transaction sees the sessions of its first look otherwise.
+  // Otherwise a transaction sees the sessions of its first query.
   await db.query('select pg_stat_clear_snapshot()')
   // The type of another role's session is null. Server processes such as autovacuum have no role.
   const { rows } = await db.query<{ session: string }>(
@@ -121,16 +119,11 @@ async function listSessions(db: Queryable): Promise<string[]> {
 
 interface ConnectionLimit {
   database: string
-  /** The statement that sets what it was. */
   wayBack: string
-  /** Why it could not be set to 0. */
   refusal: string | null
 }
 
-/**
- * Sets the limit, because two stores would sell the same stock. It applies neither to superusers nor to existing
- * sessions.
- */
+/** Two stores would sell the same stock. The limit applies neither to superusers nor to existing sessions. */
 async function refuseConnections(db: Queryable): Promise<ConnectionLimit> {
   const { rows } = await db.query<{ database: string; statement: string }>(
     // 0: a move was interrupted.
@@ -164,7 +157,7 @@ async function restoreLimit(db: Queryable, { database, wayBack, refusal }: Conne
 
 function describeLimit({ database, wayBack, refusal }: ConnectionLimit): string {
   return refusal === null
-    ? `the database ${database} lets nobody but superusers in now: drop it with its slot when you no longer need it, or run "${wayBack}" to go back to it`
+    ? `the database ${database} now lets only superusers in: drop it with its slot when you no longer need it, or run "${wayBack}" to go back to it`
     : `start no store on the database ${database} any more, and drop it with its slot when you no longer need it (${refusal})`
 }
 

@@ -9,17 +9,13 @@ import { type LakePlace, openLakeStore } from '../lake/open-lake-store.ts'
 import { LakeQueries } from '../lake/run-query.ts'
 import { withinMs } from '../within-ms.ts'
 
-/** The data lake of the settings. */
 export function openLake(config: Config): Promise<LakeStore> {
   return openLakeStore(lakePlace(config))
 }
 
 const PROBE_MS = 5_000
 
-/**
- * Like `openLake`, for the process that writes it. Throws UnsuitableBucket. A bucket that does not answer in time is
- * checked before the first file.
- */
+/** Throws UnsuitableBucket. A bucket that does not answer in time is checked before the first file. */
 export async function openSuitableLake(config: Config, logger: Logger): Promise<LakeStore> {
   const lake = await openLake(config)
   try {
@@ -39,7 +35,6 @@ export async function openSuitableLake(config: Config, logger: Logger): Promise<
   return lake
 }
 
-/** The queries of operators over the data lake of the settings. */
 export function createLakeQueries(config: Config): LakeQueries {
   const { databaseAddresses, roles, lakeBucket, objectStoreEnvironment } = config
   return new LakeQueries({
@@ -53,7 +48,7 @@ function lakePlace({ lakeBucket: bucket, dataDir }: Config): LakePlace {
   return { bucket, directory: dataFolder(dataDir).lake, dataDir }
 }
 
-/** Like `openLake`, for reading. Throws OperatorError where nothing was written and no embedded store exists. */
+/** Throws OperatorError where nothing was written and no embedded store exists. */
 export async function openExistingLake(config: Config): Promise<LakeStore> {
   const { lakeBucket, databaseAddresses, dataDir } = config
   const folder = dataFolder(dataDir)

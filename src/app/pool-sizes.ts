@@ -1,19 +1,26 @@
-import type { Config } from '../config.ts'
+import type { Config, Role } from '../config.ts'
 import { CONNECTIONS_FOR_PLACING } from '../orders/placing/order-batcher.ts'
 
-/** Connections of the other roles beside the API: their work is in batches, of which few run at once. */
+/** Other roles work in batches, of which few run at once. */
 const CONNECTIONS_BESIDE_THE_API = 4
-// The sum in docs/operate/database.md for a process with every role.
-const CONNECTIONS_BESIDES_POOLS = 5
+/** Connections besides the pools of requests, orders and the pipeline, and the roles that share them. */
+const CONNECTIONS_BESIDES_POOLS: readonly { count: number; roles: readonly Role[] }[] = [
+  { count: 1, roles: ['api', 'email', 'webhook', 'stream'] },
+  { count: 1, roles: ['email', 'stream', 'webhook'] },
+  { count: 2, roles: ['stream'] },
+  { count: 1, roles: ['api', 'email', 'lake', 'webhook'] },
+]
 
-/** The connections of each pool of a process: `DATABASE_POOL_SIZE` for requests and orders, or for the pipeline where there is no API. */
+/** `DATABASE_POOL_SIZE` is for requests and orders, or for the pipeline where there is no API. */
 export function poolSizes({ databasePoolSize, roles }: Pick<Config, 'databasePoolSize' | 'roles'>) {
   const placing = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(databasePoolSize / 2))
   const pipeline = roles.includes('api') ? CONNECTIONS_BESIDE_THE_API : databasePoolSize
   return { general: databasePoolSize - placing, placing, pipeline }
 }
 
-export function connectionsOf(config: Pick<Config, 'databasePoolSize' | 'roles'>): number {
-  const beside = config.roles.includes('api') ? CONNECTIONS_BESIDE_THE_API : 0
-  return config.databasePoolSize + beside + CONNECTIONS_BESIDES_POOLS
+/** The sum in docs/operate/database.md. */
+export function connectionsOf({ databasePoolSize, roles }: Pick<Config, 'databasePoolSize' | 'roles'>): number {
+  const pools = databasePoolSize + (roles.includes('api') ? CONNECTIONS_BESIDE_THE_API : 0)
+  const shared = CONNECTIONS_BESIDES_POOLS.filter((each) => each.roles.some((role) => roles.includes(role)))
+  return shared.reduce((sum, { count }) => sum + count, pools)
 }

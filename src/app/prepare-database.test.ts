@@ -18,7 +18,10 @@ async function openEmpty(t: Cleanup) {
   return { pool, addresses: { api: databaseUrl(name, 'api'), stream: databaseUrl(name, 'stream'), owner: url } }
 }
 
-/** Each step that takes locks, and what another session does that stands in its way; whether what the store does waits behind the step. */
+/**
+ * Each step that takes locks, and what another session does that stands in its way; whether what the store does waits
+ * behind the step.
+ */
 const STEPS = [
   { what: 'the schema', isInTheWay: true, open: openEmpty, hold: 'create table users (taken boolean)' },
   { what: 'the schema that another process migrates', open: openEmpty, hold: 'select pg_advisory_xact_lock(7241865325823964)' },

@@ -9,10 +9,7 @@ import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
 import { COMMAND_BOUNDS, MIGRATION_BOUNDS } from '../db/session-settings.ts'
 
-/**
- * Updates schema, replication slots and the API's rights. Several processes may run it at once. What needs a lock that others hold is
- * retried, an hour by default, and the sessions in the way are logged.
- */
+/** Several processes may run it at once. It retries for a lock, an hour by default, and logs the blocking sessions. */
 export async function prepareDatabase(
   addresses: DatabaseAddresses,
   logger: Logger,
@@ -29,7 +26,7 @@ export async function prepareDatabase(
   const applied = await migrate(addresses.owner, retries)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   await withClient(addresses.owner, async (owner) => {
-    // Its creation waits for transactions that write, and nothing waits for it: so a try may be long.
+    // Its creation waits for transactions that write, and nothing waits for it, so an attempt may be long.
     const ensureSlot = async (what: 'orders' | 'catalogue', name: string) => {
       try {
         return await retries.run((watch) => ensureReplicationSlot(owner, addresses.stream, name, { what, onSession: watch }))
@@ -40,7 +37,7 @@ export async function prepareDatabase(
     const slots = { orders: orderSlotOf(addresses.owner), catalogue: catalogueSlotOf(addresses.owner) }
     for (const what of ['orders', 'catalogue'] as const)
       if ((await ensureSlot(what, slots[what])) === 'lost')
-        // The catalogue is filled like a lost slot at the first start, which may have been interrupted.
+        // The first start fills the catalogue like a lost slot, and may have been interrupted.
         logger[what === 'orders' ? 'warn' : 'info'](
           { slot: slots[what] },
           'the replication slot is lost: the role stream recreates it and publishes what it missed',
@@ -50,7 +47,7 @@ export async function prepareDatabase(
   await withClient(
     addresses.owner,
     async (owner) => {
-      // This release would revoke the rights on tables that it does not know, under the processes of the later one.
+      // This release would revoke rights on unknown tables that processes of the later release use.
       if (await isOfLaterRelease(owner)) return
       const hasChanged = await retries.run(async (watch) => {
         await watch(owner)
@@ -67,12 +64,10 @@ async function withClient(url: string, work: (client: Queryable) => Promise<void
   await work(client)
 }
 
-/** The replication slot of the order stream of the database at this address. */
 export function orderSlotOf(url: string): string {
   return slotNameFor(databaseOf(url))
 }
 
-/** The replication slot of the catalogue's stream of the database at this address. */
 export function catalogueSlotOf(url: string): string {
   return slotNameFor(databaseOf(url), 'catalogue')
 }

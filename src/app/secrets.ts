@@ -25,15 +25,12 @@ import { reencryptSecrets } from '../webhooks/webhook-endpoints.ts'
 
 const MAX_AGE_MS = 4_000
 const SECRET_FILE = 'secret'
-/** The secret to which a change in progress, or a killed one, commits. */
+/** A change of the secret in progress, or a killed one, commits to this secret. */
 const NEXT_SECRET_FILE = 'secret.next'
 
 type SecretSettings = Pick<Config, 'secret' | 'dataDir'>
 
-/**
- * The secret that encrypts signing keys, webhook secrets, secrets of authenticator apps and account mails: the setting, or the one in the embedded store's folder. `url` is
- * the database's address. Throws WrongSecret when it is not the store's, and SecretUnusable when its file is missing.
- */
+/** Throws WrongSecret when it is not the store's, and SecretUnusable when its file is missing. */
 export async function openSecret(pool: Pool, url: string, { secret: setting, dataDir }: SecretSettings): Promise<string> {
   const folder = dataFolder(dataDir)
   // A store that has encrypted something must not get a new secret when the file is missing.
@@ -50,10 +47,7 @@ function wrongSetting(): WrongSecret {
   return new WrongSecret('STOREFRONT_SECRET is not the secret of this store: set the one that it was last changed to')
 }
 
-/**
- * The secret in the folder with this fingerprint. Finishes a change that was killed between its commit and the renaming of its file.
- * Call it under `whileNobodyChangesSecret`. Throws WrongSecret or SecretUnusable.
- */
+/** Finishes a change that was killed before its file was renamed. Call it under `whileNobodyChangesSecret`. */
 function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
   const isStores = (secret: string | null): secret is string => secret !== null && fingerprintOf(secret) === fingerprint
   const secret = readSecret(folder, SECRET_FILE)
@@ -69,7 +63,7 @@ function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
   )
 }
 
-/** Runs `work` under a lock on the store's secret and its files. The lock has its own connection and outlives a transaction. */
+/** The lock has its own connection and outlives a transaction. */
 async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-secret')
   try {
@@ -80,7 +74,7 @@ async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>):
   }
 }
 
-/** Numbers of re-encrypted values, and values that could not be decrypted and are unchanged. */
+/** Values that could not be decrypted are unchanged. */
 export interface SecretChange {
   keys: number
   webhooks: Awaited<ReturnType<typeof reencryptSecrets>>
@@ -90,14 +84,10 @@ export interface SecretChange {
 
 interface ChangeOptions {
   pool: Pool
-  /** The database's address. */
   url: string
 }
 
-/**
- * Re-encrypts with `next` what the setting STOREFRONT_SECRET has encrypted, in one transaction. Null when the store has that secret already,
- * such as after an interrupted run. Throws WrongSecret.
- */
+/** Returns null when the store has the secret already, such as after an interrupted run. Throws WrongSecret. */
 export async function changeSecretTo(next: string, setting: string, { pool, url }: ChangeOptions): Promise<SecretChange | null> {
   if (next === setting) throw new WrongSecret('the new secret is the present STOREFRONT_SECRET: nothing was changed')
   const isDone = (fingerprint: string | null) => fingerprint === fingerprintOf(next)
@@ -119,14 +109,14 @@ export async function changeSecretTo(next: string, setting: string, { pool, url 
   )
 }
 
-/** Replaces the secret in the store's folder. After a kill at any point, `openSecret` finds the one that belongs to the database. */
+/** After a kill at any point, `openSecret` finds the secret that belongs to the database. */
 export async function replaceKeptSecret(config: SecretSettings, { pool, url }: ChangeOptions): Promise<SecretChange> {
   await openSecret(pool, url, config)
   const folder = dataFolder(config.dataDir)
   const next = generateSecret()
   return whileNobodyChangesSecret(url, async () => {
     const change = await inTransaction(pool, async (tx) => {
-      // Waits for the commit of a process that was killed: until then it is not known which of the two files is valid.
+      // Waits for the commit of a killed process: until then the valid file is unknown.
       const current = recoverSecret(folder, await lockFingerprint(tx, 'update'))
       writeSecret(folder, NEXT_SECRET_FILE, next)
       return reencryptAll(tx, current, next)
@@ -154,7 +144,7 @@ async function reencryptAll(tx: Transaction, from: string, to: string): Promise<
   return { keys, webhooks, totp, mails }
 }
 
-/** Notices that `storefront secret change` has run after this process started: what needs the secret waits until the next start. */
+/** After `storefront secret change`, work that needs the secret waits until the next start. */
 export function watchSecret({ copies, secret, logger }: { copies: FreshCopies; secret: string; logger: Logger }) {
   const own = fingerprintOf(secret)
   const watch = { isOutdated: false }

@@ -23,9 +23,7 @@ export interface PartsOptions {
   addresses: DatabaseAddresses
   /** Serves the pipeline, housekeeping and the readiness check, which never wait behind requests. */
   pool: Pool
-  /** Serves the heartbeats of deliveries. */
   leasePool: Pool
-  /** Serves requests. */
   requestPool: Pool
 }
 
@@ -53,7 +51,7 @@ export async function createParts({ config, logger, now, addresses, pool, leaseP
   const topic = await createTopic(config, { ...topicOptions, onStored: deliveryLog.published })
   const catalogueTopic = await createPartition(CATALOGUE, config, topicOptions)
   const deliveries = new DeliveryQueue({ pool, leasePool, logger })
-  // An API alone opens a topic at the first look: for the figures, or for an operator.
+  // An API alone opens a topic at the first use: for the figures, or for an operator.
   const topics = [topic, catalogueTopic].map((each) => (hasPipeline ? each : { start: async () => {}, stop: () => each.stop() }))
   const services: Service[] = [deliveryLog, copies, ...topics]
   return {

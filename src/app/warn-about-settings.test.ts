@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import pino from 'pino'
+import { createTestDatabase } from '../../test/database.ts'
 import { readConfig } from '../config.ts'
-import { findUnsuitableSettings } from './warn-about-settings.ts'
+import { findUnsuitableSettings, warnAboutServer } from './warn-about-settings.ts'
 
 test('an API that may open fewer files than it can have connections is warned of', () => {
   const config = readConfig({ MAX_CONNECTIONS: '1000', DATABASE_POOL_SIZE: '20' })
@@ -35,4 +37,14 @@ test('the port of a receiver that takes gRPC is warned of', () => {
   assert.deepEqual(warningsFor('http://collector:4317'), [
     'port 4317 of an OTLP receiver takes gRPC, which the store does not speak: set the endpoint to its port for HTTP, 4318',
   ])
+})
+
+test('a server that has too few connections for all processes of the start is warned of', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const lines: string[] = []
+  const logger = pino({}, { write: (line: string) => void lines.push(line) })
+  await warnAboutServer(pool, { config: readConfig({}), connections: 100_000, logger })
+  const warnings = lines.map((line) => JSON.parse(line).msg as string).filter((message) => message.includes('max_connections'))
+  assert.equal(warnings.length, 1)
+  assert.match(warnings[0] ?? '', /this start alone opens up to 100000: raise it/)
 })

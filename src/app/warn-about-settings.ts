@@ -5,7 +5,6 @@ import type { Pool } from '../db/pool.ts'
 import { findMisconfiguredSettings } from '../db/server-settings.ts'
 import { connectionsOf } from './pool-sizes.ts'
 
-/** Logs a warning for each combination of settings that is unsuitable for a public store. */
 export function warnAboutSettings(config: Config, logger: Logger): void {
   for (const message of findUnsuitableSettings(config)) logger.warn(message)
 }
@@ -36,17 +35,11 @@ export function findUnsuitableSettings(config: Config, descriptors = readDescrip
   return messages
 }
 
-/**
- * Open files of a process besides client and database connections: an idle one has about 30, one that merges the lake
- * more.
- */
+/** Files besides connections: an idle process has about 30, one that merges the lake more. */
 const FILES = 250
 const GRPC_PORT = '4317'
 
-/**
- * This process's limit of open files: Node.js raises the soft limit to the hard one when it starts. Infinite where it
- * cannot be read.
- */
+/** Node.js raises the soft limit to the hard one. Infinite where it cannot be read. */
 function readDescriptorLimit(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
@@ -58,9 +51,12 @@ function readDescriptorLimit(): number {
   }
 }
 
-/** Logs a warning, with its remedy, for each setting of the PostgreSQL server that degrades the store. */
-export async function warnAboutServer(pool: Pool, config: Config, logger: Logger): Promise<void> {
-  const needs = { connections: connectionsOf(config), replicates: config.roles.includes('stream') }
+/** `connections`: those of all processes of the start. */
+export async function warnAboutServer(
+  pool: Pool,
+  { config, connections = connectionsOf(config), logger }: { config: Config; connections?: number | undefined; logger: Logger },
+): Promise<void> {
+  const needs = { connections, replicates: config.roles.includes('stream') }
   for (const { setting, value, remedy } of await findMisconfiguredSettings(pool, needs))
     logger.warn({ setting, value }, `PostgreSQL's ${setting} is ${value}: ${remedy}`)
 }

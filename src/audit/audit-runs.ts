@@ -6,14 +6,14 @@ import { inTransaction } from '../db/transaction.ts'
 export const AUDIT_KINDS = ['verify', 'replay'] as const
 export type AuditKind = (typeof AUDIT_KINDS)[number]
 
-/** `faults`: it ran, and something is wrong. `failed`: it has no result. */
+/** `faults`: the run found faults. `failed`: it has no result. */
 export type AuditStatus = 'running' | 'passed' | 'faults' | 'undecided' | 'failed'
 
 export interface AuditRun {
   id: string
   kind: AuditKind
   command: string
-  /** The operator who started it in the console; null: the command line. */
+  /** It is null for the command line. */
   started_by: string | null
   started_at: Date
   status: AuditStatus
@@ -24,7 +24,7 @@ export interface AuditRun {
   output: string | null
 }
 
-/** A run without a heartbeat for this long has died. Its process writes one every five seconds. */
+/** The process of a run writes a heartbeat every five seconds. */
 const DEAD_AFTER_SECONDS = 30
 const MAX_TEXT = 200
 const MAX_OUTPUT = 20_000
@@ -51,17 +51,13 @@ interface NewRun {
   command: string
 }
 
-/** Records a run of the command line, whatever else runs. Returns its id. */
 export async function recordRun(db: Queryable, { kind, command }: NewRun): Promise<string> {
   const id = randomUUIDv7()
   await db.query(sql`insert into audit_runs (id, kind, command) values (${id}, ${kind}, ${command.slice(0, MAX_TEXT)})`)
   return id
 }
 
-/**
- * Records a run that an operator starts, unless one of its kind is in progress anywhere: `isNew` is false then, and `run` the one in
- * progress. A run whose process has died counts as finished.
- */
+/** `isNew` is false during a run of this kind anywhere. A run whose process has died counts as finished. */
 export async function beginRun(
   pool: Pool,
   { kind, command, startedBy, onBegun }: NewRun & { startedBy: string | null; onBegun: (tx: Transaction, id: string) => Promise<void> },
@@ -84,7 +80,7 @@ export async function beginRun(
   })
 }
 
-/** Writes a heartbeat, with what the run does now. Returns false when the run counts as finished. */
+/** A heartbeat. Returns false when the run counts as finished. */
 export async function reportRun(db: Queryable, id: string, progress: string | null): Promise<boolean> {
   const { rowCount } = await db.query(
     sql`update audit_runs
@@ -100,7 +96,7 @@ export interface RunOutcome {
   output: string
 }
 
-/** Records the outcome, also of a run that counted as dead because it was paused. */
+/** A run that counted as dead may have been paused, so its outcome counts, too. */
 export async function finishRun(db: Queryable, id: string, { exitStatus, result, output }: RunOutcome): Promise<void> {
   await db.query(
     sql`update audit_runs
@@ -110,7 +106,6 @@ export async function finishRun(db: Queryable, id: string, { exitStatus, result,
   )
 }
 
-/** Records the end of a process that may not have recorded it. */
 export async function failUnfinishedRun(db: Queryable, id: string, reason: string): Promise<void> {
   await db.query(sql`update audit_runs set finished_at = now(), output = ${shorten(reason)} where id = ${id} and finished_at is null`)
 }
@@ -127,12 +122,10 @@ function shorten(text: string): string {
 
 export interface RunFilter {
   kind?: AuditKind | undefined
-  /** Runs that started before this one. */
   before?: { startedAt: string; id: string } | undefined
   limit: number
 }
 
-/** The newest first. */
 export async function listRuns(db: Queryable, { kind, before, limit }: RunFilter): Promise<(AuditRun & { position: string })[]> {
   const isOfKind = kind === undefined ? sql`true` : sql`kind = ${kind}`
   const isBefore = before === undefined ? sql`true` : sql`(started_at, id) < (${before.startedAt}::timestamptz, ${before.id}::uuid)`
@@ -151,7 +144,7 @@ export async function findRun(db: Queryable, id: string): Promise<AuditRun | nul
   return rows[0] ?? null
 }
 
-/** The newest run of a kind that has ended; null when there was none. */
+/** The result is null when no run has ended. */
 export async function findLastRun(db: Queryable, kind: AuditKind): Promise<AuditRun | null> {
   const { rows } = await db.query<AuditRun>(
     sql`select ${COLUMNS}
@@ -163,7 +156,7 @@ export async function findLastRun(db: Queryable, kind: AuditKind): Promise<Audit
   return rows[0] ?? null
 }
 
-/** Deletes runs older than 90 days and all but the newest 500 of each kind; never the newest one. Returns their number. */
+/** Deletes runs older than 90 days and all but the newest 500 of each kind, never the newest one. */
 export async function deleteOldRuns(db: Queryable): Promise<number> {
   await closeDeadRuns(db)
   const { rowCount } = await db.query(

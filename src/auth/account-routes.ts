@@ -47,7 +47,7 @@ const ResetConfirmation = Type.Object(
 const AccountChange = Type.Object(
   {
     name: Type.Optional(Type.Union([Name, Type.Null()])),
-    language: Type.Optional(Type.Union([ChosenLanguage, Type.Null()], { description: "Null: the store's language counts." })),
+    language: Type.Optional(Type.Union([ChosenLanguage, Type.Null()], { description: "Null: the store's language applies." })),
   },
   { title: 'AccountChange', examples: [{ name: 'Ada King', language: 'fr' }], ...strict },
 )
@@ -59,10 +59,10 @@ const WHAT_IS_KEPT = [
   'tokens, and answers kept for retries.',
   'Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too.',
   'The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten',
-  'years, unless the shop has chosen less): at once where that is past, otherwise when it comes; not before the order was shipped or cancelled.',
+  'years, unless the shop has chosen less), or at once if that time has passed, but not before the order was shipped or cancelled.',
 ].join(' ')
 
-/** The caller's own account, its sessions, and passwords. */
+/** Routes for the caller's account, its sessions and its password. */
 export function accountRoutes(server: HttpServer, context: AuthContext): void {
   defineRoute(
     server,

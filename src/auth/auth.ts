@@ -36,20 +36,20 @@ type SharedOptions =
 interface AuthOptions extends Pick<AuthContext, SharedOptions> {
   copies: FreshCopies
   keys: SigningKeys
-  /** Encrypts signing keys and keys the throttle's hashes. */
+  /** Encrypts signing keys, and is the key of the throttle's hashes. */
   secret: string
-  /** Issuer and audience of access tokens: the public address of the store. */
+  /** Issuer and audience of access tokens: the store's public address. */
   issuer: string
   hashing: HashingOptions
   isThrottled: boolean
   /** Whether requests of all accounts together count for their network. */
   isByNetwork: boolean
-  /** Whether admins need a second factor from when the first of them has one. */
+  /** Whether all admins need a second factor once one admin has one. */
   isAdminFactorRequired: boolean
   logger: Logger
 }
 
-/** Accounts and sessions as one service, which works without its copies started too, with more queries. */
+/** The service for accounts and sessions. It also works before its copies are started, with more queries. */
 export function createAuth({
   copies,
   keys,
@@ -93,7 +93,7 @@ export type Auth = ReturnType<typeof createAuth>
 
 const FRESH_MS = 10 * 60_000
 
-/** The conditions of routes on a session besides its account and role. */
+/** The session conditions of routes, besides account and role. */
 function createSessionGuard({ pool, adminFactors, now }: Pick<AuthContext, 'pool' | 'adminFactors' | 'now'>): SessionGuard {
   return {
     async assertMayUseScopes({ userId, role }) {
@@ -125,7 +125,7 @@ function createSessionGuard({ pool, adminFactors, now }: Pick<AuthContext, 'pool
       from sessions
       where id = ${sessionId} and revoked_at is null`,
     )
-    // Ended, which this process may not know yet.
+    // The session has ended, but this process may not know it yet.
     if (rows[0] === undefined) throw invalidToken()
     return rows[0].is_fresh && (!needsSecondFactor || rows[0].authenticated_by.some(isSecondFactorMethod))
   }
@@ -135,17 +135,20 @@ interface AuthenticateOptions extends Pick<AuthContext, 'tokens' | 'revocations'
   authenticateKey: AuthenticateKey
 }
 
-// RFC 6750 §2.1 with RFC 9110 §11.1's case-insensitive scheme.
+// RFC 6750 §2.1, with the case-insensitive scheme of RFC 9110 §11.1.
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*) *$/i
 
-/** Authenticates a request: its access token must be valid and its session alive, or its API key valid. Both are read from the header only. */
+/**
+ * Authenticates a request, which needs a valid access token of a living session, or a valid API key. Both are accepted
+ * in the header only.
+ */
 function createAuthenticate({ tokens, revocations, now, authenticateKey }: AuthenticateOptions): Authenticate {
   return async (request) => {
     if (containsKey(request.url)) throw keyInAddress()
     const { authorization } = request.headers
     if (authorization === undefined) throw new AppError('unauthenticated', 'Send an access token or an API key: Authorization: Bearer …')
     const [, token] = BEARER.exec(authorization) ?? []
-    // With two such headers, a proxy in front may have checked the other one.
+    // A proxy in front may have checked the other of two headers.
     if (token === undefined || countHeaders(request.raw, 'authorization') > 1) throw invalidToken()
     if (isMeantAsKey(token)) return authenticateKey(token, clientOf(request))
     const caller = await tokens.verify(token, now())

@@ -6,7 +6,7 @@ import { isOperatorRole } from '../http/scopes.ts'
 import { traceIdOfRequest } from '../http/trace-context.ts'
 import { type Language, preferredLanguage } from '../language.ts'
 
-/** Names in the security log. They are stable, because alerts depend on them; docs/inside/security.md lists them. */
+/** Event names in the security log. Alerts depend on them, so they are stable; docs/inside/security.md lists them. */
 export type SecurityEvent =
   | 'registered'
   | 'registration_pending'
@@ -51,7 +51,7 @@ export type SecurityEvent =
   | 'account_exported'
   | 'throttled'
 
-/** Ids and limit names only: never an e-mail address, a token or a password. */
+/** Contains only ids and names of limits, never e-mail addresses, tokens or passwords. */
 export interface SecurityFields {
   user_id?: string
   session_id?: string
@@ -61,12 +61,12 @@ export interface SecurityFields {
   method?: string
 }
 
-/** The client of a request, logged in or not. */
+/** A request's client, signed in or not. */
 export interface Client {
-  /** IP address. */
+  /** The IP address. */
   address: string
   userAgent: string | null
-  /** The language from Accept-Language; null when the header names none that the store has. */
+  /** The language from Accept-Language; null if the store has none of its languages. */
   language: Language | null
   /** Logs one line with the request's id and the client's address. */
   record(event: SecurityEvent, fields?: SecurityFields): void
@@ -85,8 +85,8 @@ export function clientOf(request: FastifyRequest): Client {
 }
 
 /**
- * The caller of a change to its own credentials. `auditContext` is null for customers, whose changes are no activities
- * of operators.
+ * The caller that changes its own credentials. `auditContext` is null for customers, whose changes are not in the
+ * operators' activity log.
  */
 export interface OwnChange {
   caller: AccountCaller

@@ -17,23 +17,23 @@ type SignInNotice = 'password_changed' | 'sign_in_linked' | 'sign_in_unlinked' |
 type Notice = 'already_registered' | 'address_in_use' | 'email_change_reverted' | SignInNotice
 
 /**
- * A mail about an account. `token` is a one-time token, which the console's page accepts with `isForConsole`. `language` is the account's, null for
- * the store's.
+ * An account mail. `token` is a one-time token; the console's page accepts it if `isForConsole` is set. `language` is
+ * the account's; null for the store's.
  */
 type AccountMail = { expiresAt: Date } & (
   | { kind: TokenMail; to: string; language: Language | null; token: string; isForConsole?: boolean }
   | { kind: 'operator_invited'; to: string; language: null; token: string; isForConsole: true; role: OperatorRole; inviter: string | null }
   | { kind: Notice; to: string; language: Language | null }
-  /** Sends nothing. Queued for an address that gets no mail, so that its answer takes the same time. */
+  /** Sends nothing. Queued when an address gets no mail, so the answer takes the same time. */
   | { kind: 'none' }
 )
 
-/** Queues a mail that is sent if `tx` commits, and retried until it is sent or `expiresAt` is past. */
+/** Queues a mail, which is sent if `tx` commits and retried until `expiresAt`. */
 type SendAccountMail = (tx: Transaction, mail: AccountMail) => Promise<void>
 
 const NOTICE_MS = 24 * 3_600_000
 
-/** Mails what was done to an account to its address. A notice that cannot be sent within a day is dropped. */
+/** Mails an account's address what was done to the account. Drops the notice if it cannot be sent within a day. */
 export function sendNotice(
   tx: Transaction,
   { sendAccountMail, now }: Pick<AuthContext, 'sendAccountMail' | 'now'>,

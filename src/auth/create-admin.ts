@@ -9,9 +9,8 @@ import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH, type Passwords } from './pass
 import { insertUser, type User } from './users.ts'
 
 /**
- * Creates an operator's account. Throws `email_taken`: an existing account is not promoted, because the person who
- * registered it need not own its address (see operators/operators.ts). Throws `invalid_body` and `password_too_common`
- * like a registration.
+ * Creates an operator's account. Throws `email_taken` for an existing account, whose registrant may not own the address
+ * (see operators/operators.ts). Throws `invalid_body` and `password_too_common` like a registration.
  */
 export async function createAdmin(
   pool: Pool,

@@ -13,7 +13,9 @@ export async function deleteAccount(context: AuthContext, caller: AccountCaller,
   client.record('account_deleted', { user_id: caller.userId, session_id: caller.sessionId })
 }
 
-/** Erases an account and the guests whose orders it has taken over. Returns the sessions that it ended. Throws `last_admin`. */
+/**
+ * Erases an account and the guests whose orders it has taken over. Returns their ended sessions. Throws `last_admin`.
+ */
 export async function eraseAccount(
   tx: Transaction,
   { onAccountDeleted }: Pick<AuthContext, 'onAccountDeleted'>,
@@ -26,7 +28,7 @@ export async function eraseAccount(
   const { rows } = await tx.query<{ id: string }>(
     sql`delete from sessions where user_id = any(${[user.id, ...guestIds]}::uuid[]) returning id`,
   )
-  // This deletes its guests too.
+  // This deletes the account's guests too.
   await deleteUser(tx, user.id)
   await onAccountDeleted(tx, user.id, guestIds)
   return rows.map(({ id }) => id)

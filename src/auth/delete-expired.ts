@@ -13,19 +13,22 @@ const STATEMENTS = [
   sql`delete from refresh_tokens where expires_at < now() - interval '1 day'`,
   sql`delete from password_resets where expires_at < now()`,
   sql`delete from pending_registrations where expires_at < now()`,
-  // Deleting a change deletes the addresses that it had.
+  // Deleting a change deletes the addresses in it.
   sql`delete from email_changes where expires_at < now()`,
   sql`delete from auth_challenges where expires_at < now()`,
   sql`delete from totp_authenticators where confirmed_at is null and created_at < now() - interval '1 day'`,
   sql`delete from oidc_sign_ins where expires_at < now()`,
   sql`delete from oidc_codes where expires_at < now()`,
-  // No process with the role `email` has sent or given up these.
+  // No process with the role `email` has sent or given up these mails.
   sql`delete from account_mails where expires_at < now() - interval '1 day'`,
   sql`delete from signing_keys where retired_at < now() - interval '1 day'`,
   sql`delete from rate_limits where expire < extract(epoch from now()) * 1000`,
 ] as const
 
-/** Deletes sessions, tokens, mails, keys and limits that expired long enough ago that nothing reads them. Idempotent. Returns the number of rows. */
+/**
+ * Deletes sessions, tokens, mails, keys and limits that expired long ago and are no longer read. Idempotent. Returns
+ * the number of rows.
+ */
 export async function deleteExpired(pool: Pool): Promise<number> {
   await eraseRetiredPrivateKeys(pool)
   let deleted = 0
@@ -36,8 +39,8 @@ export async function deleteExpired(pool: Pool): Promise<number> {
 const GUESTS_AT_ONCE = 1_000
 
 /**
- * Deletes guests without orders whose sessions have been idle since their day of expiry. Guests with orders are kept
- * permanently; a used session gives another day. Several processes may run it at once. Returns the number of deleted
+ * Deletes expired guests without orders and without a session used in the last day. A used session extends a guest by a
+ * day; guests with orders stay permanently. Several processes may run this at once. Returns the number of deleted
  * guests.
  */
 export async function deleteUnusedGuests(pool: Pool): Promise<number> {

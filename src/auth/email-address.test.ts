@@ -88,7 +88,8 @@ test('registration, reset and admin create refuse anything but one plain mailbox
     'plain',
     '',
     `${'a'.repeat(243)}@example.com`,
-    // Visible in the canonical form only: the Greek question mark becomes a semicolon, a dotted capital I two characters.
+    // Visible in the canonical form only: the Greek question mark becomes a semicolon, a dotted capital I two
+    // characters.
     'a\u037eeve@b.co',
     `${'\u0130'.repeat(85)}@example.com`,
     // Invisible: two addresses that look the same.

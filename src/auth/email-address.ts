@@ -1,7 +1,7 @@
 import { domainToASCII, domainToUnicode } from 'node:url'
 import { invalidBody } from '../http/problem.ts'
 
-/** RFC 5321 §4.5.3.1.3 allows a path of 256 octets, of which two are its angle brackets. */
+/** RFC 5321 §4.5.3.1.3 allows paths of 256 octets, including two angle brackets. */
 export const EMAIL_MAX_LENGTH = 254
 
 /** One plain mailbox: no display name, list, comment, quoted part, space or control character. */
@@ -12,24 +12,25 @@ const PATTERN = new RegExp(EMAIL_PATTERN, 'u')
 // Controls, invisible format characters (direction marks, zero-width spaces), private use, lone surrogates, unassigned.
 const INVISIBLE = /\p{C}/u
 
-// RFC 5321 §4.1.2 with RFC 1034 §3.5: letters, digits and hyphens; a domain whose last label is a number is an IP address.
+// RFC 5321 §4.1.2 with RFC 1034 §3.5: letters, digits and hyphens. A domain whose last label is a number is an IP
+// address.
 const DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!\d+$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-// The ASCII characters of a domain as typed; IDNA checks the others.
+// The allowed ASCII characters of a typed domain; IDNA checks the others.
 const TYPED_DOMAIN = /^[a-z0-9.\-\u0080-\u{10ffff}]+$/u
 
-/** The form in which an address is stored and compared: NFC, lower case, the domain in ASCII (IDNA, RFC 5891) if it has such a form. */
+/** The form to store and compare addresses: NFC, lower case, and an ASCII domain (IDNA, RFC 5891) if it has one. */
 export function canonicalEmail(address: string): string {
   const email = address.normalize('NFC').toLowerCase().normalize('NFC')
   const at = email.lastIndexOf('@')
   const domain = email.slice(at + 1)
-  // An ASCII domain is not converted: the function parses URL hosts and turns `0x7f.1` into `127.0.0.1`.
+  // `domainToASCII` parses URL hosts and turns `0x7f.1` into `127.0.0.1`, so ASCII domains skip it.
   const ascii = at === -1 || isAscii(domain) ? '' : domainToASCII(domain)
   return ascii === '' ? email : `${email.slice(0, at + 1)}${ascii}`
 }
 
 /**
- * The canonical form of an address for mail. Throws `invalid_body`. The canonical form is checked too: NFC turns some characters into
- * others, such as the Greek question mark into a semicolon, and lower case can be longer than upper case.
+ * The canonical form of an address for mail. Throws `invalid_body`. Checks the canonical form too, because NFC turns
+ * some characters into others, such as the Greek question mark into a semicolon, and lower case can be longer.
  */
 export function parseEmail(address: string): string {
   const email = canonicalEmail(address)
@@ -40,7 +41,7 @@ export function parseEmail(address: string): string {
 
 function hasMailDomain(typed: string, canonical: string): boolean {
   const domain = domainOf(canonical)
-  // A label that keeps this prefix is not the ASCII form of any name.
+  // No name has an ASCII form that keeps this prefix.
   const isEncoded = domainToUnicode(domain)
     .split('.')
     .some((label) => label.startsWith('xn--'))

@@ -1,4 +1,4 @@
-/** Bodies that the OpenAPI document shows. A test checks each against its schema. */
+/** Bodies in the OpenAPI document. A test checks each against its schema. */
 
 export const EXAMPLE_USER = {
   id: '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11',
@@ -73,7 +73,7 @@ export const EXAMPLE_API_KEY = {
   revoked_reason: null,
 }
 
-/** A key of no store: its checksum is wrong, so that no scanner reports it. */
+/** An invalid key: its checksum is wrong, so scanners do not report it. */
 export const EXAMPLE_NEW_API_KEY = {
   ...EXAMPLE_API_KEY,
   last_used_at: null,

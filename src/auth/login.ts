@@ -8,8 +8,8 @@ import type { LoginResult } from './schemas.ts'
 import { findForeignHash, findUserByEmail, lockPassword, replacePassword, type UserWithPassword } from './users.ts'
 
 /**
- * Opens a session. An unknown address and a wrong password cost and answer the same. Throws `invalid_credentials`, `rate_limited`, and
- * `second_factor_required` with a challenge for an account whose password alone is not enough.
+ * Opens a session. An unknown address and a wrong password cost and answer the same. Throws `invalid_credentials`,
+ * `rate_limited`, and `second_factor_required` with a challenge if the password alone is not enough.
  */
 export async function login(context: AuthContext, input: { email: string; password: string }, client: Client): Promise<LoginResult> {
   const { pool, throttle } = context
@@ -39,12 +39,12 @@ async function checkPassword(context: AuthContext, email: string, password: stri
   return null
 }
 
-// A hash of lower cost can be replaced only while the password is known.
+// A cheaper hash can be replaced only while the password is known.
 async function rehashIfOutdated({ pool, passwords }: AuthContext, user: UserWithPassword, password: string, client: Client) {
   if (user.password_hash === null || !passwords.isOutdated(user.password_hash)) return user
   const password_hash = await passwords.hash(password)
   if (!(await replacePassword(pool, user, password_hash))) {
-    // A parallel login has rehashed it, or the password was changed: the stored hash decides.
+    // A parallel login rehashed it, or the password changed; the stored hash decides.
     const stored = await findUserByEmail(pool, user.email)
     return stored !== null && (await passwords.verify(password, stored.password_hash)) ? stored : user
   }

@@ -16,8 +16,8 @@ import { insertUser, type User } from './users.ts'
 const VERIFICATION_MS = 24 * 3_600_000
 
 /**
- * Creates an account and logs it in. With e-mail verification it creates none yet, returns null and sends a mail, to new and taken
- * addresses alike. Throws `email_taken` (without verification), `invalid_body`, `password_too_common`, `rate_limited`.
+ * Creates an account and signs it in. With e-mail verification, it only sends a mail, to new and taken addresses alike,
+ * and returns null. Throws `email_taken` (without verification), `invalid_body`, `password_too_common`, `rate_limited`.
  */
 export async function register(
   context: AuthContext,
@@ -69,7 +69,7 @@ export async function insertAccount(tx: Transaction, { tokens, now }: AuthContex
   return { user, opened: await openSession(tx, tokens, user, client.userAgent, user.created_at) }
 }
 
-// The same statements for a new and for a taken address, so that neither the answer nor its time shows which it is.
+// New and taken addresses run the same statements, so neither the answer nor its time reveals which it is.
 async function sendVerification({ pool, throttle, sendAccountMail, now }: AuthContext, account: NewAccount, client: Client): Promise<void> {
   const { email, language } = account
   const mayMail = await throttle.countRegistrationMail(client, email)

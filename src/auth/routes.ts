@@ -27,7 +27,7 @@ const Registration = Type.Object(
   { email: Email, password: NewPassword, name: Type.Optional(Name), language: OptionalLanguage },
   { title: 'Registration', examples: [EXAMPLE_REGISTRATION], ...strict },
 )
-// No pattern and no lower bound: a wrong address and a wrong password get the same answer.
+// No pattern and no lower bound, so a wrong address and a wrong password get the same answer.
 const Credentials = Type.Object(
   { email: Type.String({ maxLength: EMAIL_MAX_LENGTH, 'x-input': 'pasted' }), password: PresentedPassword },
   { title: 'Credentials', examples: [EXAMPLE_CREDENTIALS], ...strict },
@@ -86,7 +86,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'createGuest',
       summary: 'Opens a session without an account',
       description:
-        'For an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, ' +
+        'Opens a session for an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, ' +
         'and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.',
       body: NewGuest,
       answers: { 201: [LoggedIn, 'The guest, and the tokens of its session.'] },
@@ -180,7 +180,8 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       isReadableByAnyOrigin: true,
       operationId: 'getSigningKeys',
       summary: 'Public keys of access tokens (RFC 7517)',
-      description: 'For services that verify access tokens themselves. Keys are rotated: fetch the set again for an unknown `kid`.',
+      description:
+        'Services that verify access tokens themselves need these keys. Keys are rotated: fetch the set again for an unknown `kid`.',
       answers: {
         200: [
           Type.Object(

@@ -20,7 +20,7 @@ export const UserSchema = Type.Object(
       description: 'The scopes of the role. Every account may also do what needs no scope.',
     }),
     language: Type.Union([ChosenLanguage, Type.Null()], {
-      description: "The language of mails. Null: the account has chosen none, so the store's language counts.",
+      description: "The language of mails. Null if the account has chosen none: the store's language then applies.",
     }),
     created_at: Type.String({ format: 'date-time' }),
   },
@@ -55,7 +55,7 @@ const tokenSet = {
   refresh_token: Type.String({ description: 'An opaque text that is valid for one refresh.' }),
   refresh_expires_in: Type.Integer({ description: 'Seconds.' }),
 }
-/** Names are RFC 6749's (§5.1), `refresh_expires_in` is ours. */
+/** RFC 6749 (§5.1) defines these names, except `refresh_expires_in`. */
 export const TokenSetSchema = Type.Object(tokenSet, { title: 'TokenSet', examples: [EXAMPLE_TOKEN_SET] })
 export type TokenSet = Static<typeof TokenSetSchema>
 export type LoginResult = TokenSet & { user: User }
@@ -89,10 +89,10 @@ export const Email = Type.String({
 
 export const NewPassword = Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH, 'x-input': 'verbatim' })
 
-/** A password that is only compared. No lower bound: every wrong password gets the same answer. */
+/** A password that is only compared. No lower bound, so every wrong password gets the same answer. */
 export const PresentedPassword = Type.String({ maxLength: PASSWORD_MAX_LENGTH, 'x-input': 'verbatim' })
 
-/** One line of visible text. `assertNoLink` refuses more. */
+/** One line of visible text. `assertNoLink` also refuses links. */
 export const Name = Type.String({
   minLength: 1,
   maxLength: 200,
@@ -101,10 +101,10 @@ export const Name = Type.String({
   description: 'Must not contain a link until the address of the account is proven.',
 })
 
-/** Any text: an unknown token is refused, whatever its form. The body's limit bounds its length. */
+/** Any text, because unknown tokens get the same answer in every form. The body's limit bounds its length. */
 export const Token = Type.String()
 
-/** The answer to a sign-in: the account, and what was opened for it. */
+/** A sign-in's answer: the account, and its opened session. */
 export function presentSignIn<Opened extends { user: User }>(opened: Opened) {
   return { ...opened, user: presentUser(opened.user) }
 }

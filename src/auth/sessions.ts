@@ -10,13 +10,13 @@ import { hashToken, newToken } from './tokens/opaque-token.ts'
 import type { User } from './users.ts'
 
 const DAY_MS = 86_400_000
-/** Lifetime of a refresh token; each rotation begins a new one … */
+/** A refresh token's lifetime. Each rotation begins a new one, up to `ABSOLUTE_MS`. */
 const SLIDING_MS = 30 * DAY_MS
-/** … up to this time after the login. */
+/** The longest time from login to the session's end. */
 const ABSOLUTE_MS = 90 * DAY_MS
 const USER_AGENT_MAX_LENGTH = 500
 
-/** The session that a token set is for. */
+/** The session of a token set. */
 export interface Session {
   id: string
   user: Pick<User, 'id' | 'role'>
@@ -25,8 +25,8 @@ export interface Session {
 }
 
 /**
- * Opens a session, which is a family of refresh tokens, and issues its first token set. `authenticatedBy`: how its account was proven.
- * Throws `account_blocked`.
+ * Opens a session, which is a family of refresh tokens, and issues its first token set. `authenticatedBy` lists the
+ * methods of proof. Throws `account_blocked`.
  */
 export async function openSession(
   tx: Transaction,
@@ -37,7 +37,7 @@ export async function openSession(
   authenticatedBy: readonly string[] = ['password'],
 ): Promise<{ sessionId: string; tokenSet: TokenSet }> {
   const session = { id: randomUUIDv7(), user, expiresAt: new Date(now.getTime() + ABSOLUTE_MS) }
-  // The lock: a block or a change of the role that commits at the same moment ends this session, or this finds it.
+  // The lock lets a simultaneous block or role change either end this session or be seen here.
   const { rowCount } = await tx.query(
     `insert into sessions (id, user_id, user_agent, created_at, last_used_at, expires_at, authenticated_at, authenticated_by)
     select $1, id, $3, $4, $4, $5, $4, $6 from users where id = $2 and role = $7 and blocked_at is null for share`,
@@ -54,7 +54,7 @@ async function refusalOf(tx: Transaction, userId: string): Promise<AppError> {
   return new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
 }
 
-/** Issues a new pair of tokens for a session. Only the hash of the refresh token is stored. */
+/** Issues a new token pair for a session. Stores only the refresh token's hash. */
 export async function issueTokens(tx: Transaction, tokens: AccessTokens, session: Session, now: Date): Promise<TokenSet> {
   const refreshToken = newToken()
   const expiresAt = new Date(Math.min(now.getTime() + SLIDING_MS, session.expiresAt.getTime()))
@@ -77,7 +77,7 @@ export async function isSessionAlive(db: Queryable, sessionId: string, now: Date
   return rowCount === 1
 }
 
-/** The refresh tokens, used or not, that belong to operators. */
+/** The refresh tokens that belong to operators, used or not. */
 export async function findOperatorTokens(db: Queryable, refreshTokens: readonly string[]): Promise<string[]> {
   const { rows } = await db.query<{ token_hash: Buffer }>(
     `select token.token_hash
@@ -105,7 +105,7 @@ export async function revokeSession(db: Queryable, sessionId: string, now: Date)
   await db.query('update sessions set revoked_at = $2 where id = $1 and revoked_at is null', [sessionId, now])
 }
 
-/** Ends a user's sessions, all but `keep`. Returns their ids. */
+/** Ends a user's sessions except `keep`. Returns their ids. */
 export async function revokeSessionsOf(db: Queryable, userId: string, keep: string | null, now: Date): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>(
     `update sessions set revoked_at = $3
@@ -120,7 +120,7 @@ export async function endEverySession(db: Queryable): Promise<void> {
   await db.query('update sessions set revoked_at = now() where revoked_at is null')
 }
 
-/** Ends one session of a user. Throws `not_found` for another user's, for none and for one that has ended. */
+/** Ends a user's session. Throws `not_found` if it is another user's, does not exist, or has ended. */
 export async function endSession(db: Queryable, userId: string, sessionId: string, now: Date): Promise<void> {
   const { rowCount } = await db.query(sql`update sessions set revoked_at = ${now}
     where user_id = ${userId} and id = ${sessionId} and revoked_at is null`)

@@ -3,17 +3,17 @@ import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { encrypt, fingerprintOf, tryDecrypt } from './encryption.ts'
 
-/** The kinds of data that are encrypted under the store's secret; each has its own derived key. */
+/** The kinds of data encrypted under the store's secret. Each has its own derived key. */
 export type Purpose = 'signing key' | 'webhook secret' | 'account mail' | 'totp secret'
 
-/** The fingerprint of the store's secret, null before anything was encrypted. */
+/** The fingerprint of the store's secret; null before the first encryption. */
 export async function findFingerprint(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ fingerprint: string }>('select fingerprint from encryption_secrets')
   return rows[0]?.fingerprint ?? null
 }
 
 /**
- * Like `findFingerprint`; until `tx` ends, no other process changes the secret or, with `update`, encrypts anything.
+ * Like `findFingerprint`, but until `tx` ends no other process changes the secret or, with `update`, encrypts anything.
  */
 export async function lockFingerprint(tx: Transaction, strength: 'key share' | 'update'): Promise<string | null> {
   const lock = strength === 'update' ? sql`for update` : sql`for key share`
@@ -26,7 +26,7 @@ export async function updateFingerprint(tx: Transaction, secret: string): Promis
   await tx.query(sql`update encryption_secrets set fingerprint = ${fingerprintOf(secret)}, changed_at = now()`)
 }
 
-/** Whether this is the store's secret, which does not change before `tx` ends. A store that has encrypted nothing takes it as its secret. */
+/** Whether this is the store's secret, which then stays until `tx` ends. A store without encrypted data adopts it. */
 export async function claimSecret(tx: Transaction, secret: string): Promise<boolean> {
   const fingerprint = fingerprintOf(secret)
   const known = await lockFingerprint(tx, 'key share')
@@ -41,7 +41,9 @@ export async function isStoreSecret(db: Queryable, secret: string): Promise<bool
   return known === null || known === fingerprintOf(secret)
 }
 
-/** Call it before encrypting something in `tx`. Throws `unavailable` when the store's secret was changed after this process started. */
+/**
+ * Call before encrypting in `tx`. Throws `unavailable` if the store's secret was changed after this process started.
+ */
 export async function assertStoreSecret(tx: Transaction, secret: string): Promise<void> {
   if (!(await claimSecret(tx, secret)))
     throw new AppError('unavailable', "The store's secret was changed, and this process still has the old one. Retry later.", {
@@ -50,20 +52,19 @@ export async function assertStoreSecret(tx: Transaction, secret: string): Promis
 }
 
 /**
- * Encrypts and decrypts text for one purpose: the database, its backups and its WAL contain no token, address or secret
- * in plain text.
+ * Encrypts and decrypts text for one purpose, so database, backups and WAL contain no token, address or secret in plain
+ * text.
  */
 export interface Encryption {
   /**
-   * Returns base64 for a row that `tx` writes. Throws `unavailable` when the store's secret is no longer that of this
-   * process.
+   * Returns base64 for a row that `tx` writes. Throws `unavailable` if this process's secret is no longer the store's.
    */
   encrypt(tx: Transaction, text: string): Promise<string>
-  /** Returns null when the text was encrypted with another secret, or changed. */
+  /** Returns null if the text was encrypted with another secret, or changed. */
   decrypt(text: string): string | null
 }
 
-/** Encrypts with one secret what was encrypted with another; null for a text that the other does not decrypt. */
+/** Replaces a text's encryption by another secret's; null for a text that the old secret does not decrypt. */
 export type Reencrypt = (text: string) => string | null
 
 export function createEncryption(secret: string, purpose: Purpose): Encryption {
@@ -76,7 +77,7 @@ export function createEncryption(secret: string, purpose: Purpose): Encryption {
   }
 }
 
-/** Encrypts with `to` what `from` has encrypted for `purpose`. Null for bytes that `from` does not decrypt. */
+/** Encrypts with `to` what `from` encrypted for `purpose`. Null for bytes that `from` does not decrypt. */
 export function reencrypt(from: string, to: string, purpose: Purpose, encrypted: Buffer): Buffer | null {
   const text = tryDecrypt(from, purpose, encrypted)
   return text === null ? null : encrypt(to, purpose, text)

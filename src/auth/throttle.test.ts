@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { mock, type TestContext, test } from 'node:test'
+import { after, beforeEach, mock, test } from 'node:test'
 import { newestToken, readAccountMails } from '../../test/account-mails.ts'
 import { assertProblem } from '../../test/problem.ts'
-import { type Answer, type StoreOverrides, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
+import { type Answer, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
 import { GUESTS_OF_MAILBOX, MAILS_BY_ONE } from './limits.ts'
 import { Passwords } from './passwords/password.ts'
 import { Throttle } from './throttle.ts'
@@ -10,16 +10,13 @@ import { Throttle } from './throttle.ts'
 const ATTACKER = '203.0.113.7'
 const OWNER = '198.51.100.20'
 
-// The limits use the wall clock, which is stopped here unless a test ages a counter.
-mock.timers.enable({ apis: ['Date'], now: Date.now() })
+// The limits use the wall clock, which is stopped here unless a test ages a counter. The store removes expired counters
+// by the database's clock each minute, so this one is an hour ahead.
+mock.timers.enable({ apis: ['Date'], now: Date.now() + 3_600_000 })
 
-const startThrottledStore = (t: TestContext, overrides: StoreOverrides = {}) => startStore(t, { isRateLimited: true, ...overrides })
-
-/** A cheap hash: its cost is not tested here. */
-async function cheapen(store: TestStore, account: { id: string; password: string }): Promise<void> {
-  const cheap = new Passwords({ threads: 1, maxWaiting: 10, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
-  await store.pool.query('update users set password_hash = $2 where id = $1', [account.id, await cheap.hash(account.password)])
-}
+const store = await startStore({ after }, { isRateLimited: true })
+const other = await startSecondProcess({ after }, store)
+beforeEach(() => store.pool.query('truncate rate_limits'))
 
 const login = (
   call: TestStore['call'],
@@ -33,12 +30,10 @@ const countByStatus = (answers: Answer[]) =>
   Object.fromEntries([...Map.groupBy(answers, ({ status }) => status)].map(([status, group]) => [status, group.length]))
 
 /** Ages the counters of one limit, which are in the database and use the wall clock. */
-const expire = (store: TestStore, limit: string) => store.pool.query(`update rate_limits set expire = 1 where key like $1`, [`${limit}:%`])
+const expire = (limit: string) => store.pool.query(`update rate_limits set expire = 1 where key like $1`, [`${limit}:%`])
 
-test('200 wrong passwords from one address for one account are slowed down; the owner logs in from another address', async (t) => {
-  const store = await startThrottledStore(t)
+test('200 wrong passwords from one address for one account are slowed down; the owner logs in from another address', async () => {
   const ada = await store.register()
-  await cheapen(store, ada)
   const answers: Answer[] = []
   for (let i = 0; i < 200; i++) answers.push(await login(store.call, ATTACKER, ada.email))
   const { 401: tried = 0, 429: throttled = 0 } = countByStatus(answers)
@@ -57,34 +52,28 @@ test('200 wrong passwords from one address for one account are slowed down; the 
   assert.equal((await login(store.call, ATTACKER, (await store.register()).email, ada.password)).status, 200, 'another account')
 })
 
-test('lets no more through when they arrive at the same time, in two processes', async (t) => {
-  const store = await startThrottledStore(t)
-  const other = await startSecondProcess(t, store)
+test('lets no more through when they arrive at the same time, in two processes', async () => {
   const ada = await store.register()
-  await cheapen(store, ada)
   const tries = Array.from({ length: 60 }, (_, i) => login(i % 2 === 0 ? store.call : other.call, ATTACKER, ada.email))
   const { 401: tried = 0 } = countByStatus(await Promise.all(tries))
   assert.ok(tried >= 5 && tried <= 7, `${tried} passwords were tried`)
 })
 
-test('increases the delay with each wrong password and resets it after a right one', async (t) => {
-  const store = await startThrottledStore(t)
+test('increases the delay with each wrong password and resets it after a right one', async () => {
   const ada = await store.register()
-  await cheapen(store, ada)
   for (let i = 0; i < 5; i++) assertProblem(await login(store.call, ATTACKER, ada.email), 401, 'invalid_credentials')
   for (const expected of [1, 2, 4, 8, 16, 32]) {
     assertProblem(await login(store.call, ATTACKER, ada.email), 401, 'invalid_credentials', 'its turn')
     const refusal = await login(store.call, ATTACKER, ada.email, ada.password)
     assertProblem(refusal, 429, 'rate_limited', 'too early')
     assert.equal(refusal.headers['retry-after'], String(expected))
-    await expire(store, 'login-turn')
+    await expire('login-turn')
   }
   assert.equal((await login(store.call, ATTACKER, ada.email, ada.password)).status, 200, 'when the delay is over')
   for (let i = 0; i < 5; i++) assertProblem(await login(store.call, ATTACKER, ada.email), 401, 'invalid_credentials')
 })
 
-test('slows down one address that tries one password on many accounts', async (t) => {
-  const store = await startThrottledStore(t)
+test('slows down one address that tries one password on many accounts', async () => {
   const ada = await store.register()
   const passwords = new Passwords({ threads: 1, maxWaiting: 200, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
   const hash = await passwords.hash('x')
@@ -99,10 +88,8 @@ test('slows down one address that tries one password on many accounts', async (t
   assert.equal((await login(store.call, OWNER, ada.email, ada.password)).status, 200)
 })
 
-test('counts wrong current passwords of a password change as wrong passwords', async (t) => {
-  const store = await startThrottledStore(t)
+test('counts wrong current passwords of a password change as wrong passwords', async () => {
   const ada = await store.register()
-  await cheapen(store, ada)
   const change = () =>
     store.call('POST', '/auth/password', {
       token: ada.token,
@@ -115,8 +102,7 @@ test('counts wrong current passwords of a password change as wrong passwords', a
   assertProblem(await login(store.call, ATTACKER, ada.email), 429, 'rate_limited')
 })
 
-test('limits registrations from one address, and more strictly those that reveal which addresses are taken', async (t) => {
-  const store = await startThrottledStore(t)
+test('limits registrations from one address, and more strictly those that reveal which addresses are taken', async () => {
   const ada = await store.register()
   const register = (email: string) => store.call('POST', '/auth/register', { body: { email, password: ada.password }, from: ATTACKER })
   const fresh = await Promise.all(Array.from({ length: 15 }, (_, i) => register(`customer${i}@example.com`)))
@@ -127,12 +113,10 @@ test('limits registrations from one address, and more strictly those that reveal
   assert.equal(answers.at(-1)?.headers['ratelimit-policy'], '"register-address";q=60;w=60')
 })
 
-test('parallel wrong passwords for many accounts cannot slip under the limit of their address, in two processes', async (t) => {
-  const store = await startThrottledStore(t)
-  const other = await startSecondProcess(t, store)
+test('parallel wrong passwords for many accounts cannot slip under the limit of their address, in two processes', async () => {
   const passwords = new Passwords({ threads: 1, maxWaiting: 200, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
   await store.pool.query(
-    `insert into users (id, email, password_hash) select gen_random_uuid(), 'user' || n || '@example.com', $1 from generate_series(1, 150) as n`,
+    `insert into users (id, email, password_hash) select gen_random_uuid(), 'parallel' || n || '@example.com', $1 from generate_series(1, 150) as n`,
     [await passwords.hash('x')],
   )
   // On a busy machine some wait longer than a login may, and are refused before they count.
@@ -142,12 +126,11 @@ test('parallel wrong passwords for many accounts cannot slip under the limit of 
     assertProblem(answer, 503, 'overloaded')
     return loginPatiently(call, email)
   }
-  const tries = Array.from({ length: 150 }, (_, n) => loginPatiently((n % 2 === 0 ? store : other).call, `user${n + 1}@example.com`))
+  const tries = Array.from({ length: 150 }, (_, n) => loginPatiently((n % 2 === 0 ? store : other).call, `parallel${n + 1}@example.com`))
   assert.deepEqual(countByStatus(await Promise.all(tries)), { 401: 100, 429: 50 })
 })
 
-test('a right password, a refused attempt and a failed check revert their count for the address', async (t) => {
-  const store = await startThrottledStore(t)
+test('a right password, a refused attempt and a failed check revert their count for the address', async () => {
   const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const client = { address: '2001:db8:1:2::1', userAgent: null, language: null, record() {} }
   const pointsOf = async (limit: string) => {
@@ -169,8 +152,7 @@ test('a right password, a refused attempt and a failed check revert their count 
   assert.deepEqual([checks, await pointsOf('login-address'), await pointsOf('login-site')], [6, [6], [6]])
 })
 
-test('counts an IPv6 client by its /64 and, with four times the bound, by its /48', async (t) => {
-  const store = await startThrottledStore(t)
+test('counts an IPv6 client by its /64 and, with four times the bound, by its /48', async () => {
   const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const from = (address: string) => ({ address, userAgent: null, language: null, record() {} })
   const countAccepted = async (times: number, work: (i: number) => Promise<unknown>) => {
@@ -188,8 +170,7 @@ test('counts an IPv6 client by its /64 and, with four times the bound, by its /4
   assert.equal(await countAccepted(260, (i) => reset(`2001:db8:5:${i}::1`, `account ${i}`)), 240)
 })
 
-test('many networks of one IPv6 site use up neither the mails of an address nor more guests with it than one network', async (t) => {
-  const store = await startThrottledStore(t)
+test('many networks of one IPv6 site use up neither the mails of an address nor more guests with it than one network', async () => {
   const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const from = (address: string) => ({ address, userAgent: null, language: null, record() {} })
   const mail = (address: string) => throttle.countRegistrationMail(from(address), 'ada@shop.example')
@@ -202,8 +183,7 @@ test('many networks of one IPv6 site use up neither the mails of an address nor 
   assert.equal(made.length, GUESTS_OF_MAILBOX.points)
 })
 
-test('limits mails to one account without locking its owner out', async (t) => {
-  const store = await startThrottledStore(t)
+test('limits mails to one account without locking its owner out', async () => {
   const ada = await store.register()
   const reset = (from: string) => store.call('POST', '/auth/password-reset', { body: { email: ada.email }, from })
   const answers: Answer[] = []
@@ -215,7 +195,7 @@ test('limits mails to one account without locking its owner out', async (t) => {
 })
 
 test('registrations with an address use up none of the reset mails of its owner', async (t) => {
-  const store = await startThrottledStore(t, { isEmailVerificationRequired: true })
+  const store = await startStore(t, { isRateLimited: true, isEmailVerificationRequired: true })
   const email = 'ada@example.com'
   await store.pool.query(`insert into users (id, email, role, created_at) values (gen_random_uuid(), $1, 'customer', now())`, [email])
   const body = { email, password: 'the passphrase of a stranger' }
@@ -227,7 +207,7 @@ test('registrations with an address use up none of the reset mails of its owner'
 })
 
 test("one network uses up four of the ten mails about registrations with an address, so that its owner's own gets one", async (t) => {
-  const store = await startThrottledStore(t, { isEmailVerificationRequired: true })
+  const store = await startStore(t, { isRateLimited: true, isEmailVerificationRequired: true })
   const email = 'ada@example.com'
   const register = (password: string, from: string) => store.call('POST', '/auth/register', { body: { email, password }, from })
   const mails = async () => (await readAccountMails(store)).filter(({ to, kind }) => to === email && kind === 'verify_email').length
@@ -247,9 +227,8 @@ test('counts clients behind a proxy only where TRUST_PROXY names the proxy', asy
       answers.push(await login(store.call, from, email, 'wrong', { 'x-forwarded-for': forwarded.replace('N', String(i)) }))
     return countByStatus(answers)[429] ?? 0
   }
-  const direct = await startThrottledStore(t)
-  assert.ok((await wrongFrom(direct, ATTACKER, '10.9.9.N')) > 0, 'by default the header counts for nothing')
-  const behind = await startThrottledStore(t, { trustProxy: ['10.0.0.0/8', '::1'] })
+  assert.ok((await wrongFrom(store, ATTACKER, '10.9.9.N')) > 0, 'by default the header counts for nothing')
+  const behind = await startStore(t, { isRateLimited: true, trustProxy: ['10.0.0.0/8', '::1'] })
   assert.equal(await wrongFrom(behind, '10.1.2.3', '203.0.113.N'), 0, 'eight clients')
   assert.ok((await wrongFrom(behind, '10.1.2.3', '6.6.6.N, 203.0.113.9')) > 0, 'what the client itself put in front counts for nothing')
   assert.ok((await wrongFrom(behind, ATTACKER, '203.0.113.N')) > 0, 'not from the proxy')
@@ -261,13 +240,12 @@ test('counts clients behind a proxy only where TRUST_PROXY names the proxy', asy
     headers: { 'x-forwarded-for': 'unknown' },
   })
   assertProblem(refused, 400, 'malformed_request')
-  const hops = await startThrottledStore(t, { trustProxy: 1 })
+  const hops = await startStore(t, { isRateLimited: true, trustProxy: 1 })
   assert.equal(await wrongFrom(hops, '10.1.2.3', '6.6.6.6, 203.0.113.N'), 0)
   assert.ok((await wrongFrom(hops, '10.1.2.3', '6.6.6.N, 203.0.113.9')) > 0)
 })
 
-test('stores nothing readable about the clients it counts', async (t) => {
-  const store = await startThrottledStore(t)
+test('stores nothing readable about the clients it counts', async () => {
   const ada = await store.register()
   await login(store.call, ATTACKER, ada.email)
   const { rows } = await store.pool.query('select key, points from rate_limits')
@@ -278,7 +256,6 @@ test('stores nothing readable about the clients it counts', async (t) => {
 test('counts nothing when rate limits are off', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
-  await cheapen(store, ada)
   const answers: Answer[] = []
   for (let i = 0; i < 30; i++) answers.push(await login(store.call, ATTACKER, ada.email))
   assert.deepEqual(countByStatus(answers), { 401: 30 })

@@ -35,27 +35,27 @@ import {
   WRONG_PASSWORDS_OF_ADDRESS,
 } from './limits.ts'
 
-/** A limit and a hash of its key. */
+/** A limit and its key's hash. */
 type Counter = [Limit, string]
 
 export interface ThrottleOptions {
   pool: Pool
-  /** Keys the hashes under which clients and accounts are counted. */
+  /** The key of the hashes under which clients and accounts are counted. */
   secret: string
   isEnabled: boolean
   /** Whether requests of all accounts together count for their network. */
   isByNetwork: boolean
 }
 
-/** The attempts that are wrong, and the delays between those past the free ones. */
+/** The limit of wrong attempts, and the delays after the free ones. */
 interface Turns {
   wrong: Limit
   turn: Limit
 }
 
 /**
- * Slows down guessing and flooding by counters that all processes share. It counts by client address: a stranger can make an account's
- * owner wait only where both have the same address. Throws `rate_limited`.
+ * Slows down guessing and flooding by counters that all processes share. Counts by client address, so a stranger can
+ * delay an account's owner only from the owner's address. Throws `rate_limited`.
  */
 export class Throttle {
   readonly #isEnabled: boolean
@@ -91,8 +91,8 @@ export class Throttle {
   }
 
   /**
-   * Runs a check of `account`'s password, which returns null when it is wrong. Counted before the check, and reverted unless the password
-   * was wrong, so parallel attempts cannot slip under the limit.
+   * Runs a check of `account`'s password, which returns null for a wrong one. Counts before the check and reverts the
+   * count unless the password was wrong, so parallel attempts cannot exceed the limit.
    */
   async guardPassword<T>(client: Client, account: string, check: () => Promise<T | null>): Promise<T | null> {
     const key = this.#hash(networkOf(client.address), account)
@@ -100,8 +100,8 @@ export class Throttle {
   }
 
   /**
-   * Like `guardPassword`, for a code of an authenticator app: the client has the account's password or session. Sign-ins and
-   * step-ups have separate counts, so somebody who knows the password cannot hold up the owner's sessions.
+   * Like `guardPassword`, for an authenticator app's code from a client that has the account's password or session.
+   * Sign-ins and step-ups have separate counts, so a stranger with the password cannot block the owner's sessions.
    */
   async guardCode<T>(
     client: Client,
@@ -114,29 +114,35 @@ export class Throttle {
     return this.guardProof(client, () => this.#guardWithBackoff({ wrong: WRONG_CODES, turn: CODE_TURN }, key, client, checkBelowCeiling))
   }
 
-  /** Like `guardPassword`, for an unguessable proof. It counts by network address only, so a stranger cannot make the owner wait. */
+  /**
+   * Like `guardPassword`, for an unguessable proof. Counts by network address only, so a stranger cannot delay the
+   * owner.
+   */
   async guardProof<T>(client: Client, check: () => Promise<T | null>): Promise<T | null> {
     return this.#guardCounters(this.#countersOf(WRONG_PASSWORDS_OF_ADDRESS, client), client, check)
   }
 
-  /** Like `guardPassword`, for the postal code of an order's address. Few are possible: few tries a day and in all. */
+  /**
+   * Like `guardPassword`, for an order address's postal code. Postal codes are few, so daily and total attempts are few
+   * too.
+   */
   async guardPostalCode<T>(client: Client, holder: string, check: () => Promise<T | null>): Promise<T | null> {
     const key = this.#hash('postal code', holder)
     const counters: Counter[] = [POSTAL_CODES_OF_DAY, POSTAL_CODES].map((limit) => [limit, key])
     return this.#guardCounters(counters, client, check)
   }
 
-  /** Counts the use of a link to an order, by its holder's name and the network: it may have been passed on. */
+  /** Counts the use of an order link by its holder and network, since links may be shared. */
   async countOrderLink(client: Client, holder: string): Promise<void> {
     if (this.#isEnabled) await this.#consume(ORDER_LINKS, this.#hash('order link', holder, networkOf(client.address)), client)
   }
 
-  /** Whether the hash of a preview is used for the first time, in all processes. Holds where limits are off, too. */
+  /** Whether a preview's hash is used for the first time in any process. Works even if limits are off. */
   isFirstCommit(hash: string): Promise<boolean> {
     return this.#countBelow(COMMITS, this.#hash('commit', hash))
   }
 
-  /** Counts, runs the check, and reverts the count unless it returns null, which is a wrong proof. */
+  /** Counts, runs the check, and reverts the count unless the check returns null for a wrong proof. */
   async #guardCounters<T>(counters: readonly Counter[], client: Client, check: () => Promise<T | null>): Promise<T | null> {
     if (!this.#isEnabled) return check()
     await this.#countAll(counters, client)
@@ -166,14 +172,14 @@ export class Throttle {
     if (this.#isEnabled) await this.#consume(SECOND_FACTOR_CHALLENGES, this.#hash(userId, networkOf(client.address)), client)
   }
 
-  /** Counts a wrong code at a sign-in. Returns true once a day, at the one to tell the owner about. */
+  /** Counts a wrong code at a sign-in. Returns true once a day, when the owner must be warned. */
   async countWrongCode(userId: string): Promise<boolean> {
     if (!this.#isEnabled) return false
     const { consumedPoints } = await this.#limiter(WORRYING_CODES).penalty(this.#hash(userId))
     return consumedPoints === WORRYING_CODES.points
   }
 
-  /** Counts a registration. `isCostly`: it sends a mail. */
+  /** Counts a registration. `isCostly` means that it sends a mail. */
   async countRegistration(client: Client, isCostly: boolean): Promise<void> {
     if (this.#isEnabled) await this.#countAddress(REGISTRATIONS, client, isCostly ? COSTLY_REGISTRATION : 1)
   }
@@ -208,18 +214,18 @@ export class Throttle {
     await this.#consume(RESETS, this.#hash(networkOf(client.address), account), client)
   }
 
-  /** Counts the beginning or the end of a sign-in with a provider. */
+  /** Counts the start or end of a sign-in with a provider. */
   async countSignIn(client: Client): Promise<void> {
     if (this.#isEnabled) await this.#countAddress(SIGN_INS, client)
   }
 
-  /** Counts a mail to `email` with the token of a registration, as `countMail`, and by the client's network. */
+  /** Counts a registration's mail like `countMail`, and by the client's network. */
   countRegistrationMail(client: Client, email: string): Promise<boolean> {
     if (!this.#isByNetwork) return this.countMail(email, 'registration')
     return this.#countMailBy(siteOf(client.address), email, 'registration')
   }
 
-  /** Counts a mail to an address that an account asks for, as `countMail`, and by account. */
+  /** Counts a mail that an account requests to a new address like `countMail`, and by account. */
   countNewAddressMail(userId: string, email: string): Promise<boolean> {
     return this.#countMailBy(userId, email, 'new address')
   }
@@ -230,7 +236,7 @@ export class Throttle {
     return this.#countBelow(MAILS, this.#hash(email, kind))
   }
 
-  /** A requester past its own limit uses up none of the address's. */
+  /** A requester past its own limit does not count for the address. */
   async #countMailBy(who: string, email: string, kind: 'registration' | 'new address'): Promise<boolean> {
     if (!this.#isEnabled) return true
     return (await this.#countBelow(MAILS_BY_ONE, this.#hash(email, kind, who))) && (await this.countMail(email, kind))
@@ -241,7 +247,7 @@ export class Throttle {
     return consumedPoints <= limit.points
   }
 
-  /** Lets the free attempts through, and then one after each delay. Returns whether this attempt is past the free ones. */
+  /** Allows the free attempts, then one after each delay. Returns whether this attempt is past the free ones. */
   async #backOff({ wrong, turn }: Turns, key: string, client: Client): Promise<boolean> {
     const { consumedPoints } = await this.#limiter(wrong).penalty(key)
     const over = consumedPoints - wrong.points
@@ -250,7 +256,7 @@ export class Throttle {
       await this.#limiter(turn).consume(key, 1, { customDuration: Math.min(2 ** (over - 1), MAX_DELAY_SECONDS) })
       return true
     } catch (error) {
-      // An attempt that was not let through reveals nothing about the password, so the delay does not grow.
+      // A refused attempt reveals nothing about the password, so the delay does not grow.
       if (error instanceof RateLimiterRes) await this.#limiter(wrong).reward(key)
       throw toRefusal(error, wrong, client)
     }
@@ -260,7 +266,7 @@ export class Throttle {
     await this.#countAll(this.#countersOf(limits, client), client, points)
   }
 
-  /** Throws `rate_limited`, and reverts its own count then. */
+  /** Throws `rate_limited` and then reverts its own count. */
   async #countAll(counters: readonly Counter[], client: Client, points = 1): Promise<void> {
     const counted: Counter[] = []
     for (const [limit, key] of counters) {
@@ -300,7 +306,7 @@ export class Throttle {
     return limiter
   }
 
-  /** A name for a network or an account that shows neither. */
+  /** A name that hides a network or an account. */
   nameOf(who: string): string {
     return this.#hash('name', who)
   }
@@ -324,7 +330,7 @@ function createLimiter(pool: Pool, { name, points, seconds }: Limit): RateLimite
   })
 }
 
-/** Header fields after draft-ietf-httpapi-ratelimit-headers. Returns any other error, such as an outage, unchanged. */
+/** Header fields by draft-ietf-httpapi-ratelimit-headers. Returns any other error, such as an outage, unchanged. */
 function toRefusal(error: unknown, limit: Limit, client: Client): unknown {
   if (!(error instanceof RateLimiterRes)) return error
   client.record('throttled', { limit: limit.name })

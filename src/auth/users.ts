@@ -12,17 +12,17 @@ export interface User {
   email: string
   name: string | null
   role: AccountRole
-  /** The chosen language; null for that of the store. */
+  /** The chosen language; null for the store's. */
   language: Language | null
   created_at: Date
 }
 
-/** `password_hash` is null for an account that has no password. */
+/** `password_hash` is null for an account without a password. */
 export type UserWithPassword = User & { password_hash: string | null }
 
 const COLUMNS = sql`id, email, name, role, language, created_at`
 
-/** Throws `email_taken`. `email` is canonical. `emailVerifiedAt` is null for an address that is not verified. */
+/** Throws `email_taken`. `email` is canonical. `emailVerifiedAt` is null for an unverified address. */
 export async function insertUser(db: Queryable, user: User, passwordHash: string | null, emailVerifiedAt: Date | null): Promise<void> {
   try {
     await db.query(
@@ -35,7 +35,7 @@ export async function insertUser(db: Queryable, user: User, passwordHash: string
   }
 }
 
-/** Finds an account by its canonical address, never a guest, whose address is unproven. */
+/** Finds an account by its canonical address. Ignores guests, whose address is unproven. */
 export async function findUserByEmail(db: Queryable, email: string): Promise<UserWithPassword | null> {
   const { rows } = await db.query<UserWithPassword>(
     sql`select ${COLUMNS}, password_hash from users where email = ${email} and role <> 'guest'`,
@@ -43,10 +43,10 @@ export async function findUserByEmail(db: Queryable, email: string): Promise<Use
   return rows[0] ?? null
 }
 
-// An operator's search shows the orders of the account, if there is one, and of the newest guests.
+// An operator's search shows the account's orders and those of its newest guests.
 const IDS_OF_ADDRESS = 1_000
 
-/** The account with an address, its guests, and the guests that have the address. `email` is canonical. */
+/** The account with an address, its guests, and other guests with the address. `email` is canonical. */
 export async function findUserIdsByEmail(db: Queryable, email: string): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>(
     sql`with account as (
@@ -62,9 +62,8 @@ export async function findUserIdsByEmail(db: Queryable, email: string): Promise<
 }
 
 /**
- * A hash of another system that some imported account has, or null, for `Passwords.verify`. An address gets the same
- * one while that account keeps it, so that an address with such a hash is no exception. The pattern is the cost of
- * `Passwords`, and of an index.
+ * Some imported account's foreign hash for `Passwords.verify`, or null. An address gets the same hash while that
+ * account keeps it, so its checks always cost the same. The pattern is the cost of `Passwords`, and of an index.
  */
 export async function findForeignHash(db: Queryable, email: string): Promise<string | null> {
   const from = hash('sha256', email).slice(0, 32)
@@ -79,14 +78,17 @@ export async function findForeignHash(db: Queryable, email: string): Promise<str
   return rows[0]?.password_hash ?? null
 }
 
-/** The account of an access token. Throws `invalid_token` when it was deleted after the token was issued. */
+/** An access token's account. Throws `invalid_token` if it was deleted after the token was issued. */
 export async function getUser(db: Queryable, id: string): Promise<UserWithPassword> {
   const { rows } = await db.query<UserWithPassword>(sql`select ${COLUMNS}, password_hash from users where id = ${id}`)
   if (rows[0] === undefined) throw invalidToken()
   return rows[0]
 }
 
-/** Whether the account still has the checked address and password, locked until the end of `tx`: their change ends the sessions opened with them. */
+/**
+ * Whether the account still has the checked address and password. Locks it until `tx` ends, since changing them ends
+ * the sessions opened with them.
+ */
 export async function lockPassword(tx: Transaction, { id, email, password_hash }: UserWithPassword): Promise<boolean> {
   const { rowCount } = await tx.query(
     sql`select from users where id = ${id} and email = ${email} and password_hash = ${password_hash} for share`,
@@ -94,7 +96,7 @@ export async function lockPassword(tx: Transaction, { id, email, password_hash }
   return rowCount === 1
 }
 
-/** Sets a password. Returns false, and changes nothing, when the stored one differs from the checked one. */
+/** Sets a password. Returns false and changes nothing if the stored password differs from the checked one. */
 export async function replacePassword(db: Queryable, checked: UserWithPassword, passwordHash: string): Promise<boolean> {
   const { rowCount } = await db.query(sql`update users set password_hash = ${passwordHash}
     where id = ${checked.id} and password_hash = ${checked.password_hash}`)
@@ -112,7 +114,7 @@ export async function deleteUser(tx: Transaction, id: string): Promise<void> {
 
 /**
  * Leaves undefined properties unchanged. Throws `invalid_token` like `getUser`, and `invalid_body` for a name with a
- * link while the address is unproven: it may be somebody else's, whose mails will begin with the name.
+ * link while the address is unproven, because mails to that address, perhaps a stranger's, begin with the name.
  */
 export async function updateUser(
   db: Queryable,

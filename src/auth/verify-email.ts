@@ -9,9 +9,9 @@ import { takeOverGuests } from './take-over-guests.ts'
 import { hashToken } from './tokens/opaque-token.ts'
 
 /**
- * Creates the account of a mailed token and logs it in. The token proves the mailbox; the password proves that the same person registered.
- * Throws `invalid_one_time_token`, `invalid_credentials` (the token stays usable), `rate_limited`, and `email_taken` when the address was
- * taken meanwhile.
+ * Creates a mailed token's account and signs it in. The token proves the mailbox; the password proves that the same
+ * person registered. Throws `invalid_one_time_token`, `invalid_credentials` (the token stays usable), `rate_limited`,
+ * and `email_taken` if the address was taken meanwhile.
  */
 export async function verifyEmail(context: AuthContext, input: { token: string; password: string }, client: Client): Promise<LoginResult> {
   const pending = await findPending(context, input.token)
@@ -28,12 +28,12 @@ export async function verifyEmail(context: AuthContext, input: { token: string; 
     )
   }
   const { user, opened, guests } = await inTransaction(context.pool, async (tx) => {
-    // Deleting the token uses it: the second of two parallel requests finds none.
+    // Deleting the token uses it, so the second of two parallel requests fails.
     const { rowCount } = await tx.query('delete from pending_registrations where token_hash = $1', [hashToken(input.token)])
     if (rowCount === 0) throw invalidOneTimeToken()
     const account = { email, name: pending.name, language: pending.language, passwordHash: pending.password_hash, isEmailVerified: true }
     const inserted = await insertAccount(tx, context, account, client)
-    // Others may have registered with this address and another password.
+    // Others may have registered this address with another password.
     await tx.query('delete from pending_registrations where email = $1', [email])
     return { ...inserted, guests: await takeOverGuests(tx, inserted.user, context.now()) }
   })

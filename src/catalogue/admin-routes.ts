@@ -9,12 +9,12 @@ import type { HttpServer } from '../http/http-server.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
 import { IdPosition } from '../http/pagination.ts'
 import { isBrokenOff } from '../http/problem.ts'
-import { archiveProduct, changeProduct, createProduct } from './change-product.ts'
+import { archiveProduct, changeProduct, createProduct, restoreProduct } from './change-product.ts'
 import type { ImportFormat } from './import/import-lines.ts'
 import { importStream } from './import/import-stream.ts'
-import { listWithheld, WithheldProductPageSchema } from './list-withheld.ts'
+import { AdminProductFilters, AdminProductPageSchema, listAdminProducts } from './list-admin-products.ts'
 import { normalizeProduct } from './normalize-product.ts'
-import { EditedProductSchema, getEditedProduct, productETag, type StoredProduct } from './product-details.ts'
+import { EditedProductSchema, getProductInAnyState, productETag, type StoredProduct } from './product-details.ts'
 import { NewProductBody, ProductPatchBody } from './product-input.ts'
 import { ProductParams } from './products.ts'
 import { readSentCompressed, requireIfMatch } from './require-if-match.ts'
@@ -23,16 +23,16 @@ import type { CatalogueContext } from './serve-catalogue.ts'
 const IfMatchHeader = Type.Object({
   'if-match': Type.Optional(Type.String({ description: "The product's ETag, or `*`; without it the answer is 428." })),
 })
-/** Less than the server's limit for a request, so that the answer can say how far the import came. */
+/** Below the server's request timeout, so the answer can still report how far the import came. */
 const IMPORT_TIMEOUT_MS = 25_000
 const IMPORT_TYPES = ['application/x-ndjson', 'text/csv']
-/**
- * The limit of an import line. Enough for all translations and the description in full length, each character escaped,
- * and 20 images.
- */
+/** The longest import line: all translations and a full description with every character escaped, and 20 images. */
 const PRODUCT_LIMIT_BYTES = 1_048_576
 
-/** Changes of the catalogue by operators: visible at once in this process, within a second in others. `currency`: ISO 4217. */
+/**
+ * Operators' routes to change the catalogue. This process shows a change at once, others within a second. `currency` is
+ * an ISO 4217 code.
+ */
 export function catalogueAdminRoutes(server: HttpServer, context: CatalogueContext, currency: string): void {
   const { pool, baseUrl, version } = context
   const sendProduct = (reply: FastifyReply, product: StoredProduct) => reply.headers({ etag: `"${productETag(product)}"` }).send(product)
@@ -42,14 +42,16 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     'GET /admin/products',
     {
       access: 'products:write',
-      operationId: 'listWithheldProducts',
-      summary: 'The products that are not in the shop and not archived, newest first, in pages',
-      description: 'Lists drafts, products before `published_at` and products after `unpublished_at`. `GET /products` lists the others.',
-      page: WithheldProductPageSchema,
+      operationId: 'listEditedProducts',
+      summary: 'The products that are not in the shop, or the variants of a group, newest first, in pages',
+      description:
+        'Without filters it lists drafts, products before `published_at` and products after `unpublished_at`; with `state=archived` archived products. `GET /products` lists the products in the shop.',
+      filters: AdminProductFilters,
+      page: AdminProductPageSchema,
       answer: 'A page of the products.',
       position: IdPosition,
     },
-    (_request, paging) => listWithheld(pool, paging),
+    (request, paging) => listAdminProducts(pool, request.query, paging),
   )
 
   defineRoute(
@@ -104,11 +106,11 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       operationId: 'getEditedProduct',
       summary: 'A product with all that operators edit',
       description:
-        'The product in its own texts with all translations, also while it is not in the shop. Send the `ETag` as the `If-Match` of a change. An archived product is answered with 404.',
+        'The product in its own texts with all translations, also while it is not in the shop or archived. Send the `ETag` as the `If-Match` of a change.',
       params: ProductParams,
       answers: { 200: [EditedProductSchema, 'The product.'] },
     },
-    async (request, reply) => sendProduct(reply, await getEditedProduct(pool, request.params.id)),
+    async (request, reply) => sendProduct(reply, await getProductInAnyState(pool, request.params.id)),
   )
 
   defineRoute(
@@ -126,7 +128,26 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     (request) => archiveProduct(context, request.params.id, readSentCompressed(request.headers['if-match']), auditContextOf(request)),
   )
 
-  // A separate scope: only here a body is a stream of lines.
+  defineRoute(
+    server,
+    'POST /admin/products/:id/restore',
+    {
+      access: 'products:write',
+      operationId: 'restoreProduct',
+      summary: 'Restores an archived product',
+      description:
+        'The product is again where it was before: in the shop, or among drafts, planned and ended products. An `unpublished_at` that passed while it was archived is removed. A product that is not archived stays as it is. With `If-Match` only if the product is unchanged.',
+      params: ProductParams,
+      headers: IfMatchHeader,
+      answers: { 200: [EditedProductSchema, 'The product.'] },
+    },
+    async (request, reply) => {
+      const ifMatch = readSentCompressed(request.headers['if-match'])
+      return sendProduct(reply, await restoreProduct(context, request.params.id, ifMatch, auditContextOf(request)))
+    },
+  )
+
+  // A separate scope, because bodies are line streams only here.
   server.register(async (scope: HttpServer) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(IMPORT_TYPES, (_request, payload, done) => done(null, payload))
@@ -163,7 +184,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
 
 /**
  * Reads a media type that Fastify has accepted. Names are case-insensitive (RFC 9110, 8.3.1). JSON is UTF-8; CSV has
- * the encoding of its charset.
+ * its charset's encoding.
  */
 function readFormat(contentType = ''): { format: ImportFormat; encoding: string | undefined } {
   const [type = '', ...parameters] = contentType

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
+import { ONLY_FOR_OPERATORS } from '../../test/edited-product.ts'
 import { eventually } from '../../test/eventually.ts'
 import { placeOrder } from '../../test/guests.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
@@ -32,8 +33,7 @@ test('adds a product that is visible at once', async () => {
   const { json, headers } = answer
   assert.equal(headers.location, `http://localhost:3000/products/${json.id}`)
   const seen = await store.call('GET', `/products/${json.id}`)
-  const edited = { translations: {}, prices: [], sale_prices: [], status: 'active', published_at: null, unpublished_at: null }
-  assert.deepEqual({ ...seen.json, ...edited }, json)
+  assert.deepEqual({ ...seen.json, ...ONLY_FOR_OPERATORS }, json)
   assert.ok(seen.headers.etag?.startsWith(headers.etag?.slice(0, -1) ?? '?'), 'the tag of the page begins with that of an edit')
   assert.deepEqual([json.group, json.options, json.in_stock], ['lamp', { colour: 'red' }, true])
   assert.deepEqual(await readStock(json.id), { available: 3, in_stock: true })
@@ -108,7 +108,6 @@ test('refuses a change to a sku that is taken, and of no product', async () => {
 test('archives a product: no list shows it, it cannot be ordered, and orders keep it', async () => {
   const { id, sku } = (await create({ stock: 5 })).json
   const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
-  assertProblem(await call('DELETE', `/admin/products/${id}`, { headers: { 'if-match': '"other"' } }), 412, 'precondition_failed')
   assert.equal((await call('DELETE', `/admin/products/${id}`)).status, 204)
   assertProblem(await store.call('GET', `/products/${id}`), 404, 'not_found')
   for (const query of ['limit=100', 'q=lamp&limit=100', `ids=${id}`, 'sort=price&category=lamps&limit=100']) {

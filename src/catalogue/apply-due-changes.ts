@@ -10,17 +10,17 @@ import { changeCatalogue } from './change-catalogue.ts'
 import type { StoredPrices } from './offered-prices.ts'
 import { BUSY_BATCH_SIZE, hasRecentOrders } from './recent-orders.ts'
 
-/** A time that is entered now takes effect this much late at most. */
+/** The longest delay of a schedule that is entered for now. */
 const POLL_MS = 5_000
-/** Products of one transaction while no orders come in. */
+/** Products in one transaction while no orders arrive. */
 const QUIET_BATCH_SIZE = 1_000
-/** Pause while another transaction has locked a product that is due. */
+/** Pause while another transaction has locked a due product. */
 const PAUSE_MS = 100
 /** How long a quote waits for a product that another transaction changes. */
 const TRY_MS = 200
-/** How long a product is skipped after its change failed, so that it does not delay the others. */
+/** How long a product is skipped after its change failed, so it does not delay others. */
 const PASS_OVER_MS = 60_000
-/** When this many fail, it is not for the products: the loop fails. */
+/** If this many products fail, the products are not the cause, so the loop fails. */
 const MAX_PASSED_OVER = 1_000
 
 interface ChangedState {
@@ -29,7 +29,7 @@ interface ChangedState {
   prices: StoredPrices
 }
 
-/** Changes products when the time has come that their schedules name. Any number of processes may run it. */
+/** Changes products at their scheduled times. Any number of processes may run this. */
 export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: Logger }): Loop {
   const passedOver = new Map<string, number>()
   let size = BUSY_BATCH_SIZE
@@ -49,7 +49,7 @@ export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: L
       } catch (error) {
         const [id] = ids
         if (id === undefined || passedOver.size >= MAX_PASSED_OVER || !canOneRowBeAtFault(error)) throw error
-        // Halves, until the product that fails is alone.
+        // Halves the batch until the failing product is alone.
         size = Math.ceil(ids.length / 2)
         if (ids.length > 1) return 0
         passedOver.set(id, performance.now() + PASS_OVER_MS)
@@ -67,7 +67,7 @@ export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: L
   })
 }
 
-/** Waits for no other transaction with a product, so it deadlocks with none. */
+/** Skips locked products, so this cannot deadlock. */
 async function lockDueProducts(tx: Transaction, without: readonly string[], most: number): Promise<string[]> {
   const { rows } = await tx.query<{ id: string }>(
     sql`select id
@@ -80,7 +80,7 @@ async function lockDueProducts(tx: Transaction, without: readonly string[], most
   return rows.map(({ id }) => id)
 }
 
-/** The milliseconds until the next change, by the clock of the database, 0 when one is due, and at most `POLL_MS`. */
+/** The milliseconds until the next change, by the database's clock: 0 if one is due, at most `POLL_MS`. */
 async function untilNextChange(pool: Pool, without: readonly string[]): Promise<number> {
   const { rows } = await pool.query<{ ms: number | null }>(
     sql`select extract(epoch from min(changes_at) - clock_timestamp())::float8 * 1000 as ms
@@ -92,14 +92,14 @@ async function untilNextChange(pool: Pool, without: readonly string[]): Promise<
 }
 
 /**
- * Makes the changes of these products that are due by the clock of the database, each with its event and its activity. Locks the products
- * that are due; the caller may have locked their stock. See docs/decisions/catalogue-schedules.md.
+ * Makes these products' due changes by the database's clock, each with its event and activity. Locks the due products;
+ * the caller may have locked their stock. See docs/decisions/catalogue-schedules.md.
  */
 export async function applyDueChanges(tx: Transaction, productIds: readonly string[]): Promise<void> {
   const ids = await findDue(tx, productIds)
   if (ids.length === 0) return
   await changeCatalogue(tx, { ids, auditContext: null }, async () => {
-    // The categories that the trigger writes, in id order: two changes lock them in one direction.
+    // Locks the categories that the trigger writes in id order, so two changes cannot deadlock.
     await tx.query(
       sql`select from categories
        where id in (
@@ -112,7 +112,7 @@ export async function applyDueChanges(tx: Transaction, productIds: readonly stri
        order by id
        for no key update`,
     )
-    // The trigger gives them their state and prices. Another transaction may have done it during the wait for the lock.
+    // The trigger sets state and prices. Another transaction may have done so during the wait for the lock.
     const { rows: changed } = await tx.query<{ id: string; before: ChangedState; after: ChangedState }>(
       sql`update products
        set changes_at = null, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
@@ -135,8 +135,8 @@ export async function applyDueChanges(tx: Transaction, productIds: readonly stri
 }
 
 /**
- * Like `applyDueChanges`, in a transaction of its own, which only begins when a product is due. Changes nothing while
- * another transaction keeps such a product locked.
+ * Like `applyDueChanges`, in its own transaction, which begins only if a product is due. Changes nothing while another
+ * transaction locks such a product.
  */
 export async function tryDueChanges(pool: Pool, productIds: readonly string[]): Promise<void> {
   const ids = await findDue(pool, productIds)
@@ -156,7 +156,7 @@ async function findDue(db: Queryable, productIds: readonly string[]): Promise<st
   return rows.map(({ id }) => id)
 }
 
-/** A `ChangedState` of the row of the alias `row`. */
+/** The row of the alias `row` as a `ChangedState`. */
 function stateOf(row: Sql): Sql {
   return sql`json_build_object(
            'is_listed', ${row}.archived_at is null,

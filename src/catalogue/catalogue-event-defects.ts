@@ -1,13 +1,13 @@
 import { isDate, isTime } from '../event-time.ts'
 import { type ProductEventRecord, RECORDED_TYPES } from './catalogue-event.ts'
 
-/** A UUID as the store writes it: the text form of RFC 9562 in small letters. */
+/** A UUID as the store writes it: RFC 9562's text form in lower case. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const VERSION = /^[1-9][0-9]{0,9}$/
 
 /**
- * The reason why no event can be made of a row that something other than the store has written, or null. It names the
- * place and not its content. Pure.
+ * Why a row cannot become an event, because another program wrote it; null if it can. Names the place but not its
+ * content. Pure.
  */
 export function findRecordDefect({ product_id, stream, version, type, occurred_at, data }: ProductEventRecord): string | null {
   if (!(RECORDED_TYPES[stream] as readonly string[] | undefined)?.includes(type)) return 'type is no type of its stream'
@@ -18,8 +18,8 @@ export function findRecordDefect({ product_id, stream, version, type, occurred_a
 }
 
 /**
- * Why a message of the topic is no event of the catalogue that subscribers can use; null when it is one. Every program that can write to
- * the topic can put anything there, so the reason names the member and never its value. Pure.
+ * Why subscribers cannot use a topic message as a catalogue event; null if they can. Other programs can write anything
+ * to the topic, so the reason names the member but never its value. Pure.
  */
 export function findCatalogueEventDefect(event: unknown): string | null {
   if (!isObject(event)) return 'it is no object'
@@ -53,7 +53,7 @@ function findDefectInData(type: string, productId: string, data: unknown): strin
   return isOptional(data.previous_available, isLevel) ? null : 'previous_available is no number of units'
 }
 
-/** Unknown members are no defect: products grow. */
+/** Unknown members are allowed, because later releases may add some. */
 function findDefectInProduct(productId: string, product: unknown): string | null {
   if (!isObject(product)) return 'product is no object'
   if (product.id !== productId) return 'product.id is not that of the event'

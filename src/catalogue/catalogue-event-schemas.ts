@@ -11,8 +11,8 @@ const nullable = <T extends TSchema>(schema: T, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
 
 /**
- * The JSON Schema (draft-07) of each event of the catalogue, by event type. They allow properties that they do not name: events grow, and a
- * consumer that validates takes the next release's too. Pure.
+ * The JSON Schema (draft-07) of each catalogue event, by event type. Unknown properties are allowed, so validating
+ * consumers accept the next release's events. Pure.
  */
 export function catalogueEventSchemas(): Record<string, TObject> {
   return Object.fromEntries(CATALOGUE_EVENT_TYPES.map((type) => [type, eventSchema(type)]))
@@ -63,10 +63,10 @@ function dataSchema(type: CatalogueEventType, isOfStock: boolean): TObject {
   if (type === 'storefront.price.changed') {
     return Type.Object({
       ...shared,
-      price: nullable(Money, 'Null: the product is no longer sold in the currency of `previous_price`.'),
+      price: nullable(Money, 'Null if the product is no longer sold in the currency of `previous_price`.'),
       previous_price: nullable(
         Money,
-        'The price before the change, in the same currency. Null: the product was not sold in that currency before.',
+        'The price before the change, in the same currency. Null if the product was not sold in that currency before.',
       ),
       compare_at_price: nullable(Money, 'The price before a reduction: above `price`.'),
       previous_compare_at_price: nullable(Money),
@@ -75,7 +75,7 @@ function dataSchema(type: CatalogueEventType, isOfStock: boolean): TObject {
   return Type.Object({ product: productSchema(type) })
 }
 
-/** The whole product after the change, as its page shows it, without what changes with stock or with time. */
+/** The whole product after the change, like its page, without parts that change with stock or time. */
 function productSchema(type: CatalogueEventType): TObject {
   const {
     in_stock: _stock,
@@ -88,6 +88,7 @@ function productSchema(type: CatalogueEventType): TObject {
     status: _status,
     published_at,
     unpublished_at,
+    archived_at: _archived,
     ...shown
   } = EditedProductSchema.properties
   const time = Type.String({ format: 'date-time' })
@@ -97,7 +98,7 @@ function productSchema(type: CatalogueEventType): TObject {
       ...shown,
       categories: EventCategoriesSchema,
       attributes: attributes as TSchema,
-      // Events of earlier releases have none.
+      // Earlier releases' events have none of these.
       translations: Type.Optional(translations),
       prices: Type.Optional(prices),
       sale_prices: Type.Optional({
@@ -105,7 +106,7 @@ function productSchema(type: CatalogueEventType): TObject {
         description:
           'The amounts of the product during its sales, ordered by currency and time. `price`, `compare_at_price` and `prices` are those that customers pay at the time of the event.',
       }),
-      status: Type.Optional(nullable(Type.Literal('draft'), 'Null: active.')),
+      status: Type.Optional(nullable(Type.Literal('draft'), 'Null if it is active.')),
       published_at: Type.Optional(published_at),
       unpublished_at: Type.Optional(unpublished_at),
       archived_at:

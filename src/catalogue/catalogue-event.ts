@@ -1,6 +1,6 @@
 import type { Translations } from './translations.ts'
 
-/** A row of `product_events` as the change stream carries it, columns parsed by `pg`'s default parsers. */
+/** A row of `product_events` in the change stream, with columns parsed by `pg`'s default parsers. */
 export interface ProductEventRecord {
   product_id: string
   stream: 'product' | 'stock'
@@ -11,7 +11,6 @@ export interface ProductEventRecord {
   data: CatalogueEventData
 }
 
-/** The columns of a `ProductEventRecord`. */
 export const PRODUCT_EVENT_COLUMNS = Object.keys({
   product_id: true,
   stream: true,
@@ -22,7 +21,7 @@ export const PRODUCT_EVENT_COLUMNS = Object.keys({
   data: true,
 } satisfies Record<keyof ProductEventRecord, true>) as (keyof ProductEventRecord)[]
 
-/** The recorded types, by the version stream that they belong to. */
+/** The recorded types by their version stream. */
 export const RECORDED_TYPES = {
   product: ['product.created', 'product.updated', 'product.archived', 'product.restored', 'price.changed'],
   stock: ['stock.depleted', 'stock.replenished', 'stock.level_changed'],
@@ -31,7 +30,6 @@ export const RECORDED_TYPES = {
 type RecordedType = (typeof RECORDED_TYPES)[keyof typeof RECORDED_TYPES][number]
 export type CatalogueEventType = `storefront.${RecordedType}`
 
-/** Every type of catalogue event. */
 export const CATALOGUE_EVENT_TYPES: readonly CatalogueEventType[] = [...RECORDED_TYPES.product, ...RECORDED_TYPES.stock].map(
   (type) => `storefront.${type}` as const,
 )
@@ -41,7 +39,7 @@ interface Money {
   currency: string
 }
 
-/** A whole product, as its page shows it, without what changes with stock. */
+/** A whole product, like its page, without parts that change with stock. */
 export interface ProductSnapshot {
   id: string
   slug: string | null
@@ -49,7 +47,7 @@ export interface ProductSnapshot {
   name: string
   description: string
   category: string
-  /** The first is `category`; none while it is archived. */
+  /** The first one is `category`. The list is empty while the product is archived. */
   categories: { id: string; slug: string; name: string }[]
   brand: string | null
   image_url: string | null
@@ -62,16 +60,16 @@ export interface ProductSnapshot {
   seo: { title: string | null; description: string | null }
   availability_text: string | null
   translations: Translations
-  /** Prices in currencies other than that of `price`. */
+  /** Prices in other currencies than that of `price`. */
   prices: (Money & { compare_at: number | null })[]
-  /** Its sales in the past and to come; `price` and `prices` are those of now. */
+  /** Past and future sales; `price` and `prices` are the current ones. */
   sale_prices: (Money & { from: string | null; until: string | null })[]
   /** Is null when it is active. */
   status: 'draft' | null
   published_at: string | null
   unpublished_at: string | null
   created_at: string
-  /** Is null while it is sold, and set for a draft and outside of its time, too. */
+  /** Is null while it is sold. Set for archived products and drafts, and outside the publication time. */
   archived_at: string | null
 }
 
@@ -79,7 +77,7 @@ export interface ProductData {
   product: ProductSnapshot
 }
 
-/** About the price in one currency. */
+/** The data of a price event, which concerns one currency. */
 export interface PriceData {
   product_id: string
   sku: string
@@ -102,10 +100,15 @@ export interface StockData {
 
 export type CatalogueEventData = ProductData | PriceData | StockData
 
-/** A change of the catalogue: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing. */
+/**
+ * A catalogue change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing.
+ */
 export interface CatalogueEvent {
   specversion: '1.0'
-  /** `<product id>.<version>`, of stock `<product id>.stock.<version>`: the same however often it is read. Subscribers dedupe by it. */
+  /**
+   * `<product id>.<version>` or, for stock, `<product id>.stock.<version>`. It is the same at each delivery;
+   * subscribers dedupe by it.
+   */
   id: string
   source: '/products'
   type: CatalogueEventType
@@ -114,19 +117,19 @@ export interface CatalogueEvent {
   /** When the change was made, RFC 3339 UTC. */
   time: string
   datacontenttype: 'application/json'
-  /** The version, ten digits with leading zeros: sorts as text. Stock has versions of its own. */
+  /** The version in ten digits with leading zeros, so it sorts as text. Stock has its own versions. */
   sequence: string
-  /** The product's id: events of one product stay in order. */
+  /** The product's id, so one product's events stay in order. */
   partitionkey: string
   /** W3C Trace Context of the request that made the change. */
   traceparent?: string
   data: CatalogueEventData
 }
 
-/** Name of the advisory lock that a removal of old events holds alone, and publishers of stored events share. */
+/** The advisory lock that the removal of old events holds exclusively, and publishers of stored events share. */
 export const OLD_EVENTS_LOCK = 'storefront old product events'
 
-/** The id of the event of a row. Pure. */
+/** The id of a row's event. Pure. */
 export function catalogueEventId({ product_id, stream, version }: Pick<ProductEventRecord, 'product_id' | 'stream' | 'version'>): string {
   return stream === 'stock' ? `${product_id}.stock.${version}` : `${product_id}.${version}`
 }

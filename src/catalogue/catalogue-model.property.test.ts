@@ -25,7 +25,10 @@ const store = await startStore({ after }, { pageCacheBytes: 0 })
 const EXAMPLES = 60
 const TIME_LIMIT_MS = 5_000
 
-/** `check`, which however slow the machine is begins no example after the limit, neither of a search for the smallest that fails. */
+/**
+ * `check`, which however slow the machine is begins no example after the limit, neither of a search for the smallest
+ * that fails.
+ */
 function bounded<T extends unknown[]>(check: (...example: T) => Promise<void>): (...example: T) => Promise<void> {
   const end = performance.now() + TIME_LIMIT_MS
   return async (...example) => {

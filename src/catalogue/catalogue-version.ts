@@ -5,24 +5,24 @@ import { literal, prepared, sql } from '../db/sql.ts'
 import { rollBack } from '../db/transaction.ts'
 import { CATALOGUE_CHANNEL } from './events.ts'
 
-/** A state of the catalogue. `changes` grows with every committed change of a product. */
+/** A state of the catalogue. `changes` grows with every committed product change. */
 export interface Version {
   changes: number
   changedAt: Date
-  /** The languages into which sold products are translated (BCP 47), sorted. Usually none. */
+  /** The languages (BCP 47) into which sold products are translated, sorted. Usually empty. */
   languages: readonly string[]
 }
 
-/** A version that was read longer ago is not used: the database is asked again. */
+/** Older versions are not used; the database is queried again. */
 const MAX_AGE_MS = 1_000
 
 const VERSION_COLUMNS = sql`sum(changes)::bigint as changes, max(changed_at) as "changedAt",
   array(select language from catalogue_languages where products > 0 order by language collate "C") as languages`
 const VERSION = sql`select ${VERSION_COLUMNS} from catalogue_versions`
-/** Limit of one statement of a shopper's read. The limit of the session applies where it is shorter. */
+/** The longest statement of a shopper's read, unless the session's limit is shorter. */
 const READ_TIMEOUT_MS = 2_000
 const BEGIN = 'begin isolation level repeatable read read only'
-/** The version of the snapshot. Bounds the statements of the rest of the transaction. */
+/** Reads the snapshot's version and limits the transaction's later statements. */
 const SNAPSHOT = prepared(
   sql`select ${VERSION_COLUMNS},
     set_config('statement_timeout',
@@ -34,16 +34,21 @@ const SNAPSHOT = prepared(
 export interface CatalogueVersionOptions {
   copies: FreshCopies
   logger: Logger
-  /** Called when the version decreases, as after a restored backup: pages cached by version belong to another history. */
+  /**
+   * Called when the version decreases, for example after a restore, because cached pages then belong to another
+   * history.
+   */
   onWentBack?: () => void
 }
 
-/** Knows the catalogue's version: a change is known here within a second of its commit, mostly within milliseconds. */
+/**
+ * The catalogue's version in this process. Changes arrive within a second of their commit, mostly within milliseconds.
+ */
 export class CatalogueVersion {
   readonly #options: Omit<CatalogueVersionOptions, 'copies'>
   readonly #copy: FreshCopy<Version>
   #known: Version | null = null
-  /** When the known version was learned, by performance.now(). */
+  /** When the known version was read, by performance.now(). */
   #learnedAt = Number.NEGATIVE_INFINITY
 
   constructor({ copies, ...options }: CatalogueVersionOptions) {
@@ -68,13 +73,13 @@ export class CatalogueVersion {
     return this.#known as Version
   }
 
-  /** Reads the version now, so that a process sees the change it has just made. */
+  /** Reads the version now, so a process sees its own change. */
   async refresh(): Promise<Version> {
     await this.#copy.refresh()
     return this.#known as Version
   }
 
-  /** Learns a version that was read elsewhere. */
+  /** Takes a version that was read elsewhere. */
   observe(version: Version): void {
     if (this.#known === null || version.changes > this.#known.changes) this.#learn(version)
   }
@@ -94,20 +99,20 @@ export class CatalogueVersion {
   }
 }
 
-/** Whether `later`, which was read after `earlier`, cannot follow it: the count only grows, and each change has its time. */
+/** Whether `later`, read after `earlier`, cannot follow it. The count only grows, and each change has its time. */
 function isFromAnotherHistory(later: Version, earlier: Version): boolean {
   return later.changes < earlier.changes || (later.changes === earlier.changes && later.changedAt.getTime() !== earlier.changedAt.getTime())
 }
 
 /**
- * The result of `read` in a snapshot of the catalogue, and the version of that snapshot. A statement that takes longer
- * than READ_TIMEOUT_MS throws SQLSTATE 57014.
+ * Runs `read` in a catalogue snapshot. Returns its result and the snapshot's version. Statements longer than
+ * READ_TIMEOUT_MS throw SQLSTATE 57014.
  */
 export async function inSnapshot<T>(pool: Pool, read: (tx: Transaction) => Promise<T>): Promise<{ found: T; version: Version }> {
   const tx = await pool.connect()
   try {
-    // Sent together: see docs/decisions/operations-costs.md. All are waited for, because `read` must not outlive the
-    // transaction.
+    // Sent together to save round trips: docs/decisions/operations-costs.md. All are awaited, because `read` must not
+    // outlive the transaction.
     const sent = [tx.query(BEGIN), tx.query<Version>(SNAPSHOT), read(tx)] as const
     await Promise.allSettled(sent)
     const [, { rows }, found] = await Promise.all(sent)

@@ -4,7 +4,7 @@ import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { createCategory } from './categories/change-tree.ts'
-import { archiveProduct, changeProduct, createProduct } from './change-product.ts'
+import { archiveProduct, changeProduct, createProduct, restoreProduct } from './change-product.ts'
 import { adjustStock, setStock } from './change-stock.ts'
 import { importCatalogue } from './import/import-catalogue.ts'
 import { readImportLines } from './import/import-lines.ts'
@@ -97,6 +97,7 @@ test('a process shows each change that it has made at once: it reads the version
     () => setStock(shown, id, { ...change, stock: 0, versions: null }),
     () => adjustStock(shown, id, { ...change, delta: 1 }),
     () => archiveProduct(shown, id, null, AUDIT_CONTEXT),
+    () => restoreProduct(shown, id, null, AUDIT_CONTEXT),
     () => createCategory(shown, { name: 'To see' }, AUDIT_CONTEXT),
   ]) {
     const before = await countChanges()
@@ -127,6 +128,11 @@ test('a change whose connection dies at any step stores nothing, and can be repe
       change: () => archiveProduct(catalogue, other.id, null, AUDIT_CONTEXT),
       tables: ['products', 'product_categories', 'product_events', 'activities'],
     },
+    {
+      name: 'restore',
+      change: () => restoreProduct(catalogue, other.id, null, AUDIT_CONTEXT),
+      tables: ['products', 'product_categories', 'product_events', 'activities'],
+    },
   ]
   for (const { name, change, tables } of changes) {
     const before = await readAll()
@@ -137,7 +143,9 @@ test('a change whose connection dies at any step stores nothing, and can be repe
         () => 'done',
         (error: Error) => error.message,
       )
-      const kill = `select pg_terminate_backend(pid) from pg_locks where relation = '${table}'::regclass and not granted`
+      // The same table has the same number in the databases of other tests.
+      const kill = `select pg_terminate_backend(pid) from pg_locks
+        where relation = '${table}'::regclass and not granted and database = (select oid from pg_database where datname = current_database())`
       await eventually(async () => (await locking.query(kill)).rowCount !== 0, {
         what: `${name} at ${table}`,
         timeoutMs: 20_000,

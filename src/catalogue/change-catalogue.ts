@@ -4,25 +4,25 @@ import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { CatalogueVersion } from './catalogue-version.ts'
 
-/** The catalogue of a process that changes it, and that may show it too. */
+/** The catalogue of a process that changes it and may also show it. */
 export interface ChangedCatalogue {
   pool: Pool
   version?: Pick<CatalogueVersion, 'refresh'>
 }
 
-/** Runs `work` in a transaction. The process shows the change from then on, others within a second. */
+/** Runs `work` in a transaction. This process shows the change at once, others within a second. */
 export async function inCatalogue<T>({ pool, version }: ChangedCatalogue, work: (tx: Transaction) => Promise<T>): Promise<T> {
   const result = await inTransaction(pool, work)
   await version?.refresh()
   return result
 }
 
-/** The existing products of a change. */
+/** The existing products in a change. */
 interface Concerned {
   ids: readonly string[]
   /** Locks their stock too. */
   withStock?: boolean
-  /** The author; null for the store itself, whose changes are no activity. */
+  /** The author; null for the store itself, whose changes are not recorded as activities. */
   auditContext: AuditContext | null
 }
 
@@ -36,13 +36,14 @@ export interface CatalogueChange<T> {
   result: T
   /** The products whose rows or pages were written. */
   written: readonly string[]
-  /** Null when nothing differs. */
+  /** Is null when nothing differs. */
   activity: Omit<ActivityChange, 'subjectType'> | null
 }
 
 /**
- * The one protocol of a change of products: stock and then products are locked in id order, as orders do, so that two changes cannot
- * deadlock; `work` reads and writes them; their events and one activity follow. A change that names categories calls `resolveCategories` first.
+ * Makes a change of products; every change must use this. Locks stock, then products, in id order like orders, so two
+ * changes cannot deadlock. `work` then reads and writes them, and their events and one activity follow. A change that
+ * names categories calls `resolveCategories` first.
  */
 export async function changeCatalogue<T>(
   tx: Transaction,
@@ -60,7 +61,7 @@ export async function changeCatalogue<T>(
   return result
 }
 
-/** Locks by a statement of its own: later ones see what was committed during the wait, in other tables too. */
+/** Locks in a separate statement, so later ones see what was committed during the wait, in other tables too. */
 async function lockProducts(tx: Transaction, ids: readonly string[]): Promise<LockedProduct[]> {
   const { rows } = await tx.query<LockedProduct>(
     sql`select id, sku from products where id = any(${ids}::uuid[]) order by id for no key update`,
@@ -69,8 +70,8 @@ async function lockProducts(tx: Transaction, ids: readonly string[]): Promise<Lo
 }
 
 /**
- * Records what has changed of these products since their newest events. Their rows must be locked. `traceparent` is that of the request, if
- * any. Returns the number of events. See docs/decisions/catalogue-events.md#the-record.
+ * Records changes of these locked products since their newest events. `traceparent` is the request's, if any. Returns
+ * the number of events. See docs/decisions/catalogue-events.md#the-record.
  */
 export async function recordProductEvents(tx: Transaction, productIds: readonly string[], traceparent: string | null): Promise<number> {
   if (productIds.length === 0) return 0
@@ -81,8 +82,8 @@ export async function recordProductEvents(tx: Transaction, productIds: readonly 
 }
 
 /**
- * Records products before they are changed, while some still wait for their first event: otherwise no record would have
- * the price that ends. Their rows must be locked.
+ * Records locked products before their change if some still lack a first event. Otherwise no record would have the
+ * price that ends.
  */
 async function recordProductsWithoutEvents(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return

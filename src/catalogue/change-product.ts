@@ -7,17 +7,21 @@ import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
 import { applyDueChanges } from './apply-due-changes.ts'
+import { shareTree } from './categories/category.ts'
 import { assertResolved, resolveCategories } from './categories/product-categories.ts'
 import { type ChangedCatalogue, changeCatalogue, inCatalogue } from './change-catalogue.ts'
 import { mergeProduct } from './merge-product.ts'
 import { assertNoContradiction, normalizeNamed, normalizeProduct } from './normalize-product.ts'
-import { editable, getEditedProduct, isNamedBy, productETag, type StoredProduct } from './product-details.ts'
+import { editable, getEditedProduct, getProductInAnyState, isNamedBy, productETag, type StoredProduct } from './product-details.ts'
 import type { ProductInput, ProductPatchBody } from './product-input.ts'
 import { readSlug } from './slugs.ts'
 import { writeStock } from './stock-adjustments.ts'
 import { type ProductToStore, storeProducts } from './store-products.ts'
 
-/** Adds a product with its stock, which is not tracked without `stock`. Throws `sku_taken`, `slug_taken` or `invalid_body`. */
+/**
+ * Adds a product with its stock, which is untracked if `stock` is absent. Throws `sku_taken`, `slug_taken` or
+ * `invalid_body`.
+ */
 export async function createProduct(
   catalogue: ChangedCatalogue,
   product: ProductInput,
@@ -34,7 +38,7 @@ export async function createProduct(
       const change = { productId: id, isFirst: true, before: null, after: stock, reference: null }
       await writeStock(tx, [change], { kind: 'created', reason: null, by: auditContext.actor })
       const result = await getEditedProduct(tx, id)
-      const { id: _, ...state } = editable(result)
+      const { id: _, archived_at: _archived, ...state } = editable(result)
       const after = cutTexts({ ...state, in_stock: result.in_stock, stock })
       return { result, written, activity: { subjectId: id, before: null, after } }
     })
@@ -42,8 +46,8 @@ export async function createProduct(
 }
 
 /**
- * Replaces the properties of `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1). Stock is changed by
- * `setStock`. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
+ * Replaces the properties in `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1).
+ * `setStock` changes stock. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
  */
 export async function changeProduct(
   catalogue: ChangedCatalogue,
@@ -55,7 +59,7 @@ export async function changeProduct(
   return inCatalogue(catalogue, async (tx) => {
     const [resolved] = await resolveCategories(tx, [normalizeNamed(patch)])
     return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
-      // They have their own activity.
+      // Due changes get their own activity.
       await applyDueChanges(tx, [id])
       const current = await getMatching(tx, id, ifMatch)
       const { sku, name, price, prices, published_at, unpublished_at } = current
@@ -72,7 +76,7 @@ export async function changeProduct(
   })
 }
 
-/** Whether a patch names a column, as `mergeProduct` asks for them. The patch replaces translations, prices and `seo` as a whole. */
+/** Whether a patch names a column, for `mergeProduct`. Patches replace translations, prices and `seo` as a whole. */
 function isNamedIn(patch: object, column: string): boolean {
   return column.includes(':') || Object.hasOwn(patch, column.startsWith('seo_') ? 'seo' : column)
 }
@@ -85,7 +89,9 @@ async function storeOne(tx: Transaction, row: ProductToStore): Promise<string[]>
   }
 }
 
-/** Removes a product from every list and from sale; orders keep their copy. Throws `not_found` or `precondition_failed`. */
+/**
+ * Removes a product from every list and from sale; orders keep their copy. Throws `not_found` or `precondition_failed`.
+ */
 export async function archiveProduct(catalogue: ChangedCatalogue, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
   await inCatalogue(catalogue, (tx) =>
     changeCatalogue(tx, { ids: [id], auditContext }, async () => {
@@ -99,9 +105,62 @@ export async function archiveProduct(catalogue: ChangedCatalogue, id: string, if
   )
 }
 
+/**
+ * Puts an archived product back to where it was before: into the shop, or among drafts, planned and ended products. An
+ * `unpublished_at` that passed while it was archived is removed. Changes nothing of a product that is not archived.
+ * Throws `not_found` or `precondition_failed`.
+ */
+export async function restoreProduct(
+  catalogue: ChangedCatalogue,
+  id: string,
+  ifMatch: IfMatch,
+  auditContext: AuditContext,
+): Promise<StoredProduct> {
+  return inCatalogue(catalogue, async (tx) => {
+    // Its category may be created again.
+    await shareTree(tx)
+    return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
+      const archived = await getProductInAnyState(tx, id)
+      assertMatching(archived, ifMatch)
+      const { rows } = await tx.query<{ id: string }>(
+        sql`update products
+        set archived_at = null, updated_at = greatest(clock_timestamp(), updated_at + interval '1 millisecond'),
+          unpublished_at = case
+            when unpublished_at > archived_at and unpublished_at <= clock_timestamp() then null
+            else unpublished_at
+          end,
+          -- The category may have another name since.
+          category = coalesce(
+            (
+              select category.name
+              from product_categories as member
+              join categories as category on category.id = member.category_id
+              where member.product_id = products.id and member.position = 0
+            ),
+            category
+          )
+        where id = ${id} and archived_at is not null and not is_withheld
+        returning id`,
+      )
+      const written = rows.map((row) => row.id)
+      const result = await getEditedProduct(tx, id)
+      const states = difference(
+        { is_archived: true, unpublished_at: archived.unpublished_at },
+        { is_archived: false, unpublished_at: result.unpublished_at },
+      )
+      return { result, written, activity: written.length === 0 ? null : states && { subjectId: result.id, ...states } }
+    })
+  })
+}
+
 async function getMatching(tx: Transaction, id: string, ifMatch: IfMatch): Promise<StoredProduct> {
   const product = await getEditedProduct(tx, id)
-  if (isNamedBy(product, ifMatch)) return product
+  assertMatching(product, ifMatch)
+  return product
+}
+
+function assertMatching(product: StoredProduct, ifMatch: IfMatch): void {
+  if (isNamedBy(product, ifMatch)) return
   const headers = { etag: `"${productETag(product)}"` }
   throw new AppError('precondition_failed', 'The product is not in a state that If-Match names.', { headers })
 }

@@ -11,30 +11,29 @@ interface StockChange {
   auditContext: AuditContext
 }
 
-/** A count of the units, made of the state that `versions` and `expected` name. Both conditions must be met. */
+/** A stock count, based on the state in `versions` and `expected`. Both conditions must be met. */
 export interface StockCount extends StockChange {
   /** The new level; null ends the tracking. */
   stock: number | null
   versions: IfMatch
-  /** The number that is available as far as the caller knows; undefined for any. */
+  /** The available number that the caller assumes; undefined for any. */
   expected?: number | null | undefined
   reference: string | null
 }
 
-/** A change of stock outside orders, such as a delivery or breakage. */
+/** A stock change outside orders, such as a delivery or breakage. */
 export interface Adjustment extends StockChange {
-  /** Units to add, or to remove when negative. Never 0. */
+  /** Units to add, or to remove if negative. Never 0. */
   delta: number
   /** Identifies the movement, such as a delivery note. Booked once for each product. */
   reference: string
 }
 
-/** Sets the stock of one product. Throws `not_found`, and `precondition_failed` with the current stock. */
+/** Sets a product's stock. Throws `not_found`, and `precondition_failed` with the current stock. */
 export async function setStock(catalogue: ChangedCatalogue, productId: string, count: StockCount): Promise<StockLevel> {
   return inCatalogue(catalogue, async (tx) => {
     const before = await lockStockLevel(tx, productId)
     assertAsExpected(before, count)
-    // Nothing changes, so the version stays.
     if (before.available === count.stock) return before
     const { version } = await writeLevel(tx, productId, before, { ...count, kind: 'count', after: count.stock })
     return { available: count.stock, version }
@@ -42,7 +41,7 @@ export async function setStock(catalogue: ChangedCatalogue, productId: string, c
 }
 
 /**
- * Changes the stock of one product by a number of units, once for each reference: a repeat returns the first adjustment.
+ * Changes a product's stock by a number of units, once for each reference; a repeat returns the first adjustment.
  * Throws `not_found`, `insufficient_stock`, `stock_not_tracked`, `adjustment_reference_taken` or `invalid_body`.
  */
 export async function adjustStock(
@@ -51,8 +50,7 @@ export async function adjustStock(
   change: Adjustment,
 ): Promise<{ adjustment: StockAdjustment; isReplay: boolean }> {
   return inCatalogue(catalogue, async (tx) => {
-    // The lock precedes the search for the reference: of two concurrent calls the second waits here and then finds the
-    // adjustment of the first.
+    // Locks before searching the reference, so the second of two concurrent calls finds the first one's adjustment.
     const before = await lockStockLevel(tx, productId)
     const earlier = await findEarlier(tx, productId, change)
     if (earlier !== null) return { adjustment: earlier, isReplay: true }

@@ -1,29 +1,37 @@
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import type { RankedSort } from './product-query.ts'
 
-/** Notified by triggers with every change of the catalogue. */
+/** Triggers notify it with every catalogue change. */
 export const CATALOGUE_CHANNEL = 'storefront_catalogue'
 
-/** The tag of every answer of the catalogue. */
+/** The tag of every catalogue answer. */
 export const CATALOGUE_TAG = 'catalogue'
-/** The tag of every list: any change of a product can change any list. */
+/** The tag of every list, because any product change can change any list. */
 export const LISTS_TAG = 'products'
 
-/** The tag of the pages of this product, its id in 22 characters: proxies bound the headers of an answer. Lists do without it. */
+/** The tag of a product's pages: its id in 22 characters, because proxies limit headers. Lists omit it. */
 export function productTag(id: string): string {
   return Buffer.from(id.replaceAll('-', ''), 'hex').toString('base64url')
 }
 
+/** The tag of lists by the ranking of a category or the whole shop. The trigger of `product_rankings` writes it. */
+export function rankingTag(sort: RankedSort, categoryId: string | null): string {
+  return categoryId === null ? sort : `${sort}-${categoryId}`
+}
+
 const MAX_CHANGES = 500
 /**
- * Most product tags of one purge: with the tag of lists they fit into one call to any cache (see `purger.ts`). More
- * products purge everything by one tag.
+ * The most product tags in a purge. With the tag of lists they fit into one call to any cache (see `purger.ts`). For
+ * more products, one tag purges everything.
  */
 const MAX_NAMED = 99
+/** The most ranking tags in a purge, which are about ten calls. For more rankings, one tag purges all lists. */
+const MAX_RANKINGS = 1_000
 
-/** Removes changes from the outbox and returns the tags to purge. Of several processes that call it, each change goes to one. */
+/** Removes changes from the outbox and returns the tags to purge. Each change goes to one of the calling processes. */
 export async function takeChangedTags(tx: Transaction): Promise<string[]> {
-  const { rows } = await tx.query<{ product_ids: string[] | null }>(
+  const { rows } = await tx.query<{ product_ids: string[] | null; list_tags: string[] | null }>(
     sql`delete from catalogue_changes
      where id in (
        select id
@@ -32,11 +40,14 @@ export async function takeChangedTags(tx: Transaction): Promise<string[]> {
        limit ${MAX_CHANGES}
        for update skip locked
      )
-     returning product_ids`,
+     returning product_ids, list_tags`,
   )
   if (rows.length === 0) return []
-  // A null stands for too many products to be named.
-  const ids = new Set(rows.flatMap(({ product_ids }) => product_ids ?? [null]))
+  // A null stands for more products than can be named.
+  const ids = new Set(rows.filter(({ list_tags }) => list_tags === null).flatMap(({ product_ids }) => product_ids ?? [null]))
   const named = [...ids].filter((id) => id !== null)
-  return named.length < ids.size || named.length > MAX_NAMED ? [CATALOGUE_TAG] : [LISTS_TAG, ...named.sort().map(productTag)]
+  if (named.length < ids.size || named.length > MAX_NAMED) return [CATALOGUE_TAG]
+  const rankings = new Set(rows.flatMap(({ list_tags }) => list_tags ?? []))
+  const isOfAllLists = rows.some(({ list_tags }) => list_tags === null) || rankings.size > MAX_RANKINGS
+  return isOfAllLists ? [LISTS_TAG, ...named.sort().map(productTag)] : [...rankings].sort()
 }

@@ -1,4 +1,4 @@
-/** Bodies that the OpenAPI document shows. A test checks each against its schema. */
+/** Bodies in the OpenAPI document. A test checks each against its schema. */
 
 export const EXAMPLE_NEW_PRODUCT = {
   slug: 'blue-mug',
@@ -57,6 +57,16 @@ export const EXAMPLE_PRODUCT = {
   updated_at: '2026-03-02T10:30:00.000Z',
 }
 
+export const EXAMPLE_PLACED_PRODUCTS_CHANGE = { product_ids: [EXAMPLE_PRODUCT.id] }
+export const EXAMPLE_PLACED_PRODUCTS = {
+  data: [
+    {
+      ...{ id: EXAMPLE_PRODUCT.id, sku: shown.sku, name: shown.name, image_url: EXAMPLE_PRODUCT.image_url, group: shown.group },
+      is_listed: true,
+    },
+  ],
+}
+
 const top = { id: EXAMPLE_NEW_CATEGORY.parent_id, slug: 'home', name: 'Home' }
 const { id, slug, name } = EXAMPLE_CATEGORY
 const productCategories = [{ id, slug, name, path: [top, { id, slug, name }] }]
@@ -64,10 +74,11 @@ const productCategories = [{ id, slug, name, path: [top, { id, slug, name }] }]
 export const EXAMPLE_CATEGORIES = { data: [{ ...top, parent_id: null, position: 0, depth: 0 }, EXAMPLE_CATEGORY], is_complete: true }
 export const EXAMPLE_PRODUCT_DETAILS = { ...EXAMPLE_PRODUCT, categories: productCategories, images, seo, availability_text }
 const publication = { status: 'active' as const, published_at: '2026-03-01T08:00:00.000Z', unpublished_at: null }
-export const EXAMPLE_EDITED_PRODUCT = { ...EXAMPLE_PRODUCT_DETAILS, translations, prices, sale_prices, ...publication }
-export const EXAMPLE_WITHHELD_PRODUCT = {
-  ...{ id: EXAMPLE_PRODUCT.id, sku: shown.sku, name: shown.name, category: EXAMPLE_PRODUCT.category },
-  ...{ ...publication, status: 'draft', updated_at: EXAMPLE_PRODUCT.updated_at },
+export const EXAMPLE_EDITED_PRODUCT = { ...EXAMPLE_PRODUCT_DETAILS, translations, prices, sale_prices, ...publication, archived_at: null }
+export const EXAMPLE_ADMIN_PRODUCT = {
+  ...{ id: EXAMPLE_PRODUCT.id, sku: shown.sku, name: shown.name, category: EXAMPLE_PRODUCT.category, image_url: EXAMPLE_PRODUCT.image_url },
+  ...{ group: shown.group, options: shown.options, price: shown.price, state: 'withheld', ...publication, status: 'draft' },
+  ...{ archived_at: null, updated_at: EXAMPLE_PRODUCT.updated_at },
 }
 export const EXAMPLE_PRODUCT_PAGE = { data: [EXAMPLE_PRODUCT], has_more: false, next_cursor: null }
 export const EXAMPLE_MOVED_PRODUCT = { moved_to: EXAMPLE_PRODUCT.slug }

@@ -6,7 +6,7 @@ import { readListing } from './product-query.ts'
 import type { Product } from './products.ts'
 import { MAX_WORDS, parseSearch, toTextQuery } from './search/search-words.ts'
 
-/** The best products that have what was typed: none for words that only resemble theirs. */
+/** The best products that match the typed text, without similar words. */
 export async function findProducts(pool: Pool, q: string, limit: number): Promise<Product[]> {
   const search = parseSearch(q)
   if (toTextQuery(search) === '' || search.required.length + search.excluded.length > MAX_WORDS) return []
@@ -14,7 +14,9 @@ export async function findProducts(pool: Pool, q: string, limit: number): Promis
   return found.page.data
 }
 
-/** Their ids, behind that of the product with the SKU, which may be archived: orders still have it. */
+/**
+ * Ids of matching products. The product with this SKU comes first, even if archived, because orders may still have it.
+ */
 export async function findProductIds(pool: Pool, q: string, limit: number): Promise<string[]> {
   const { rows } = await pool.query<{ id: string }>(sql`select id from products where sku = ${q.trim().normalize()}`)
   const found = await findProducts(pool, q, limit)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { startStore } from '../../test/store.ts'
+import { inTransaction } from '../db/transaction.ts'
 
 const store = await startStore({ after })
 const COUNT = 60
@@ -18,23 +19,35 @@ async function read(path: string): Promise<{ data: Listed[]; next: string | unde
   return { data: answer.json.data, next: link('next'), prev: link('prev') }
 }
 
+/** Replaces the ranking of the shop by some of the products. */
+async function rank(products: readonly string[], step: number): Promise<void> {
+  const ranked = products.filter((_, index) => (index * step) % 3 === 1).toSorted((a, b) => (a.slice(-step) < b.slice(-step) ? -1 : 1))
+  await inTransaction(store.pool, async (tx) => {
+    // The store ranks by itself, too.
+    await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront best sellers', 0))`)
+    await tx.query('update product_rankings set replaced_at = now() where replaced_at is null')
+    await tx.query(`insert into product_rankings (sort, product_ids) values ('best_selling', $1)`, [ranked])
+  })
+}
+
 test('a walk of all pages shows each unchanged product once, while others change', async () => {
   const products: string[] = []
   for (let i = 0; i < COUNT; i++) products.push((await store.addProduct({ amount: (i * 7) % 20, name: `N${i % 9}` })).id)
   const step = fc.record({
     product: fc.nat(COUNT - 1),
     amount: fc.nat(25),
-    how: fc.constantFrom('price', 'name', 'archive', 'add'),
+    how: fc.constantFrom('price', 'name', 'archive', 'add', 'rank'),
   })
   await fc.assert(
     fc.asyncProperty(
-      fc.constantFrom('price', '-price', 'name', '-name', 'created_at', '-created_at'),
+      fc.constantFrom('price', '-price', 'name', '-name', 'created_at', '-created_at', 'best_selling'),
       fc.integer({ min: 1, max: 15 }),
       fc.constantFrom('next', 'prev'),
       // The changes between two pages.
       fc.array(fc.array(step, { maxLength: 6 }), { maxLength: 12 }),
       async (sort, limit, direction, turns) => {
         await store.pool.query('update products set archived_at = null where id = any($1)', [products])
+        await rank(products, 1)
         const touched = new Set<string>()
         const seen: Listed[] = []
         let path: string | undefined = `/products?limit=${limit}&sort=${sort}`
@@ -51,6 +64,10 @@ test('a walk of all pages shows each unchanged product once, while others change
             const id = products[product] ?? ''
             if (how === 'add') {
               await store.pool.query('delete from products where id = $1', [(await store.addProduct({ amount })).id])
+              continue
+            }
+            if (how === 'rank') {
+              await rank(products, 1 + (amount % 9))
               continue
             }
             touched.add(id)

@@ -6,25 +6,27 @@ import type { Version } from './catalogue-version.ts'
 const MAX_HEADER_LENGTH = 200
 const MAX_HEADERS = 1_000
 
-/** Chooses the language of answers among those of the catalogue. See docs/decisions/catalogue-translations.md. */
+/** Chooses the language of answers among the catalogue's. See docs/decisions/catalogue-translations.md. */
 export class CatalogueLanguages {
   readonly #own: string
   #available = languageSet<string>([])
   #asked: Version['languages'] | null = null
-  // Browsers send few different headers. Bounded: anyone can send others.
+  // Browsers send few different headers. Bounded, because a client can send any others.
   readonly #byHeader = new Map<string, string>()
 
-  /** `own`: the language of products' own texts (BCP 47). */
+  /** `own` is the language of products' own texts (BCP 47). */
   constructor(own: string) {
     this.#own = own
   }
 
-  /** The language of products' own texts. */
   get own(): string {
     return this.#own
   }
 
-  /** The language that `acceptLanguage` prefers. Null while the catalogue has no translations: then every answer is the same for everyone. */
+  /**
+   * The language that `acceptLanguage` prefers. Null while the catalogue has no translations, because all answers are
+   * then the same.
+   */
   negotiate({ languages }: Version, acceptLanguage: string | undefined): string | null {
     if (languages.length === 0) return null
     if (acceptLanguage === undefined) return this.#own
@@ -39,7 +41,7 @@ export class CatalogueLanguages {
     return language
   }
 
-  /** The language of an answer, from the parameter `lang` where it is given, otherwise as `negotiate` returns it. */
+  /** The language of an answer: the parameter `lang` if given, otherwise the result of `negotiate`. */
   choose(
     version: Version,
     { lang, acceptLanguage }: { lang: string | undefined; acceptLanguage: string | undefined },
@@ -60,7 +62,7 @@ export class CatalogueLanguages {
   }
 }
 
-/** The translations of an answer in `language`, by precedence; none for the products' own texts. */
+/** The translations for `language`, by precedence; empty for the products' own texts. */
 export function translationsFor({ languages }: Version, { tag }: AnswerLanguage): string[] {
   const chain = languages.filter((language) => tag === language || tag.startsWith(`${language}-`))
   return chain.sort((a, b) => b.length - a.length)

@@ -8,7 +8,7 @@ import { EXAMPLE_PRICE, EXAMPLE_PRICE_PAGE } from './examples.ts'
 
 const ProductPriceSchema = Type.Object(
   {
-    price: Type.Union([MoneySchema, Type.Null()], { description: 'Null: from then on it was not sold in the currency.' }),
+    price: Type.Union([MoneySchema, Type.Null()], { description: 'Null if it was not sold in the currency from then on.' }),
     compare_at_price: Type.Union([MoneySchema, Type.Null()], { description: 'The price before the reduction, if it was reduced.' }),
     since: Type.String({
       format: 'date-time',
@@ -44,7 +44,7 @@ interface PriceRow {
   compare_at_price: Money | null
 }
 
-/** The initial prices of a product in all currencies, and every later change, addition and removal. */
+/** A product's initial prices in all currencies, and every later change, addition and removal. */
 const RECORDED = sql`product_events as event
     cross join lateral (
       select currency, price, compare_at from event_prices(event.data -> 'product')
@@ -86,7 +86,7 @@ export async function listPrices(
   return { ...page, currency, currencies }
 }
 
-/** The currency of the product's own price, and all in which prices are recorded. Throws `not_found`. */
+/** The currency of the product's own price, and all currencies with recorded prices. Throws `not_found`. */
 async function readCurrencies(db: Queryable, productId: string): Promise<{ own: string; currencies: string[] }> {
   const { rows } = await db.query<{ own: string; currencies: string[] }>(
     sql`select price_currency as own, array(

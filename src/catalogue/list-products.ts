@@ -2,8 +2,9 @@ import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 import { decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
 import { locateFilters } from './locate-filters.ts'
-import { cursorScope, type KeySort, type Listing, type LocatedFilters } from './product-query.ts'
+import { cursorScope, isRankedSort, type KeySort, type Listing, type LocatedFilters } from './product-query.ts'
 import { type Product, type ProductRow, toProduct } from './products.ts'
+import { findRanking, isRanked, type Ranking, walkRanking } from './rankings.ts'
 import { countProducts } from './search/count-products.ts'
 import type { TextQuery } from './search/filter-sql.ts'
 import { isNamedCandidate, type RankedWindow, walkCandidates } from './search/ranked-products.ts'
@@ -17,12 +18,12 @@ export interface ProductPage extends Page<Product> {
 }
 
 const Uuid = Type.String({ format: 'uuid' })
-// PostgreSQL can cast every value that passes: a forged cursor is refused instead of failing in a statement.
+// PostgreSQL can cast every accepted value, so a forged cursor is refused instead of failing in a statement.
 const VALUES = {
   text: Type.String({ pattern: '^[^\\x00]*$' }),
   bigint: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
   timestamptz: Type.String({ format: 'date-time', pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:[0-5]\\d\\.\\d{3}Z$' }),
-  // PostgreSQL refuses a number that is too small for `real`.
+  // PostgreSQL refuses numbers that are too small for `real`.
   real: Type.Union([Type.Literal(0), Type.Number({ minimum: 1e-37, maximum: 1_000 })]),
 }
 // The direction, and whether the search uses similar words.
@@ -33,40 +34,52 @@ const KEY_POSITIONS = {
   timestamptz: Type.Tuple([...mode, VALUES.timestamptz, Uuid]),
 }
 const edge = Type.Tuple([VALUES.timestamptz, Uuid])
-// The oldest and the newest candidate of the first page, and the oldest by its name.
+// The first page's oldest and newest candidate, and the oldest one by its name.
 const window = [edge, edge, Type.Union([edge, Type.Null()])] as const
 const RelevancePosition = Type.Union([
   Type.Tuple([...mode, Type.Literal('ranked'), VALUES.real, Uuid, ...window]),
   Type.Tuple([...mode, Type.Literal('rest'), VALUES.timestamptz, Uuid, ...window]),
 ])
 
-/** The place where a page starts, and the direction in which it is read. */
+const BigInteger = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+// The state of the ranking on the first page, so all pages have the same one.
+const RankingPosition = Type.Union([
+  Type.Tuple([...mode, Type.Literal('ranked'), BigInteger, Uuid, BigInteger]),
+  Type.Tuple([...mode, Type.Literal('rest'), VALUES.timestamptz, Uuid, BigInteger]),
+])
+
+/** Where a page starts, and the direction in which it is read. */
 interface Start {
   isBackward: boolean
   isSimilar: boolean
   from: Position | null
-  /** In a relevance list, the part that contains `from` and the edges of the ranked part. */
+  /** In a list by relevance or by a ranking, the part with `from`. */
   segment?: 'ranked' | 'rest'
+  /** In a relevance list, the edges of the ranked part. */
   window?: RankedWindow
+  /** In a list by a ranking, the id of its state. */
+  rankingId?: number
 }
 
-/** A product of a list, with the cursor of its place. */
+/** A product in a list, with the cursor of its place. */
 interface Entry {
   row: ProductRow
   cursor: (direction: 'next' | 'prev') => string
 }
 
 /**
- * A page of the catalogue and the cursor of the page before it. `allowsSimilar`: a search that nothing matches finds
- * similar words. Throws `invalid_cursor`.
+ * A catalogue page and the previous page's cursor. With `allowsSimilar`, a search without matches finds similar words.
+ * Throws `invalid_cursor`.
  */
 export async function listProducts(
   db: Queryable,
   wanted: Listing,
   { allowsSimilar = true } = {},
-): Promise<{ page: ProductPage; previousCursor: string | null }> {
+): Promise<{ page: ProductPage; previousCursor: string | null; rankingTag: string | null }> {
   const start = readCursor(wanted)
-  const listing = await locateFilters(db, wanted)
+  const { sort, category } = wanted
+  const ranking = isRankedSort(sort) ? await findRanking(db, sort, category, start.rankingId) : null
+  const listing = { ...(await locateFilters(db, wanted)), ranking }
   const { entries, textQuery, start: reached } = await readEntries(db, listing, start, allowsSimilar)
   const { isBackward } = reached
   const hasMore = entries.length > listing.limit
@@ -82,13 +95,16 @@ export async function listProducts(
     next_cursor: hasNext ? (last?.cursor('next') ?? null) : null,
   }
   if (listing.hasCount) page.count = await countProducts(db, listing, textQuery)
-  return { page, previousCursor: hasPrevious ? (shown[0]?.cursor('prev') ?? null) : null }
+  return { page, previousCursor: hasPrevious ? (shown[0]?.cursor('prev') ?? null) : null, rankingTag: ranking?.tag ?? null }
 }
 
-type LocatedListing = LocatedFilters<Listing>
+type LocatedListing = LocatedFilters<Listing> & {
+  /** The ranking that the list is sorted by, if any. */
+  ranking: Ranking | null
+}
 
 /**
- * Reads up to one product more than fits on the page, in reading direction. Returns the start that was used in the end.
+ * Reads up to one product more than the page holds, in reading direction. Also returns the start that was finally used.
  */
 async function readEntries(
   db: Queryable,
@@ -101,7 +117,7 @@ async function readEntries(
   const textQuery = search === null ? null : toTextQuery(search, similar)
   const entries = await walk(db, listing, start, textQuery)
   if (entries.length > 0 || textQuery === '' || !allowsSimilar) return { entries, textQuery, start }
-  // Everything before the place is gone: show the first page.
+  // All products before the place are gone, so this shows the first page.
   if (start.isBackward) return readEntries(db, listing, { ...start, isBackward: false, from: null, segment: 'ranked' })
   if (start.from !== null || search === null || start.isSimilar || (isNarrowed(listing) && (await matchesAny(db, textQuery)))) {
     return { entries, textQuery, start }
@@ -109,19 +125,19 @@ async function readEntries(
   return readEntries(db, listing, { ...start, isSimilar: true })
 }
 
-/** Whether filters other than the search may have left nothing. */
+/** Whether filters other than the search may exclude all products. */
 function isNarrowed({ category, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes }: Listing): boolean {
   return [category, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes].some((value) => value !== null)
 }
 
-/** Whether a product follows `last`. */
 async function isFollowed(db: Queryable, listing: LocatedListing, last: Entry, textQuery: TextQuery): Promise<boolean> {
   const next = readCursor({ ...listing, cursor: last.cursor('next') })
   return (await walk(db, { ...listing, limit: 0 }, next, textQuery)).length > 0
 }
 
 function walk(db: Queryable, listing: LocatedListing, start: Start, textQuery: TextQuery): Promise<Entry[]> {
-  const { sort } = listing
+  const { sort, ranking } = listing
+  if (isRankedSort(sort)) return ranking === null ? Promise.resolve([]) : walkByRanking(db, listing, ranking, start, textQuery)
   return sort === 'relevance' ? walkByRelevance(db, listing, start, textQuery ?? '') : walkByKey(db, listing, sort, start, textQuery)
 }
 
@@ -141,7 +157,7 @@ async function walkByKey(db: Queryable, listing: LocatedListing, sort: KeySort, 
   return rows.map((row) => ({ row, cursor: (direction) => encodeCursor(scope, [direction, isSimilar, of(row), row.id]) }))
 }
 
-/** Ranked candidates come first, then the other matches, newest first; backwards in the opposite order. */
+/** Ranked candidates, then the other matches, newest first; reversed when reading backwards. */
 async function walkByRelevance(db: Queryable, listing: LocatedListing, start: Start, textQuery: string): Promise<Entry[]> {
   const { isBackward, from, isSimilar, segment = 'ranked' } = start
   const scope = cursorScope(listing)
@@ -188,6 +204,38 @@ async function walkByRelevance(db: Queryable, listing: LocatedListing, start: St
     return rows.map((row) => ({ row, cursor: cursorOf(known, 'rest', row.created_at.toISOString(), row.id) }))
   }
 
+  return readParts(start, count, { ranked, rest })
+}
+
+/** The products of the ranking in its order, then the others, newest first; reversed when reading backwards. */
+async function walkByRanking(
+  db: Queryable,
+  listing: LocatedListing,
+  ranking: Ranking,
+  start: Start,
+  textQuery: TextQuery,
+): Promise<Entry[]> {
+  const { isBackward, from, isSimilar, segment = 'ranked' } = start
+  const scope = cursorScope(listing)
+  const walked = { filters: listing, textQuery, isBackward, view: listing }
+  const cursorOf = (part: 'ranked' | 'rest', value: string | number, id: string) => (direction: 'next' | 'prev') =>
+    encodeCursor(scope, [direction, isSimilar, part, value, id, ranking.id])
+  const ranked = async (count: number): Promise<Entry[]> => {
+    const rows = await walkRanking(db, { ...walked, ranking, from: segment === 'ranked' ? from : null, count })
+    return rows.map((row) => ({ row, cursor: cursorOf('ranked', row.place, row.id) }))
+  }
+  const rest = async (count: number): Promise<Entry[]> => {
+    const position = segment === 'rest' ? from : null
+    const rows = await walkProducts(db, { ...walked, sort: '-created_at', without: isRanked(ranking), from: position, count })
+    return rows.map((row) => ({ row, cursor: cursorOf('rest', row.created_at.toISOString(), row.id) }))
+  }
+  return readParts(start, listing.limit + 1, { ranked, rest })
+}
+
+type ReadPart = (count: number) => Promise<Entry[]>
+
+/** The next entries of a list of two parts, in reading direction. */
+async function readParts({ isBackward, segment }: Start, count: number, { ranked, rest }: Record<'ranked' | 'rest', ReadPart>) {
   const parts = isBackward ? (segment === 'rest' ? [rest, ranked] : [ranked]) : segment === 'rest' ? [rest] : [ranked, rest]
   const entries: Entry[] = []
   for (const part of parts) if (entries.length < count) entries.push(...(await part(count - entries.length)))
@@ -198,6 +246,10 @@ function readCursor(listing: Listing): Start {
   const { cursor, sort } = listing
   if (cursor === null) return { isBackward: false, isSimilar: false, from: null }
   const scope = cursorScope(listing)
+  if (isRankedSort(sort)) {
+    const [direction, isSimilar, segment, value, id, rankingId] = decodeCursor(scope, cursor, RankingPosition)
+    return { isBackward: direction === 'prev', isSimilar, segment, from: { value, id }, rankingId }
+  }
   if (sort !== 'relevance') {
     const [direction, isSimilar, value, id] = decodeCursor(scope, cursor, KEY_POSITIONS[sortKey(sort).type])
     return { isBackward: direction === 'prev', isSimilar, from: { value, id } }

@@ -3,17 +3,20 @@ import { allOf, literal, type Sql, sql } from '../db/sql.ts'
 import { locateCategory } from './categories/locate-category.ts'
 import type { Filters, LocatedFilters } from './product-query.ts'
 
-/** Products that are read and sorted, where a walk in the order of the list might pass the whole catalogue to find them. */
+/**
+ * Up to this number, products are read and sorted. Finding them by walking the list's order could pass the whole
+ * catalogue.
+ */
 const FEW = 2_000
 
-/** `filters` with what two of them stand for: the categories, and the products that are sold in the currency where these are few. */
+/** Adds the category ids, and the ids of products that are sold in the currency if they are few. */
 export async function locateFilters<T extends Filters>(db: Queryable, filters: T): Promise<LocatedFilters<T>> {
   return { ...(await locateCategory(db, filters)), soldIds: await findFewSold(db, filters) }
 }
 
 /**
- * The products with a price in the currency and in the range, from the two indexes of such prices. Null without a currency, and for more than
- * `FEW`: then some are found anywhere in the catalogue.
+ * The products with a price in the currency and range, from the two price indexes. Null if no currency is given, and
+ * for more than `FEW`, which a walk finds soon.
  */
 async function findFewSold(db: Queryable, { currency, minPrice, maxPrice }: Filters): Promise<string[] | null> {
   if (currency === null) return null

@@ -178,7 +178,7 @@ const lowestIn = async (id: string, currency: string) =>
 const listedIn = async (id: string, query: string) =>
   (await store.call('GET', `/products?ids=${id}&${query}`)).json.data[0].lowest_price_30_days
 
-test('prices of before in a currency count when it becomes that of the own price', async () => {
+test('former prices in a currency count when it becomes the currency of the own price', async () => {
   const id = await create({ price: usd(2_000), prices: [eur(1_000)] })
   for (const price of [800, 500]) await patch(id, { prices: [eur(price)] })
   const changed = await patch(id, { price: eur(1_000), compare_at_price: eur(1_500), prices: [] })

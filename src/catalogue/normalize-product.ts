@@ -5,10 +5,10 @@ import { toImage } from './product-details.ts'
 import type { CategoryReference, NewProduct, ProductInput } from './product-input.ts'
 import { findFaultInTranslations, normalizeTranslations } from './translations.ts'
 
-/** A time without an offset is that of no clock in particular, and is refused. */
+/** A time without an offset is ambiguous, and is refused. */
 const HAS_OFFSET = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/i
 
-/** `input` without blanks around its texts, and with '', null, [] or {} for missing properties. Accepts input that has not been checked. */
+/** `input` with trimmed texts, and with '', null, [] or {} for missing properties. Accepts unchecked input. */
 export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
   const { slug = null, category = null, categories = null, translations = null, ...others } = input
   const { prices = null, sale_prices = null, status = null, ...rest } = others
@@ -25,7 +25,7 @@ export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof 
     sku: trim(input.sku),
     name: trim(input.name),
     description: input.description ?? '',
-    // It is missing only beside categories, of which it is the first.
+    // `category` is missing only beside `categories`, whose first one it is.
     ...(category === null && categories === null ? { category } : normalizeNamed({ category, categories })),
     brand: trim(input.brand ?? null),
     group: trim(input.group ?? null),
@@ -37,14 +37,13 @@ export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof 
   } as Omit<T, keyof NewProduct> & ProductInput
 }
 
-/** Whether `price` is reduced from `before`. */
 export function isReduced(price: Money, before: Money): boolean {
   return before.currency === price.currency && before.amount > price.amount
 }
 
 /**
- * The contradiction between two properties of a product, or null. `hasAllPrices`: whether `prices` are all that the
- * product has, if it names them.
+ * The contradiction between two properties of a product, or null. `hasAllPrices` is whether `prices`, if named, are
+ * complete.
  */
 export function findContradiction(product: ProductInput, hasAllPrices = true): FieldError | null {
   const { price, compare_at_price: before, prices = [], image_url, images, translations = {} } = product
@@ -74,8 +73,8 @@ function findFaultInPrices(price: Money, prices: readonly OfferedPrice[]): strin
 }
 
 /**
- * The database refuses a sale in another currency where some prices are unknown. A sale that has ended has no price to
- * be below: prices may have fallen since.
+ * The database refuses a sale in another currency if some prices are unknown. An ended sale has no upper bound, because
+ * prices may have fallen since.
  */
 function findFaultInSales({ price, prices = [], sale_prices: sales = [] }: ProductInput, hasAllPrices: boolean): string | null {
   const now = new Date()
@@ -101,23 +100,23 @@ export function assertNoContradiction(product: ProductInput): void {
   if (contradiction !== null) throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [contradiction] })
 }
 
-/** A text without the blanks around it, in NFC: two spellings of a sku or a category are one. */
+/** Trims a text and converts it to NFC, so two spellings of a sku or a category are equal. */
 export function trim<T>(value: T): T {
   return typeof value === 'string' ? (value.normalize('NFC').trim() as T) : value
 }
 
-/** A time as answers have it. */
+/** A time in the answers' format. */
 function normalizeTime<T>(time: T): T {
   const date = new Date(typeof time === 'string' && HAS_OFFSET.test(time) ? time : Number.NaN)
   return Number.isNaN(date.getTime()) ? time : (date.toISOString() as T)
 }
 
-/** A key to sort by, before the check: a file may have anything here, also an object that cannot become a text. */
+/** A sort key before the check. A file may contain anything here, even an object without a text form. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Sorts prices by currency, as answers have them. */
+/** Sorts prices by currency, like answers. */
 function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice[] {
   if (!isList(prices)) return prices as OfferedPrice[]
   const complete = prices.map((price) => (isObject(price) ? { ...price, compare_at: price.compare_at ?? null } : price))
@@ -134,15 +133,12 @@ function normalizeSales(sales: readonly Partial<SalePrice>[]): SalePrice[] {
   return complete.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)) as SalePrice[]
 }
 
-/**
- * The URL as browsers write it, without quotes and angle brackets, which a page that is built by hand would take for
- * markup.
- */
+/** The URL as browsers write it, without quotes and angle brackets, which hand-built pages would take for markup. */
 function normalizeUrl<T>(url: T): T {
   return typeof url === 'string' && /^https?:\/\/[^\s\p{Cc}]+$/iu.test(url) && URL.canParse(url) ? (new URL(url).href as T) : url
 }
 
-/** Each of the two follows from the other one where it is missing. */
+/** Derives a missing one of the two from the other. */
 function normalizeImages({ image_url, images }: Pick<NewProduct, 'image_url' | 'images'>): Pick<ProductInput, 'image_url' | 'images'> {
   const listed = images ?? (typeof image_url === 'string' ? [{ url: image_url }] : [])
   const all = isList(listed)
@@ -158,7 +154,7 @@ function normalizeSeo(seo: NonNullable<NewProduct['seo']>): ProductInput['seo'] 
   return { ...seo, title: trim(seo.title ?? null), description: trim(seo.description ?? null) }
 }
 
-/** The names of a product's categories, with trimmed texts and without missing properties. */
+/** A product's category names, with trimmed texts and without missing properties. */
 export function normalizeNamed({
   category = null,
   categories = null,

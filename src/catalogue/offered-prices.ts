@@ -21,24 +21,24 @@ export const SalePriceSchema = Type.Object(
   {
     amount,
     currency: Type.String({ description: 'ISO 4217: that of `price`, or of one of `prices`.' }),
-    from: { ...time, description: 'The sale begins at this time. Null: it has begun.' },
-    until: { ...time, description: 'The sale ends at this time. Null: it has no end.' },
+    from: { ...time, description: 'The sale begins at this time. Null if it has begun.' },
+    until: { ...time, description: 'The sale ends at this time. Null if it has no end.' },
   },
   { title: 'SalePrice' },
 )
 export type SalePrice = Static<typeof SalePriceSchema>
 
-/** The column `prices` of products, by currency. */
+/** The products' column `prices`, by currency. */
 export type StoredPrices = Readonly<Record<string, { amount: number; compare_at?: number }>>
 
-/** A currency that a query asks for, ISO 4217. */
+/** The query's currency, ISO 4217. */
 export const Currency = Type.String({
   pattern: '^[A-Z]{3}$',
   examples: ['EUR'],
   description: 'Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.',
 })
 
-/** Throws `invalid_query` for a code that is no currency. */
+/** Throws `invalid_query` for a code that is not a currency. */
 export function readCurrency(code: string | undefined): string | null {
   if (code === undefined) return null
   if (isCurrency(code)) return code
@@ -53,9 +53,7 @@ export function toStoredPrices(prices: readonly OfferedPrice[]): StoredPrices {
   return Object.fromEntries(entries)
 }
 
-/**
- * The stored prices without one in the `own` currency: the previous release may have moved the product's price to it.
- */
+/** The stored prices without the `own` currency, which the previous release may have given to the product's price. */
 export function fromStoredPrices(stored: StoredPrices, own: string): OfferedPrice[] {
   return Object.keys(stored)
     .filter((currency) => currency !== own)
@@ -66,7 +64,7 @@ export function fromStoredPrices(stored: StoredPrices, own: string): OfferedPric
     })
 }
 
-/** The columns of the alias `product` as operators have written them: beside a sale that is on. */
+/** The columns of the alias `product` as operators wrote them, ignoring a current sale. */
 export const REGULAR_AMOUNT = sql`coalesce((product.regular_prices -> product.price_currency ->> 'amount')::bigint, product.price_amount)`
 export const REGULAR_COMPARE_AT = sql`case when product.regular_prices ? product.price_currency
     then (product.regular_prices -> product.price_currency ->> 'compare_at')::bigint
@@ -78,19 +76,19 @@ interface Priced {
   prices: StoredPrices
 }
 
-/** The price of a product in `currency`, by default its own one; null: it is not sold in it. */
+/** A product's price in `currency`, by default its own; null if it is not sold in it. */
 export function priceIn({ price, prices }: Priced, currency: string | null): Money | null {
   if (currency === null || price.currency === currency) return price
   const offered = prices[currency]
   return offered === undefined ? null : { amount: offered.amount, currency }
 }
 
-/** Whether the row of the alias `row` is sold in `currency`. */
+/** Whether the alias `row` is sold in `currency`. */
 export function isSoldIn(row: Sql, currency: string): Sql {
   return sql`(${row}.price_currency = ${currency} or ${row}.prices ? ${currency}::text)`
 }
 
-/** The amount of the row of the alias `row`: of its own price, or of that in `currency`, in which it is sold. */
+/** The amount of the alias `row`: its own price, or the one in `currency`, in which it must be sold. */
 export function amountIn(row: Sql, currency: string | null): Sql {
   if (currency === null) return sql`${row}.price_amount`
   return sql`case when ${row}.price_currency = ${currency} then ${row}.price_amount else (${row}.prices -> ${currency}::text ->> 'amount')::bigint end`

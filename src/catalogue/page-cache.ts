@@ -1,14 +1,14 @@
 import { AppError } from '../errors.ts'
 import { SharedLoad } from './shared-load.ts'
 
-/** A value and the version of the catalogue that it was made from. */
+/** A value and its catalogue version. */
 export interface Cached<T> {
   version: number
   value: T
 }
 
 export interface Loader<T> {
-  /** The owner of the turn: the network, or else the account. */
+  /** The owner of the turn: the network, or the account. */
   owner: string
   /** Runs the work in a turn of the owner. Throws `overloaded`. */
   admit: (work: () => Promise<void>) => Promise<void>
@@ -16,12 +16,12 @@ export interface Loader<T> {
 }
 
 /**
- * Values by key, of one version of the catalogue at a time, in at most `maxBytes` with their keys; the least recently used are evicted
- * first. Also remembers which addresses mean the same key, so that a repeated address is not parsed again.
+ * Values of one catalogue version by key, in at most `maxBytes` with their keys. Evicts the least recently used first.
+ * Remembers the keys of addresses too, so repeated addresses are not parsed again.
  */
 export class PageCache<T extends { sizeBytes: number }> {
   readonly #maxBytes: number
-  // Two generations instead of a list in order of use: a hit in the young one is one look-up and moves nothing.
+  // Two generations instead of a list in order of use, so a hit in the young one is one look-up without a move.
   #young = new Map<string, T>()
   #old = new Map<string, T>()
   #youngBytes = 0
@@ -34,7 +34,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     this.#maxBytes = maxBytes
   }
 
-  /** The value of an address that was remembered, if it is of this version. */
+  /** The value of a remembered address, if it is of this version. */
   findByAddress(address: string, version: number): T | undefined {
     if (version !== this.#version) return undefined
     const key = this.#keys.get(address)
@@ -51,8 +51,8 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 
   /**
-   * The value of `key`, made by `load` unless it is cached in this version. Concurrent callers share one load, which begins with the first of
-   * their turns. `load` returns the version that it has read, this one or a newer one; the value is cached under that version only.
+   * The value of `key`, from the cache or `load`. Concurrent callers share one load, which begins with their first
+   * turn. `load` returns the version it has read, this one or a newer one; only that version is cached.
    */
   async get(key: string, version: number, loader: Loader<T>): Promise<T> {
     const found = this.find(key, version)
@@ -66,7 +66,7 @@ export class PageCache<T extends { sizeBytes: number }> {
       if (generation === this.#generation) this.#store(key, loaded)
       return loaded.value
     } catch (error) {
-      // The turns of other callers were refused, so this one waits for its own.
+      // Others' turns were refused, so this caller waits for its own.
       if (hasTurn || !isOverloaded(error)) throw error
       return this.get(key, version, loader)
     }
@@ -80,14 +80,14 @@ export class PageCache<T extends { sizeBytes: number }> {
     return loading
   }
 
-  /** Drops every value, even those that are being loaded, because versions restart from an earlier one. */
+  /** Drops every value, even those being loaded, because versions restart from an earlier one. */
   clear(): void {
     this.#generation++
     this.#loading.clear()
     this.#empty(-1)
   }
 
-  /** Remembers that `address` means `key` in this version: in another one the catalogue may have other languages. */
+  /** Remembers that `address` means `key` in this version. Other versions may have other languages. */
   remember(address: string, key: string, version: number): void {
     if (version !== this.#version) return
     // A key may have some kilobytes, so the number of addresses is bounded.
@@ -95,7 +95,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     if (address.length <= MAX_ADDRESS_LENGTH) this.#keys.set(address, key)
   }
 
-  /** Counts bytes that were added to a value since it was stored. */
+  /** Counts bytes that were added to a stored value. */
   addBytes(bytes: number): void {
     this.#youngBytes += bytes
     this.#rotate()
@@ -129,7 +129,7 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 }
 
-/** About what an entry takes besides its value and its key. */
+/** About the size of an entry without its value and key. */
 const ENTRY_BYTES = 300
 const MAX_ADDRESSES = 10_000
 const MAX_ADDRESS_LENGTH = 500

@@ -13,7 +13,7 @@ const Filters = Type.Object({
   }),
 })
 
-/** The prices of products over time, for operators. */
+/** Operators' route for products' prices over time. */
 export function priceRoutes(server: HttpServer, { pool }: CatalogueContext): void {
   defineList(
     server,
@@ -22,7 +22,8 @@ export function priceRoutes(server: HttpServer, { pool }: CatalogueContext): voi
       access: 'stock:read',
       operationId: 'listProductPrices',
       summary: 'The prices that a product has had in a currency, newest first, in pages',
-      description: 'In one currency, as they were recorded. Kept for `CATALOGUE_EVENT_DAYS`, the newest one in each currency always.',
+      description:
+        'In one currency, as they were recorded. They are kept for `CATALOGUE_EVENT_DAYS`, and the newest one in each currency permanently.',
       params: ProductParams,
       filters: Filters,
       page: ProductPricePageSchema,

@@ -38,7 +38,7 @@ export const ProductDetailsSchema = Type.Object(
     images: Type.Array(ImageSchema, { description: 'In the order that the shop has chosen. The first one is `image_url`.' }),
     seo: Type.Object(
       { title: nullable(Type.String()), description: nullable(Type.String()) },
-      { description: 'Title and description for the head of the page. Null: the shop uses name and description.' },
+      { description: 'Title and description for the head of the page. Null if the shop uses name and description.' },
     ),
     availability_text: nullable(Type.String({ description: 'Such as "Ships in 3 days".' })),
   },
@@ -49,8 +49,8 @@ export type ProductDetails = Static<typeof ProductDetailsSchema>
 const time = nullable(Type.String({ format: 'date-time' }))
 export const PublicationSchema = Type.Object({
   status: Type.Union([Type.Literal('draft'), Type.Literal('active')], { description: 'A draft is not in the shop.' }),
-  published_at: { ...time, description: 'An active product is in the shop from then on; null: without a beginning.' },
-  unpublished_at: { ...time, description: 'The product is in the shop until this time. Null: it stays.' },
+  published_at: { ...time, description: 'An active product is in the shop from this time on. Null if it has no beginning.' },
+  unpublished_at: { ...time, description: 'The product is in the shop until this time. Null if it stays.' },
 })
 type Publication = Static<typeof PublicationSchema>
 
@@ -64,6 +64,7 @@ export const EditedProductSchema = Type.Object(
         'The amounts of the product during its sales, ordered by currency and time. `price`, `compare_at_price` and `prices` are the regular ones here. While a sale is on, the shop shows its amount as the price, reduced from the regular one.',
     }),
     ...PublicationSchema.properties,
+    archived_at: { ...time, description: 'When an operator archived the product. Null if it is not archived.' },
   },
   { title: 'EditedProduct', description: 'A product with all that operators edit, in its own texts.', examples: [EXAMPLE_EDITED_PRODUCT] },
 )
@@ -72,8 +73,8 @@ export type EditedProduct = Static<typeof EditedProductSchema>
 type CurrentPrices = Pick<EditedProduct, 'price' | 'compare_at_price' | 'prices'>
 
 /**
- * A product as operators edit it, with the prices that customers pay now, and the lowest amounts before its reductions, by currency, which
- * follow from its earlier prices.
+ * A product as operators edit it, with the current prices for customers, and the lowest amounts before its reductions
+ * by currency, which come from its earlier prices.
  */
 export interface StoredProduct extends EditedProduct {
   current: CurrentPrices
@@ -94,18 +95,21 @@ export interface DetailsRow extends ProductRow {
   status: Publication['status']
   published_at: Date | null
   unpublished_at: Date | null
+  /** When it was archived by an operator. */
+  archived_at: Date | null
 }
 
 const ALL_TRANSLATIONS = sql`product.translations`
 const NO_TRANSLATIONS = sql`'{}'::jsonb`
 
-/** Selects whole products, of the alias `product`, with `columns`, among which are their categories in some form. */
+/** Selects whole products of the alias `product` with `columns`, which must include their categories in some form. */
 export const selectDetails = (
   columns: Sql,
   translations = ALL_TRANSLATIONS,
 ) => sql`select ${PRODUCT_COLUMNS}, ${columns}, page.images, page.seo_title, page.seo_description, page.availability_text,
       ${translations} as translations, product.prices, product.lowest_prior_amounts,
-      product.sale_prices, product.regular_prices, product.status, product.published_at, product.unpublished_at
+      product.sale_prices, product.regular_prices, product.status, product.published_at, product.unpublished_at,
+      case when not product.is_withheld then product.archived_at end as archived_at
     from products as product
     left join product_pages as page on page.product_id = product.id`
 
@@ -118,18 +122,17 @@ async function findProduct(db: Queryable, condition: Sql): Promise<StoredProduct
 }
 
 /**
- * Limit of the long texts of one read, in their stored, compressed size. A hundred products could have 40 MB of
- * translations.
+ * The most long text in a read, in its stored, compressed size. A hundred products could have 40 MB of translations.
  */
 const READ_BYTES = 1_000_000
 
 /**
- * The next products after an id, by id: at most `count`, fewer if their texts are long, none only at the end. The cost does not depend on the
- * place. Without `isTranslated` they have no translations.
+ * The next products after an id, by id: at most `count`, fewer if their texts are long, none only at the end. The cost
+ * does not depend on the place. Translations are included only with `isTranslated`.
  */
 export async function listDetailsAfter(db: Queryable, afterId: string, count: number, isTranslated: boolean): Promise<StoredProduct[]> {
   const size = isTranslated ? sql`pg_column_size(description) + pg_column_size(translations)` : sql`pg_column_size(description)`
-  // The ids first: a join of both tables by their keys could begin at the first row.
+  // Selects ids first, because a join of both tables by their keys could begin at the first row.
   const statement = sql`${selectDetails(sql`${CATEGORY_IDS} as categories`, isTranslated ? ALL_TRANSLATIONS : NO_TRANSLATIONS)}
     where product.id = any(array(
       select id
@@ -144,12 +147,12 @@ export async function listDetailsAfter(db: Queryable, afterId: string, count: nu
     order by product.id`
   const name = `details after ${count} ${isTranslated}`
   const { rows } = await db.query<Omit<DetailsRow, 'categories'> & { categories: string[] }>(prepared(statement, name))
-  // Each category once: its path costs more than a product.
+  // Reads each category once, because its path costs more than a product.
   const categories = await readProductCategories(db, [...new Set(rows.flatMap((row) => row.categories))])
   return rows.map((row) => toDetails({ ...row, categories: row.categories.flatMap((id) => categories.get(id) ?? []) }))
 }
 
-/** Products by sku, archived ones too, without their categories, and without translations unless `isTranslated`. */
+/** Products by sku, including archived ones, without categories, and without translations unless `isTranslated`. */
 export async function findDetails(db: Queryable, skus: readonly string[], isTranslated: boolean): Promise<Map<string, StoredProduct>> {
   const details = selectDetails(sql`'[]'::json as categories`, isTranslated ? ALL_TRANSLATIONS : NO_TRANSLATIONS)
   const { rows } = await db.query<DetailsRow>(sql`${details} where product.sku = any(${skus}::text[])`)
@@ -166,7 +169,12 @@ export async function getEditedProduct(db: Queryable, id: string): Promise<Store
   return present(await findProduct(db, sql`product.id = ${id} and ${IS_EDITED}`))
 }
 
-/** The product that has this slug or had it. Another spelling of a slug means the same. Throws `not_found`. */
+/** A product, also an archived one. Throws `not_found`. */
+export async function getProductInAnyState(db: Queryable, id: string): Promise<StoredProduct> {
+  return present(await findProduct(db, sql`product.id = ${id}`))
+}
+
+/** The product that has or had this slug in any spelling. Throws `not_found`. */
 export async function getProductBySlug(db: Queryable, slug: string): Promise<StoredProduct> {
   return present(
     await findProduct(db, sql`product.id = (select product_id from product_slugs where slug = slug_of(${slug})) and ${IS_LISTED}`),
@@ -197,6 +205,7 @@ export function toDetails(row: DetailsRow): StoredProduct {
     status: row.status,
     published_at: row.published_at?.toISOString() ?? null,
     unpublished_at: row.unpublished_at?.toISOString() ?? null,
+    archived_at: row.archived_at?.toISOString() ?? null,
   }
 }
 
@@ -210,10 +219,10 @@ function regularPrices(current: CurrentPrices, { prices, regular_prices: regular
   return { price: { amount, currency }, compare_at_price: before === undefined ? null : { amount: before, currency }, prices: others }
 }
 
-/** The page of a product as a view shows it. Throws `currency_not_available`. */
+/** A product's page in a view. Throws `currency_not_available`. */
 export function presentPage(product: StoredProduct, { languages, currency }: ProductView): ProductDetails {
   const { translations, prices: _prices, sale_prices: _sales, current, lowestPriorAmounts, ...rest } = product
-  const { status: _status, published_at: _from, unpublished_at: _until, ...own } = rest
+  const { status: _status, published_at: _from, unpublished_at: _until, archived_at: _archived, ...own } = rest
   const texts: TranslatedTexts = Object.assign({}, ...languages.toReversed().map((language) => translations[language]))
   const { name = own.name, description = own.description, availability_text = own.availability_text } = texts
   const seo = { title: texts.seo_title ?? own.seo.title, description: texts.seo_description ?? own.seo.description }
@@ -243,7 +252,7 @@ function notSoldIn(currency: string, currencies: readonly string[]): AppError {
   })
 }
 
-/** `image_url` is the first image, also where the previous release has changed it since `images` were stored. */
+/** `image_url` is the first image, even if the previous release changed it after `images` were stored. */
 export function imagesOf(imageUrl: string | null, stored: readonly Image[] | null): Image[] {
   if (imageUrl === null) return []
   const [first = toImage(imageUrl), ...others] = stored ?? []
@@ -254,14 +263,14 @@ export function toImage(url: string): Image {
   return { url, alt: '', width: null, height: null }
 }
 
-/** The value that `product_pages` stores: null when `image_url` already has it. */
+/** The value for `product_pages`: null if `image_url` is enough. */
 export function storedImages(images: readonly Image[]): readonly Image[] | null {
   const [first, ...others] = images
   const isPlain = first === undefined || (others.length === 0 && first.alt === '' && first.width === null && first.height === null)
   return isPlain ? null : images
 }
 
-/** The part of a product that operators edit, which the sale of its last unit does not change. */
+/** The part of a product that operators edit. Selling its last unit does not change it. */
 export function editable({
   created_at: _created,
   updated_at: _updated,
@@ -275,20 +284,20 @@ export function editable({
 }
 
 /**
- * The entity tag of the edited part of a product, without quotes. It differs after every change by an operator, also of
- * a translation.
+ * The entity tag of a product's edited part, without quotes. It differs after every operator's change, including
+ * translations.
  */
 export function productETag(product: StoredProduct): string {
   return entityTag(JSON.stringify(editable(product)))
 }
 
-/** The entity tag of the product's page: one of the edited part, and one of everything on the page. */
+/** The page's entity tag: one for the edited part, and one for everything on the page. */
 export function pageETag(product: StoredProduct, parts: readonly string[]): string {
   const { updated_at, in_stock, lowest_price_30_days, lowestPriorAmounts } = product
   return `${productETag(product)}_${entityTag(JSON.stringify([updated_at, in_stock, lowest_price_30_days, lowestPriorAmounts]), ...parts)}`
 }
 
-/** Whether `ifMatch` names the current product, by its own tag or that of its page in any language and currency. */
+/** Whether `ifMatch` names the current product, by its own tag or its page's in any language and currency. */
 export function isNamedBy(product: StoredProduct, ifMatch: IfMatch): boolean {
   const etag = productETag(product)
   return ifMatch === null || [...ifMatch].some((tag) => tag.slice(0, etag.length) === etag)

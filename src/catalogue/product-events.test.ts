@@ -272,7 +272,7 @@ test('every event that was recorded here is as its schema says, and none of its 
   }
 })
 
-test('a change before the backfill reaches a product records the product of before, too', async (t) => {
+test('a change before the backfill reaches a product also records the former product', async (t) => {
   const waiting = async () => {
     const product = await create()
     await store.pool.query('delete from product_events where product_id = $1', [product.id])

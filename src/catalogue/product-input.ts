@@ -23,19 +23,19 @@ import {
 import { findFaultInTranslations, type Translations } from './translations.ts'
 
 export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }), Type.Null()], {
-  description: 'Units that can be sold. Null: the stock is not tracked.',
+  description: 'Units that can be sold. Null if the stock is not tracked.',
   'x-must': MUST.stock,
 })
 
-/** Characters by which identifiers can differ and look the same: direction marks, joiners, zero-width blanks, fillers. */
+/** Characters that make equal-looking identifiers differ: direction marks, joiners, zero-width blanks, fillers. */
 export const INVISIBLE = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`
 const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
-/** The Braille blank shows nothing either. */
+/** The Braille blank is invisible too. */
 const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
 
 const MAX_PIXELS = 100_000
 
-/** `schema` with a rule that JSON Schema cannot express. `findFault` returns the refusal, or null. */
+/** Adds a rule that JSON Schema cannot express. `findFault` returns the refusal, or null. */
 export function withRule<T extends TSchema>(schema: T, findFault: (value: Static<T>) => string | null) {
   return Type.Refine(
     schema,
@@ -49,7 +49,7 @@ function findFaultInText(name: TextName, text: string): string | null {
   return text.includes('\0') ? `${name} has a NUL character` : null
 }
 
-/** Checks a text of one line, without the blanks around it. A line break usually comes from a quote that was not closed. */
+/** Checks a one-line text without surrounding blanks. A line break usually comes from an unclosed quote. */
 function findFaultInLabel(name: TextName, text: string): string | null {
   const trimmed = text.trim()
   const fault = findFaultInText(name, trimmed)
@@ -74,7 +74,8 @@ function findFaultInImageUrl(name: TextName, url: string): string | null {
   const fault = findFaultInText(name, url) ?? (isUrl ? null : `${name} must be an absolute URL that starts with https:// or http://`)
   if (fault !== null) return fault
   const { username, password } = new URL(url)
-  // Everybody sees it: a password would no longer be one, and `https://shop.example@evil.example/` is a trick.
+  // Everybody sees the URL, so it must not contain a password, nor imitate a host like
+  // `https://shop.example@evil.example/`.
   return username + password === '' ? null : `${name} must have no user name and no password`
 }
 
@@ -129,7 +130,7 @@ const description = withRule(
 )
 const Translated = withRule(
   Type.Record(
-    // The pattern is needed as in `options`.
+    // The pattern has the same reason as in `options`.
     Type.String({ pattern: '^[^]*$' }),
     Type.Partial(
       Type.Object({
@@ -160,8 +161,8 @@ const SalePriceInput = Type.Object(
   {
     amount: Type.Integer(amount),
     currency: listedCurrency,
-    from: Type.Optional(optionalTime('from of a sale', 'The sale begins at this time. Null: it has begun.')),
-    until: Type.Optional(optionalTime('until of a sale', 'The sale ends at this time. Null: it has no end.')),
+    from: Type.Optional(optionalTime('from of a sale', 'The sale begins at this time. Null if it has begun.')),
+    until: Type.Optional(optionalTime('until of a sale', 'The sale ends at this time. Null if it has no end.')),
   },
   { title: 'NewSalePrice', ...strict },
 )
@@ -200,7 +201,7 @@ const properties = {
   ),
   images: Type.Array(ImageInput, { maxItems: MAX_IMAGES, 'x-must': MUST.images }),
   group: optionalLabel('group'),
-  // Names need a pattern: Type.Record with a plain Type.String does not check names with a line break.
+  // Names need a pattern, because Type.Record with a plain Type.String does not check names with a line break.
   options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option'), { 'x-must': MUST.options }), findFaultInOptions),
   attributes: ProductAttributesInput,
   price: Price,
@@ -219,7 +220,7 @@ const properties = {
     'x-must': MUST.status,
   }),
   published_at: optionalTime('published_at', 'An active product is in the shop from then on; null: at once.'),
-  unpublished_at: optionalTime('unpublished_at', 'When the product leaves the shop. Null: it stays.'),
+  unpublished_at: optionalTime('unpublished_at', 'When the product leaves the shop. Null if it stays.'),
   prices: Type.Array(OfferedPriceInput, {
     maxItems: MAX_PRICES,
     'x-must': MUST.prices,
@@ -255,9 +256,10 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
 export type NewProduct = Static<typeof NewProductBody>
 type StayingProperty = 'slug' | 'category' | 'categories' | 'stock' | 'status' | 'published_at' | 'unpublished_at'
 /**
- * A product as an operator or a catalogue file describes it, ready to be stored; `sku` is its identity across imports.
- * If `stock`, `slug`, `translations`, `prices`, `sale_prices`, `status`, `published_at` or `unpublished_at` are
- * missing, the stored ones stay; if `categories` are, those after the first. The stock of a new product is then not tracked, and its slug follows its name.
+ * A product from an operator or a catalogue file, ready to be stored; `sku` is its identity across imports. Missing
+ * `stock`, `slug`, `translations`, `prices`, `sale_prices`, `status`, `published_at` or `unpublished_at` keep the
+ * stored values. Missing `categories` keep those after the first. For a new product, missing `stock` means untracked,
+ * and a missing slug comes from the name.
  */
 export type ProductInput = Required<Omit<NewProduct, StayingProperty | 'images' | 'seo' | 'translations' | 'prices' | 'sale_prices'>> &
   Pick<NewProduct, StayingProperty> & { translations?: Translations; prices?: OfferedPrice[]; sale_prices?: SalePrice[] } & Pick<

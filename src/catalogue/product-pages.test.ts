@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { findWaiting } from '../../test/database.ts'
+import { ONLY_FOR_OPERATORS } from '../../test/edited-product.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
@@ -29,8 +30,7 @@ test('the page of a product has all of it, a list only what lists show', async (
   const { status, json, text } = await create(PAGE)
   assert.equal(status, 201, text)
   const page = (await store.call('GET', `/products/${json.id}`)).json
-  const ofOperators = { translations: {}, prices: [], sale_prices: [], status: 'active', published_at: null, unpublished_at: null }
-  assert.deepEqual({ ...page, ...ofOperators }, json)
+  assert.deepEqual({ ...page, ...ONLY_FOR_OPERATORS }, json)
   assert.deepEqual({ ...page, ...PAGE }, page)
   assert.equal(page.image_url, url('a'))
   const [listed] = (await store.call('GET', `/products?ids=${json.id}`)).json.data

@@ -7,6 +7,9 @@ import { MAX_WORDS, normalizeSearch, parseSearch, type SearchWords } from './sea
 
 export const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at'] as const
 export type KeySort = (typeof SORTS)[number]
+/** Sorts that list the products of a ranking first, and then the others, newest first. */
+export const RANKED_SORTS = ['best_selling', 'position'] as const
+export type RankedSort = (typeof RANKED_SORTS)[number]
 const MAX_IDS = 100
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}'
 const Price = Type.Integer({
@@ -15,27 +18,27 @@ const Price = Type.Integer({
   description: "In minor units of `currency`, by default of each product's own currency.",
 })
 
-/** A name with a value that it has, or with the bound of a number. */
+/** A name with a value, or with the bound of a number. */
 const ATTRIBUTE_CONDITION = `^${ATTRIBUTE_NAME}(?:=[^]{0,500}|[<>]=-?(?:0|[1-9][0-9]{0,15})(?:\\.[0-9]{1,10})?)$`
 
-/** Ids of products with commas between them. */
+/** Product ids, separated by commas. */
 export const ProductIds = Type.String({
   maxLength: MAX_IDS * 37,
   pattern: `^${UUID}(,${UUID}){0,${MAX_IDS - 1}}$`,
   'x-input': 'code',
-  'x-must': `be at most ${MAX_IDS} product ids with commas between them`,
-  description: `Up to ${MAX_IDS} product ids with commas between them.`,
+  'x-must': `be at most ${MAX_IDS} product ids, separated by commas`,
+  description: `Up to ${MAX_IDS} product ids, separated by commas.`,
 })
 
 export const Lang = Type.String({
   pattern: '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}$',
   examples: ['de', 'de-AT'],
   description:
-    "The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`.",
+    "The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts.",
 })
 
 const MAX_SEARCH = 200
-/** A ligature is up to 18 letters in the normal form, in which links have a search. */
+/** A ligature can become 18 letters in the normal form of a search, which links contain. */
 const MAX_NORMAL_SEARCH = 4_000
 
 const filters = {
@@ -53,7 +56,8 @@ const filters = {
     Type.String({
       minLength: 1,
       maxLength: 100,
-      description: 'Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all.',
+      description:
+        'Only products of this category and of those below it: its slug, or else its name. If several categories have the name, all of them count.',
     }),
   ),
   brand: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Only products of this brand, as it is written.' })),
@@ -67,8 +71,8 @@ const filters = {
     Type.Array(Type.String({ pattern: ATTRIBUTE_CONDITION, 'x-input': 'verbatim', examples: ['material=wool', 'weight_g>=100'] }), {
       maxItems: 20,
       description:
-        'Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. Several conditions hold together, but of several values ' +
-        'of one attribute one is enough. Of a list any value counts.',
+        'Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. A product must meet every condition, but only one of ' +
+        'several values of the same attribute. Any value of a list counts.',
     }),
   ),
 }
@@ -83,9 +87,12 @@ export const ProductQuery = Type.Object(
     limit: Type.Optional(Limit),
     cursor: Type.Optional(Cursor),
     sort: Type.Optional(
-      Type.Enum([...SORTS, 'relevance'], {
+      Type.Enum([...SORTS, ...RANKED_SORTS, 'relevance'], {
         description:
-          'With `-` in front: descending. `relevance`, which needs `q`, is the default with it: products whose whole name is the search first; otherwise `-created_at`. Names are in the order of their bytes (UTF-8).',
+          'With `-` in front: descending. With `q` the default is `relevance`, which begins with products whose whole name is the search; otherwise `-created_at`. `relevance` needs `q`. Names are sorted by their bytes (UTF-8). ' +
+          '`best_selling` begins with the 200 products of which most units were ordered in the last 30 days, in the category or in the whole shop. ' +
+          '`position`, which needs `category`, begins with the products that the shop has placed in this category. Both continue with the others, newest first. ' +
+          'The variants of a group have one place together, and count together.',
       }),
     ),
     collapse: Type.Optional(Type.Enum(['group'], { description: 'Lists each group of variants once.' })),
@@ -94,37 +101,37 @@ export const ProductQuery = Type.Object(
   { additionalProperties: false },
 )
 
-/** The filters of a query in a canonical form: equal for all queries that select the same products. */
+/** A query's filters in canonical form, so queries that select the same products have equal filters. */
 export interface Filters {
   search: SearchWords | null
   category: string | null
   brand: string | null
-  /** ISO 4217; null: the products' own prices. */
+  /** ISO 4217; null for the products' own prices. */
   currency: string | null
   minPrice: number | null
   maxPrice: number | null
   inStock: boolean | null
   ids: readonly string[] | null
   group: string | null
-  /** The attributes of the query, sorted. */
+  /** The query's attributes, sorted. */
   attributes: readonly string[] | null
 }
 
-/** Filters with what `locateFilters` finds for them. */
+/** Filters with the results of `locateFilters`. */
 export type LocatedFilters<T = Filters> = T & {
-  /** The category and those below it; null for no filter. */
+  /** The category and its descendants; null for no filter. */
   categoryIds: readonly string[] | null
-  /** The products that are sold in the currency, and in the range; null where they are not few. */
+  /** The products sold in the currency and range; null if they are not few. */
   soldIds: readonly string[] | null
 }
 
 export interface Listing extends Filters {
-  sort: KeySort | 'relevance'
+  sort: KeySort | RankedSort | 'relevance'
   limit: number
   cursor: string | null
   isCollapsed: boolean
   hasCount: boolean
-  /** The languages of its texts, the preferred one first; none: the products' own texts. */
+  /** The languages of texts, the preferred one first; empty for the products' own texts. */
   languages: readonly string[]
 }
 
@@ -155,11 +162,12 @@ export function readFilters(query: Omit<Static<typeof FacetsQuery>, 'include'>):
   }
 }
 
-/** Reads a query in the products' own texts. Throws `invalid_query`. */
+/** Reads a query for the products' own texts. Throws `invalid_query`. */
 export function readListing(query: Static<typeof ProductQuery>): Listing {
   const filtered = readFilters(query)
   const { sort = filtered.search === null ? '-created_at' : 'relevance', limit = DEFAULT_LIMIT, cursor = null } = query
   if (sort === 'relevance' && filtered.search === null) throw invalid('sort', 'relevance needs q')
+  if (sort === 'position' && filtered.category === null) throw invalid('sort', 'position needs category')
   return {
     ...filtered,
     sort,
@@ -171,7 +179,7 @@ export function readListing(query: Static<typeof ProductQuery>): Listing {
   }
 }
 
-/** The parameters of a query in canonical order and spelling, without those that equal their default. */
+/** A query's parameters in canonical order and spelling, without default values. */
 export function toParameters(listing: Omit<Listing, 'languages'>): Record<string, string | readonly string[]> {
   const {
     search,
@@ -191,7 +199,7 @@ export function toParameters(listing: Omit<Listing, 'languages'>): Record<string
     cursor,
   } = listing
   const parameters = {
-    // A search without a word matches nothing and stays a search.
+    // A search without words stays a search that matches nothing.
     q: search === null ? null : normalizeSearch(search) || '-',
     category,
     brand,
@@ -212,10 +220,14 @@ export function toParameters(listing: Omit<Listing, 'languages'>): Record<string
   return Object.fromEntries(given.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]))
 }
 
-/** The list that a cursor belongs to. The number is the version of cursors: raise it when their form or order changes. */
+/** The list that a cursor belongs to. The number is the cursor version: raise it if their form or order changes. */
 export function cursorScope(listing: Omit<Listing, 'languages'>): readonly unknown[] {
   const { limit: _, cursor: __, include: ___, ...rest } = toParameters(listing)
   return ['products', 4, rest]
+}
+
+export function isRankedSort(sort: unknown): sort is RankedSort {
+  return (RANKED_SORTS as readonly unknown[]).includes(sort)
 }
 
 function invalid(parameter: string, detail: string): AppError {

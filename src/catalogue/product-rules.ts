@@ -1,15 +1,15 @@
 /**
- * What a product may have: one table for the API's answers, for the authors of catalogue files and for the console. A pure file that
- * browsers read, too.
+ * Bounds and rules for products: one table for the API's answers, the authors of catalogue files and the console.
+ * Browsers load this file too, so it must stay pure.
  */
 
-/** Units that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */
+/** The most units in stock, far below 2^53, so levels stay exact when orders return units. */
 export const MAX_STOCK = 1_000_000_000_000
 export const MAX_SLUG_LENGTH = 100
-/** Limit in UTF-8: a list may have a hundred descriptions, and an event has one. */
+/** A limit in UTF-8 bytes. A list may have a hundred descriptions, and an event has one. */
 export const MAX_DESCRIPTION_BYTES = 65_536
 export const OPTION_NAME = 'the name of an option'
-/** Most characters of each text. */
+/** The most characters of each text. */
 export const MAX_LENGTHS = {
   slug: MAX_SLUG_LENGTH,
   sku: 64,
@@ -31,6 +31,8 @@ export const MAX_LENGTHS = {
 export type TextName = keyof typeof MAX_LENGTHS
 export const MAX_OPTIONS = 10
 export const MAX_IMAGES = 20
+/** Products that a list shows first, by best sellers or by hand. A page reads them all. */
+export const MAX_RANKED = 200
 export const MAX_PRODUCT_CATEGORIES = 20
 /** The levels of the tree: see `categories_check_tree` in the migration. */
 export const MAX_LEVELS = 10
@@ -39,7 +41,7 @@ export const MAX_SALE_PRICES = 50
 export const MAX_LANGUAGES = 30
 export const TRANSLATED_TEXTS = ['name', 'description', 'seo_title', 'seo_description', 'availability_text'] as const
 
-/** Continues "must". The other properties are texts. */
+/** Each text follows "must". Properties without an entry are texts. */
 export const MUST = {
   category: 'be a text, unless there are categories',
   categories: `be a list of 1 to ${MAX_PRODUCT_CATEGORIES} categories, each the slug of one or a path of 1 to ${MAX_LEVELS} names such as ["Men", "Shoes"]`,

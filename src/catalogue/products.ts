@@ -28,7 +28,7 @@ export const ProductSchema = Type.Object(
     }),
     lowest_price_30_days: Type.Union([MoneySchema, Type.Null()], {
       description:
-        'The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: the product is not reduced, or no earlier price is known.',
+        'The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null if the product is not reduced, or if no earlier price is known.',
     }),
     in_stock: Type.Boolean(),
     created_at: Type.String({ format: 'date-time' }),
@@ -39,7 +39,6 @@ export const ProductSchema = Type.Object(
 )
 export type Product = Static<typeof ProductSchema>
 
-/** The parameters of a route of one product. */
 export const ProductParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 
 export interface ProductRow
@@ -65,21 +64,23 @@ const OWN_PRICE = sql`product.price_amount, product.price_currency, product.comp
   (product.lowest_prior_amounts ->> product.price_currency)::bigint as lowest_prior_amount`
 const PRODUCT = sql`product`
 
-/** The view in which a list or a page shows products. */
+/** How a list or page shows products. */
 export interface ProductView {
-  /** The languages of its texts, the preferred one first; none: the products' own texts. */
+  /** The languages of texts, the preferred one first; empty for the products' own texts. */
   languages: readonly string[]
-  /** ISO 4217; null: the products' own prices. */
+  /** ISO 4217; null for the products' own prices. */
   currency: string | null
 }
 
-/** The condition that a product, of the alias `product`, is not archived: it is in the shop, a draft or outside of its time. */
+/**
+ * The condition that the alias `product` is not archived: it is in the shop, a draft, or outside its publication time.
+ */
 export const IS_EDITED = sql`(product.archived_at is null or product.is_withheld)`
 
 /** The columns of a ProductRow, of the alias `product`, with its own texts and price. */
 export const PRODUCT_COLUMNS = sql`${COMMON}, ${OWN_PRICE}`
 
-/** Like PRODUCT_COLUMNS, in the view's languages and currency, for products that are sold in that currency. */
+/** Like PRODUCT_COLUMNS, in the view's languages and currency. The products must be sold in that currency. */
 export function productColumns({ languages, currency }: ProductView): Sql {
   const price = currency === null ? OWN_PRICE : priceColumns(currency)
   return languages.length === 0 ? sql`${COMMON}, ${price}` : sql`${COMMON}, ${price}, ${translatedTexts(languages)} as texts`
@@ -104,7 +105,7 @@ export function toProduct(row: ProductRow): Product {
     image_url: row.image_url,
     group: row.variant_group,
     options: row.options,
-    // Most products have none, and lists of them are long.
+    // Most products have no attributes, and their lists are long.
     ...(Object.keys(row.attributes).length === 0 ? {} : { attributes: row.attributes }),
     ...pricesOf(row),
     lowest_price_30_days: lowestPriceOf(row),
@@ -122,7 +123,7 @@ function pricesOf(
   return { price: { amount, currency }, compare_at_price: before !== null && before > amount ? { amount: before, currency } : null }
 }
 
-/** Returns null also where the previous release has raised the price so that no reduction is left. */
+/** Is also null if the previous release raised the price and thereby ended the reduction. */
 function lowestPriceOf(row: ProductRow): Product['lowest_price_30_days'] {
   const { lowest_prior_amount: amount, price_currency: currency } = row
   return amount === null || pricesOf(row).compare_at_price === null ? null : { amount, currency }
@@ -134,30 +135,30 @@ export interface SellableProduct extends Pick<Product, 'id' | 'sku' | 'name' | '
   prices: StoredPrices
 }
 
-/** Products that are sold, as they were at one version of the catalogue. */
+/** Sold products at one version of the catalogue. */
 export interface Prices {
   version: string
   products: ReadonlyMap<string, SellableProduct>
 }
 
 /**
- * The version of the catalogue as text, as `place_orders` compares it: the number of changes, and the time of the last, since a restored
- * backup repeats numbers.
+ * The catalogue version as text, as `place_orders` compares it: the number of changes, and the last one's time, because
+ * a restored backup repeats numbers.
  */
 const PRICES_VERSION = sql`(select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)`
 
 const MAX_CACHED = 20_000
 
 /**
- * Caches products for orders while the catalogue is unchanged. It does not check for changes: the caller must compare the version in the
- * transaction that uses the prices.
+ * Caches products for orders while the catalogue is unchanged. Does not check for changes, so the caller must compare
+ * the version in the transaction that uses the prices.
  */
 export class PriceList {
   #cached = { version: '', products: new Map<string, SellableProduct>() }
 
   /** The products among `ids`, and maybe others. Queries only those that are not cached. */
   async read(db: Queryable, ids: readonly string[]): Promise<Prices> {
-    // A second time when the first query has replaced the cache with a newer version.
+    // Runs again if the first query replaced the cache with a newer version.
     for (let attempt = 0; attempt < 2; attempt++) {
       const missing = ids.filter((id) => !this.#cached.products.has(id))
       if (missing.length === 0) break
@@ -187,7 +188,7 @@ type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'category' | 'price_
   prices: StoredPrices
 }
 
-/** The products among `ids` that are sold now. One statement, so that products and version belong together. */
+/** The products among `ids` that are sold now. One statement reads them with their version. */
 export async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
   const statement = sql`select id, sku, name, category, price_amount, price_currency, prices, in_stock, ${PRICES_VERSION} as version
     from products

@@ -156,7 +156,7 @@ test('archiving ends the schedule, and an import without the columns keeps it', 
   await pass(archived.id, 2)
   await runLoops()
   await assertInShop(archived, false)
-  assert.equal((await call('GET', `/admin/products/${archived.id}`)).status, 404)
+  assert.notEqual((await call('GET', `/admin/products/${archived.id}`)).json.archived_at, null)
   const draft = await create({ status: 'draft' })
   const line = { sku: draft.sku, name: 'Another quokka', price: draft.price }
   const imported = (changes: object) => importLine(line, changes)
@@ -242,21 +242,14 @@ test('a change that fails is passed over and logged, and all others are made', a
   await assertInShop(products[1], true)
 })
 
-test('refuses an end that is not after the beginning, what is no time, and another status', async () => {
-  for (const [body, detail] of [
+test('refuses an end that is not after the beginning, and a time that the database does not store', async () => {
+  const named = { sku: 'NO', name: 'No', category: 'No', price: { amount: 1, currency: 'EUR' } }
+  for (const [times, detail] of [
     [{ published_at: inHours(2), unpublished_at: inHours(1) }, /after published_at/],
     [{ published_at: '0000-01-01T00:00:00Z' }, /./],
     [{ published_at: '2026-12-31T23:59:60Z' }, /./],
-    [{ published_at: 'soon' }, /./],
-    [{ status: 'archived' }, /./],
   ] as const) {
-    const answer = await call('POST', '/admin/products', {
-      sku: 'NO',
-      name: 'No',
-      category: 'No',
-      price: { amount: 1, currency: 'EUR' },
-      ...body,
-    })
+    const answer = await call('POST', '/admin/products', { ...named, ...times })
     assertProblem(answer, 422, 'invalid_body')
     assert.match(answer.text, detail)
   }

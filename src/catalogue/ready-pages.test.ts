@@ -31,7 +31,10 @@ function get(path: string, headers: Record<string, string> = {}, method = 'GET',
   })
 }
 
-/** Locks `products` while `work` runs, so that an answer in that time needed no query; the version of the catalogue stays current. */
+/**
+ * Locks `products` while `work` runs, so that an answer in that time needed no query; the version of the catalogue
+ * stays current.
+ */
 async function withProductsLocked(t: TestContext, work: () => Promise<void>): Promise<void> {
   const tx = await store.pool.connect()
   const startClock = stopClock(t)

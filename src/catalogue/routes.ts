@@ -8,7 +8,7 @@ import { EXAMPLE_MOVED_PRODUCT, EXAMPLE_PRODUCT_PAGE } from './examples.ts'
 import { listProducts } from './list-products.ts'
 import { Currency, readCurrency } from './offered-prices.ts'
 import { getProduct, getProductBySlug, ProductDetailsSchema, pageETag, presentPage, type StoredProduct } from './product-details.ts'
-import { FacetsQuery, Lang, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
+import { FacetsQuery, isRankedSort, Lang, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
 import { MAX_SLUG_LENGTH } from './product-rules.ts'
 import { ProductParams, ProductSchema } from './products.ts'
 import { countFacets, FacetsSchema } from './search/facets.ts'
@@ -27,7 +27,7 @@ const ProductPageSchema = Type.Object(
   { title: 'ProductPage', examples: [EXAMPLE_PRODUCT_PAGE] },
 )
 
-// Other parameters are ignored, such as those that mails add to links.
+// Ignores other parameters, such as those that mails add to links.
 const PageQuery = Type.Object({ lang: Type.Optional(Lang), currency: Type.Optional(Currency) })
 const SlugParams = Type.Object({
   slug: Type.String({ minLength: 1, maxLength: MAX_SLUG_LENGTH, description: 'The slug, percent-encoded.' }),
@@ -37,7 +37,7 @@ const MovedSchema = Type.Object(
   { title: 'MovedProduct', examples: [EXAMPLE_MOVED_PRODUCT] },
 )
 
-/** The catalogue for shoppers. No token is read, so any cache in front may store the answers. */
+/** The catalogue for shoppers. These routes read no token, so any cache in front may store the answers. */
 export function catalogueRoutes(server: HttpServer, context: CatalogueContext): void {
   defineRoute(
     server,
@@ -45,7 +45,8 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     {
       access: 'public',
       isReadableByAnyOrigin: true,
-      cost: ({ q, include, attr, collapse }) => ((q ?? include ?? attr ?? collapse) === undefined ? 'page' : 'search'),
+      cost: ({ q, include, attr, collapse, sort }) =>
+        (q ?? include ?? attr ?? collapse) === undefined && !isRankedSort(sort) ? 'page' : 'search',
       operationId: 'listProducts',
       summary: 'Products, in pages',
       description:
@@ -57,18 +58,19 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       const listing = readListing(request.query)
       const parameters = toParameters(listing)
       const key = `list ${JSON.stringify(parameters)}`
-      const { search, attributes, hasCount, isCollapsed } = listing
-      // No index has the order of a list and its attributes, or its groups: all products that match may be read for a page.
-      const cost = search === null && attributes === null && !hasCount && !isCollapsed ? 'page' : 'search'
+      const { search, attributes, hasCount, isCollapsed, sort } = listing
+      // No index has a list's order together with its attributes or groups, so a page may have to read all matching
+      // products. A page by a ranking may read all variants of its groups.
+      const cost = search === null && attributes === null && !hasCount && !isCollapsed && !isRankedSort(sort) ? 'page' : 'search'
       return serveCatalogue(context, request, reply, { key, cost, lang: request.query.lang }, async (tx, { language, translations }) => {
-        const { page, previousCursor } = await listProducts(tx, { ...listing, languages: translations })
+        const { page, previousCursor, rankingTag } = await listProducts(tx, { ...listing, languages: translations })
         const { cursor: _, ...rest } = parameters
         const link = pageLinks(
           `${context.baseUrl}/products`,
           { ...rest, ...langParameter(language) },
           { prev: previousCursor, next: page.next_cursor },
         )
-        return { body: page, tags: [LISTS_TAG], link }
+        return { body: page, tags: rankingTag === null ? [LISTS_TAG] : [LISTS_TAG, rankingTag], link }
       })
     },
   )
@@ -137,7 +139,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       operationId: 'getProductBySlug',
       summary: 'One product, by its slug',
       description:
-        'The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the slug of now.',
+        'The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the current slug.',
       params: SlugParams,
       query: PageQuery,
       answers: { 200: [ProductDetailsSchema, 'The product.'], 301: [MovedSchema, 'The product has another slug; `Location` leads to it.'] },
@@ -163,7 +165,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   )
 }
 
-/** The page's entity tag contains one of the product alone, so that it can be the If-Match of a change. */
+/** The page's entity tag contains the product's own tag, so it can be the If-Match of a change. */
 function ofProduct(product: StoredProduct, { language, translations }: Texts, currency: string | null): CatalogueContent {
   const etag = pageETag(product, [
     ...(language === null || translations.length === 0 ? [] : [language.tag]),
@@ -177,7 +179,7 @@ function ofProduct(product: StoredProduct, { language, translations }: Texts, cu
   }
 }
 
-/** The parameter of an address that stays in the language that a query has named. */
+/** The parameter that keeps a link in the query's language. */
 function langParameter(language: AnswerLanguage | null): { lang?: string } {
   return language === null || language.isNegotiated ? {} : { lang: language.tag }
 }

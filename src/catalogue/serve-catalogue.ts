@@ -12,43 +12,45 @@ import { type CatalogueLanguages, translationsFor } from './languages.ts'
 import type { PageCache } from './page-cache.ts'
 import { EditedProductSchema } from './product-details.ts'
 
-/** An answer that is ready to be sent, and the pattern of its route. */
+/** An answer that is ready to send, and its route's pattern. */
 export interface ReadyPage {
   route: string
   answer: CacheableAnswer
   sizeBytes: number
 }
 
-/** The context of the catalogue routes. */
 export interface CatalogueContext {
   pool: Pool
-  /** The address of the API, for links. */
+  /** The API's address, for links. */
   baseUrl: string
   version: CatalogueVersion
   languages: CatalogueLanguages
   pages: PageCache<ReadyPage>
-  /** A read takes one place: of `page`, of `search` where the number of matches counts, or of `feed` for a part of one. */
+  /**
+   * A read takes one place: of `page`, of `search` if the number of matches determines the cost, or of `feed` for a
+   * feed's part.
+   */
   admission: Admission
   openFeeds: OpenFeeds
-  /** The address of a product's page in the shop, with `{slug}`; null: not known. */
+  /** The address of products' pages in the shop, with `{slug}`; null if unknown. */
   productUrl: string | null
   lifetimes: CacheLifetimes
   tagHeaders: readonly TagHeader[]
 }
 
-/** The content of an answer, before it is serialized and compressed. */
+/** An answer's content before serialization and compression. */
 export interface CatalogueContent {
   body: unknown
   tags: readonly string[]
-  /** The entity tag, by default made of the catalogue's version and the query. */
+  /** The entity tag; by default made of the catalogue's version and the query. */
   etag?: string
   lastModified?: Date
   link?: string
-  /** The address that the answer leads to: 301 instead of 200. */
+  /** The redirect's address: 301 instead of 200. */
   location?: string
 }
 
-// A new release with another shape of products changes every entity tag.
+// A release with another product shape must change every entity tag.
 const SHAPE = entityTag(JSON.stringify(EditedProductSchema))
 
 /** Answers repeated requests from memory while the catalogue is unchanged: see `addShortcut`. */
@@ -65,32 +67,30 @@ export function catalogueShortcut({ version, languages, pages }: CatalogueContex
 /** A query in canonical form. */
 export interface CatalogueQuery {
   key: string
-  /** The cost, which depends on the size of a page or the number of matches. */
+  /** Whether the cost depends on the page's size or on the number of matches. */
   cost: 'page' | 'search'
-  /** The language that the query names; undefined for that of `Accept-Language`; null when the answer has no texts of products. */
+  /** The query's language; undefined to use `Accept-Language`; null for an answer without product texts. */
   lang: string | undefined | null
 }
 
-/** The language of an answer, null while the catalogue has none but its own, and the translations that it shows, the preferred one first. */
+/** The answer's language, null while the catalogue has only its own, and its translations, the preferred one first. */
 export interface Texts {
   language: AnswerLanguage | null
   translations: readonly string[]
 }
 
-/**
- * The catalogue gained or lost a language while an answer was read: its texts were chosen by the previous languages.
- */
+/** The catalogue gained or lost a language while an answer was read, so its texts were chosen by outdated languages. */
 class LanguagesChanged extends Error {
   override readonly name = 'LanguagesChanged'
 }
 
 const MAX_TRIES = 5
-/** A key of this length or less is kept as it is. */
+/** Longer keys are hashed. */
 const MAX_KEY_LENGTH = 300
 
 /**
- * Answers with what `read` returns for `key`, from memory while the catalogue is unchanged. A client that has the answer gets 304 without
- * a query. Concurrent requests for the same answer share one read.
+ * Answers with the content that `read` returns for `key`, from memory while the catalogue is unchanged. A client that
+ * has the answer gets 304 without a query. Concurrent requests for the same answer share one read.
  */
 export async function serveCatalogue(
   context: CatalogueContext,
@@ -104,7 +104,7 @@ export async function serveCatalogue(
       return await serve(context, request, reply, query, read)
     } catch (error) {
       if (!(error instanceof LanguagesChanged)) throw error
-      // The next try knows the version that this one has read, unless the database is being restored.
+      // The next try knows the version that this one read, unless a restore is in progress.
       if (tries === MAX_TRIES) throw new AppError('unavailable', 'The catalogue is changing too quickly to answer. Retry in a moment.')
     }
   }
@@ -153,15 +153,15 @@ async function serve(
 }
 
 /**
- * The key of an address's page. `language` is the meaning of the request's `Accept-Language`, not its text, so that few
- * addresses belong to one page.
+ * The key of an address's page. `language` is the request's negotiated language instead of its `Accept-Language` text,
+ * so few addresses belong to a page.
  */
 function addressOf({ url = '' }: { url?: string }, language: string | null): string {
   const address = withoutAdvertisingParameters(url)
   return language === null ? address : `${language} ${address}`
 }
 
-/** The tag contains the time of the change: after a restored backup the same number may mean another catalogue. */
+/** The tag contains the change's time, because the same number may mean another catalogue after a restore. */
 export function versionTag({ changes, changedAt }: Version, key: string): string {
   return entityTag(SHAPE, String(changes), changedAt.toISOString(), key)
 }

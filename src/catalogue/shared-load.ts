@@ -1,9 +1,9 @@
-/** Callers of further networks share these turns: each turn takes room in a queue. */
+/** The most turns of a load, since each takes room in a queue. Callers of further networks share these turns. */
 const MAX_TURNS = 4
 
 /**
- * One load for several callers, which begins with the first of their turns, so that no caller waits for the turn of a
- * network with many requests.
+ * One load for several callers. It begins with the first of their turns, so no caller waits for the turn of a network
+ * with many requests.
  */
 export class SharedLoad<T> {
   readonly #result = Promise.withResolvers<T>()
@@ -11,12 +11,15 @@ export class SharedLoad<T> {
   #refused = 0
   #isLoading = false
 
-  /** Rejects with the error of the load, or of the last turn that was refused. */
+  /** Rejects with the error of the load, or of the last refused turn. */
   get result(): Promise<T> {
     return this.#result.promise
   }
 
-  /** Waits for a turn of the owner in which the load begins. Returns false when the turns that others wait for, or its own, are enough. */
+  /**
+   * Waits for a turn of the owner, in which the load begins. Returns false if the waiting turns are enough, or include
+   * one of the owner.
+   */
   waitForTurn(owner: string, admit: (work: () => Promise<void>) => Promise<void>, load: () => Promise<T>): boolean {
     if (this.#isLoading || this.#owners.has(owner) || this.#owners.size === MAX_TURNS) return false
     this.#owners.add(owner)

@@ -2,18 +2,18 @@ import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 
-/** The current slug of the row of the alias `product`. See docs/decisions/catalogue-slugs.md. */
+/** The current slug of the alias `product`. See docs/decisions/catalogue-slugs.md. */
 export const CURRENT_SLUG = sql`(
   select slug from product_slugs where product_slugs.product_id = product.id and product_slugs.retired_at is null
 )`
 
-/** Former slugs that a product keeps, the newest ones. */
+/** The most former slugs that a product keeps, from the newest. */
 const MAX_FORMER = 100
 
-/** The reason for the refusal of a slug that has neither. */
+/** The refusal of a slug without letters and digits. */
 export const SLUG_RULE = 'slug must have a letter or a digit'
 
-/** The slug that a text means. Throws `invalid_body` when it means none. */
+/** A text's slug. Throws `invalid_body` if it has none. */
 export async function readSlug(db: Queryable, text: string): Promise<string> {
   const { rows } = await db.query<{ slug: string | null }>(sql`select slug_of(${text}) as slug`)
   const slug = rows[0]?.slug ?? null
@@ -22,8 +22,8 @@ export async function readSlug(db: Queryable, text: string): Promise<string> {
 }
 
 /**
- * Gives each product a new slug, and keeps the previous one as a former slug. A product may take back its own former
- * slug; another product's violates `product_slugs_slug_unique`. The products must be locked.
+ * Gives each product a new slug and keeps the previous one as a former slug. A product may take back its own former
+ * slug; another product's slug violates `product_slugs_slug_unique`. The products must be locked.
  */
 export async function changeSlugs(tx: Transaction, changes: readonly { productId: string; slug: string }[]): Promise<void> {
   if (changes.length === 0) return

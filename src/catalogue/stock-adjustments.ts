@@ -15,7 +15,7 @@ export interface StockActor {
 
 export const SYSTEM: StockActor = { type: 'system', id: null }
 
-/** The stock of one product at one version. */
+/** A product's stock at one version. */
 export interface StockLevel {
   /** Is null when stock is not tracked. */
   available: number | null
@@ -47,7 +47,7 @@ export const StockAdjustmentSchema = Type.Object(
 )
 export type StockAdjustment = Static<typeof StockAdjustmentSchema>
 
-/** The new level of a product whose stock is locked, or which has none yet. */
+/** The new level of a product whose stock is locked or does not exist yet. */
 export interface StockWrite {
   productId: string
   isFirst: boolean
@@ -57,15 +57,14 @@ export interface StockWrite {
 }
 
 /**
- * Added to each version: a database that was restored, or lagged, must not give one again. See
- * docs/decisions/audit-incarnations.md.
+ * Added to each version, so a restored or lagging database never repeats one. See docs/decisions/audit-incarnations.md.
  */
 const INCARNATION = sql`coalesce((select max(number) from database_incarnations), 0)`
 const STOCK_VERSION = sql`inventory.version + ${INCARNATION}`
 
 /**
- * The stock of a product, locked until the transaction ends. Every change of stock starts here, before the product itself is locked, as
- * orders do. Throws `not_found`, also for an archived product.
+ * A product's stock, locked until the transaction ends. Every stock change starts here, before locking the product,
+ * like orders. Throws `not_found`, also for an archived product.
  */
 export function lockStockLevel(tx: Transaction, productId: string): Promise<StockLevel> {
   return selectStockLevel(tx, productId, sql`for update of inventory`)
@@ -88,7 +87,7 @@ async function selectStockLevel(db: Queryable, productId: string, locking: Sql):
   return rows[0]
 }
 
-/** The levels of the products that are not archived among `productIds`. */
+/** The stock of products among `productIds` that are not archived. */
 export async function listStockLevels(db: Queryable, productIds: readonly string[]): Promise<(StockLevel & { product_id: string })[]> {
   const { rows } = await db.query<StockLevel & { product_id: string }>(
     sql`select inventory.product_id, inventory.available, ${STOCK_VERSION} as version
@@ -101,8 +100,8 @@ export async function listStockLevels(db: Queryable, productIds: readonly string
 }
 
 /**
- * Writes levels that differ, and those of new products. Records each change with author and reason. Returns the
- * changes of the levels in no order.
+ * Writes differing levels and those of new products. Records each change with author and reason. Returns the changes in
+ * any order.
  */
 export async function writeStock(
   tx: Transaction,
@@ -146,7 +145,7 @@ export async function writeStock(
   return rows.map(toAdjustment)
 }
 
-/** The relative change of a product's stock that was booked under a reference, if any. */
+/** A product's relative stock change under this reference, if any. */
 export async function findAdjustment(db: Queryable, productId: string, reference: string): Promise<StockAdjustment | null> {
   const { rows } = await db.query<AdjustmentRow>(
     sql`select ${ADJUSTMENT_COLUMNS}
@@ -158,7 +157,7 @@ export async function findAdjustment(db: Queryable, productId: string, reference
 
 export const AdjustmentPosition = Type.Tuple([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })])
 
-/** A page of a product's changes of stock, newest first, also of an archived product. Throws `not_found`. */
+/** A page of a product's stock changes, newest first, also for an archived product. Throws `not_found`. */
 export async function listAdjustments(
   db: Queryable,
   productId: string,

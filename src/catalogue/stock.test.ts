@@ -26,7 +26,10 @@ const take = (...lines: StockLine[]): Promise<Shortage[]> => inTransaction(pool,
 const giveBack = (...lines: StockLine[]): Promise<void> => inTransaction(pool, (tx) => moveStock(tx, { restocked: lines }))
 const line = (product: { id: string }, quantity: number): StockLine => ({ product_id: product.id, quantity })
 
-/** Stock, what the catalogue says of it, and the row version of the product, which changes whenever the row is written. */
+/**
+ * Stock, what the catalogue says of it, and the row version of the product, which changes whenever the row is
+ * written.
+ */
 async function read(product: { id: string }): Promise<{ available: number | null; in_stock: boolean; row_version: string }> {
   const { rows } = await pool.query(
     `select available, in_stock, products.xmin::text as row_version

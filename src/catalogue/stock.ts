@@ -7,7 +7,7 @@ export interface StockLine {
   quantity: number
 }
 
-/** A line that asks for more than is available. */
+/** A line that exceeds the available stock. */
 export interface Shortage {
   product_id: string
   requested: number
@@ -22,21 +22,19 @@ export interface Shortage {
 export const MAX_SHOWN_AVAILABLE = 20
 
 /**
- * The stock by which a line is judged: `exact` decides only whether an order is placed. Calls that can be repeated
- * without limit are `rounded`, because bisection would find the exact stock.
+ * The precision for judging a line. `exact` decides only whether an order is placed. Calls that can be repeated without
+ * limit use `rounded`, because bisection would find the exact stock.
  */
 export type StockPrecision = 'exact' | 'rounded'
 
-/** Up to 20 units exactly, more rounded up to the next of 50, 100, 200, 500 … */
+/** Exact up to 20 units; more are rounded up to the next of 50, 100, 200, 500 … */
 function atPrecision(units: number, precision: StockPrecision): number {
   if (precision === 'exact' || units <= MAX_SHOWN_AVAILABLE) return units
   const power = 10 ** Math.floor(Math.log10(units))
   return power * ([1, 2, 5].find((step) => step * power >= units) ?? 10)
 }
 
-/**
- * The lowest of all levels with the same rounded one: up to 20 units exactly, more rounded down to 20, 50, 100, 200 …
- */
+/** The lowest level with the same rounded level: exact up to 20 units, more are rounded down to 20, 50, 100, 200 … */
 export function atLeast(units: number): number {
   if (units <= MAX_SHOWN_AVAILABLE) return units
   const power = 10 ** Math.floor(Math.log10(units - 1))
@@ -44,8 +42,8 @@ export function atLeast(units: number): number {
 }
 
 /**
- * The lines that ask for more than `unitsOf` at this precision; null: any number. At `exact`, once one line is short,
- * every line that could be is named, because the remaining ones would reveal their stock.
+ * The lines that exceed `unitsOf` at this precision; null means unlimited. At `exact`, once one line is short, every
+ * possibly short line is named, because unnamed lines would reveal their stock.
  */
 export function linesToRefuse<T extends StockLine>(
   lines: readonly T[],
@@ -59,7 +57,7 @@ export function linesToRefuse<T extends StockLine>(
 
 /** The stock of some products in memory. `saveStock` writes the changes to the database. */
 export class StockLevels {
-  /** Levels by product id; null where stock is not tracked, no entry for an unknown product. */
+  /** Levels by product id; null if untracked, no entry for an unknown product. */
   readonly #before: ReadonlyMap<string, number | null>
   readonly #now: Map<string, number | null>
 
@@ -68,7 +66,7 @@ export class StockLevels {
     this.#now = new Map(levels)
   }
 
-  /** The lines that ask for more than is available, or may. A product must have one line only. */
+  /** The lines that exceed, or may exceed, the available stock. Each product must have only one line. */
   shortagesOf(lines: readonly StockLine[], precision: StockPrecision): Shortage[] {
     // A product without an entry was deleted between reading and locking.
     const availableOf = ({ product_id }: StockLine) => (this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0)
@@ -82,7 +80,7 @@ export class StockLevels {
     }))
   }
 
-  /** `lines` must not be short. */
+  /** The lines must be available. */
   take(lines: readonly StockLine[]): void {
     for (const line of lines) this.#move(line.product_id, -line.quantity)
   }
@@ -108,14 +106,14 @@ export class StockLevels {
 }
 
 /**
- * Reads the stock of products and locks it until the transaction ends. A `select` locks the rows in product order; an
- * `update … from unnest(…)` would lock in the order of its plan, and two of them could deadlock.
+ * Reads products' stock and locks it until the transaction ends. A `select` locks rows in product order. An `update …
+ * from unnest(…)` would lock in its plan's order, so two of them could deadlock.
  */
 export function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
   return selectStock(tx, productIds, sql`order by product_id for update`)
 }
 
-/** The stock of products without a lock: it may change at any time. */
+/** Reads products' stock without a lock, so it may change at any time. */
 export function readStock(db: Queryable, productIds: readonly string[]): Promise<StockLevels> {
   return selectStock(db, productIds, noSql)
 }
@@ -127,7 +125,7 @@ async function selectStock(db: Queryable, productIds: readonly string[], locking
   return new StockLevels(new Map(rows.map((row) => [row.product_id, row.available])))
 }
 
-/** Writes what changed since `lockStock`, in its transaction. */
+/** Writes the changes since `lockStock`, in its transaction. */
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
@@ -148,7 +146,10 @@ export async function saveStock(tx: Transaction, stock: StockLevels): Promise<vo
   await tx.query(sql`with flipped as (${flip}) ${save}`)
 }
 
-/** Returns the stock of orders' lines and takes that of others, which must be there. Several lines may name the same product. */
+/**
+ * Returns the stock of some order lines and takes that of others, which must be available. Several lines may name the
+ * same product.
+ */
 export async function moveStock(
   tx: Transaction,
   { restocked, taken = [] }: { restocked: readonly StockLine[]; taken?: readonly StockLine[] },

@@ -7,14 +7,13 @@ import { storedImages } from './product-details.ts'
 import type { ProductInput } from './product-input.ts'
 import { CURRENT_SLUG, changeSlugs } from './slugs.ts'
 
-/** A product as it will be stored. */
 export interface ProductToStore {
   id: string
   isNew: boolean
-  /** Complete, except for what stays: see `mergeProduct`. */
+  /** Complete, except for values that stay: see `mergeProduct`. */
   product: ProductInput
   category: ResolvedCategories
-  /** Null: the stored one stays, and a new product gets one of its name. */
+  /** Is null to keep the stored slug; a new product then gets one from its name. */
   slug: string | null
   /** Whether its stock is untracked or not 0. */
   isInStock: boolean
@@ -22,7 +21,10 @@ export interface ProductToStore {
 
 const TYPES = { text: sql`text`, bigint: sql`bigint`, jsonb: sql`jsonb`, timestamptz: sql`timestamptz(3)` }
 const NO_TIME = 'infinity'
-/** The columns of products that a change writes, each with its type and its value for `storeProducts`. Those of `KEPT` stay where it is null. */
+/**
+ * The product columns that a change writes, each with its type and its value for `storeProducts`. A null in the columns
+ * of `KEPT` keeps the stored value.
+ */
 const ROW_COLUMNS = {
   sku: column('text', ({ product }) => product.sku),
   name: column('text', ({ product }) => product.name),
@@ -43,7 +45,7 @@ const ROW_COLUMNS = {
   published_at: column('timestamptz', ({ product }) => orNoTime(product.published_at)),
   unpublished_at: column('timestamptz', ({ product }) => orNoTime(product.unpublished_at)),
 }
-/** Those of the page, in a row of its own, which is absent where all are null. */
+/** The page's columns, in a separate row, which is absent if all are null. */
 const PAGE_COLUMNS = {
   images: column('jsonb', ({ product }) => storedImages(product.images)),
   seo_title: column('text', ({ product }) => product.seo.title),
@@ -51,7 +53,7 @@ const PAGE_COLUMNS = {
   availability_text: column('text', ({ product }) => product.availability_text),
 }
 
-/** A time for `KEPT`: null where it stays, and NO_TIME where there is none. */
+/** A time for `KEPT`: null to keep the stored one, and NO_TIME for none. */
 function orNoTime(time: string | null | undefined): string | null {
   return time === undefined ? null : (time ?? NO_TIME)
 }
@@ -68,12 +70,12 @@ const list = (names: readonly Sql[], render: (name: Sql) => Sql = (name) => name
 const KEPT: Readonly<Record<string, Sql>> = {
   category: sql`coalesce(given.category, product.category)`,
   translations: sql`coalesce(given.translations, product.translations, '{}')`,
-  // Without the currency of the product's own price, which may have changed.
+  // Removes the currency of the product's own price, which may have changed.
   prices: sql`coalesce(given.prices, ${REGULAR_PRICES}, '{}') - given.price_currency`,
   sale_prices: sql`coalesce(given.sale_prices, product.sale_prices, '[]')`,
   status: sql`coalesce(given.status, product.status, 'active')`,
   published_at: sql`nullif(coalesce(given.published_at, product.published_at), ${NO_TIME})`,
-  // An archived product is sold again: an end that has passed does not stay.
+  // An archived product is sold again, so an end in the past is removed.
   unpublished_at: sql`nullif(
     coalesce(
       given.unpublished_at,
@@ -83,7 +85,7 @@ const KEPT: Readonly<Record<string, Sql>> = {
   )`,
   images: sql`coalesce(given.images, '[]')`,
 }
-/** What is compared with the given columns where it is not the stored one. */
+/** What is compared with given columns instead of the stored column. */
 const REGULAR: Readonly<Record<string, Sql>> = {
   price_amount: REGULAR_AMOUNT,
   compare_at_amount: REGULAR_COMPARE_AT,
@@ -97,8 +99,8 @@ const INPUT_PAGE = pageOf(sql`input`)
 const HAS_PAGE = sql`num_nonnulls(${INPUT_PAGE}) > 0`
 
 /**
- * Creates products and replaces existing ones, which are locked; an archived one is sold again. Returns the ids of those that differ from
- * what was stored: the others are not written. Throws violations of constraints.
+ * Creates products and replaces existing ones, which must be locked; archived ones are sold again. Returns the ids of
+ * products that differ from the stored ones; others are not written. Throws constraint violations.
  */
 export async function storeProducts(tx: Transaction, rows: readonly ProductToStore[]): Promise<string[]> {
   if (rows.length === 0) return []
@@ -107,15 +109,15 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
     tx,
     existing.filter(({ category }) => category.name !== '').map(({ id }) => id),
   )
-  // Categories come before the product, whose change gives its keys to them.
+  // Categories come first, because a product's change copies its keys to them.
   const moved = [...renamed, ...(await saveCategories(tx, existing))]
   const cells = rows.map((row) => {
     const values: Record<string, unknown> = { id: row.id, slug: row.slug, in_stock: row.isInStock }
     for (const [name, { read }] of COLUMNS) values[name] = read(row)
     return values
   })
-  // Unchanged rows are left out. Ordered by sku, so that two imports that create the same products cannot deadlock. It must be one statement:
-  // its end gives a slug to new products without one.
+  // Skips unchanged rows. Ordered by sku, so two imports that create the same products cannot deadlock. It must be one
+  // statement, because its end gives new products without a slug one.
   const { rows: written } = await tx.query<{ id: string; slug: string | null }>(
     sql`with input as materialized (
        select given.id, given.slug, given.in_stock, product.id is null as is_new, ${GIVEN}
@@ -129,7 +131,7 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
        update products as product
        set in_stock = input.in_stock, ${list(PRODUCT_NAMES, (name) => sql`${name} = input.${name}`)}, archived_at = null,
          is_withheld = false, changes_at = null, regular_prices = null,
-         -- Two changes within a millisecond still get different entity tags.
+         -- Two changes in one millisecond need different entity tags.
          updated_at = greatest(clock_timestamp(), product.updated_at + interval '1 millisecond')
        from input
        left join product_pages as page on page.product_id = input.id

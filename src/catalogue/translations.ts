@@ -3,7 +3,7 @@ import { type Sql, sql } from '../db/sql.ts'
 import { isLanguageTag } from '../language.ts'
 import { MAX_LANGUAGES } from './product-rules.ts'
 
-/** The texts of a product in another language. What is missing is the product's own. */
+/** A product's texts in another language. Missing texts are the product's own. */
 export const TranslatedTextsSchema = Type.Object(
   {
     name: Type.Optional(Type.String()),
@@ -19,10 +19,10 @@ export type TranslatedTexts = Static<typeof TranslatedTextsSchema>
 /** Translated texts by language (BCP 47). */
 export type Translations = Record<string, TranslatedTexts>
 
-/** Limit of all translations of a product together, so that the search index has all their words. */
+/** The most characters of a product's translations together, so the search index has all their words. */
 const MAX_CHARACTERS = 100_000
 
-/** The fault in the languages and the size of translations, or null. Their texts are checked one by one. */
+/** The fault in the languages or the size of translations, or null. Each text is checked separately. */
 export function findFaultInTranslations(translations: Translations): string | null {
   const tags = Object.keys(translations)
   const unknown = tags.find((tag) => !isLanguageTag(tag))
@@ -34,7 +34,10 @@ export function findFaultInTranslations(translations: Translations): string | nu
   return characters > MAX_CHARACTERS ? `translations must have at most ${MAX_CHARACTERS.toLocaleString('en')} characters together` : null
 }
 
-/** `translations` without blanks around texts, without empty texts, and without languages that have none. Accepts input that has not been checked. */
+/**
+ * `translations` with trimmed texts, without empty texts, and without languages that have none. Accepts unchecked
+ * input.
+ */
 export function normalizeTranslations(translations: Translations): Translations {
   if (!isObject(translations)) return translations
   const languages = Object.entries(translations).map(([tag, texts]) => [tag, isObject(texts) ? normalizeTexts(texts) : texts] as const)
@@ -53,7 +56,7 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The texts of the row of the alias `product` in `languages`, at least one, the preferred one first. */
+/** The texts of the alias `product` in `languages`, of which there is at least one, the preferred one first. */
 export function translatedTexts(languages: readonly string[]): Sql {
   return languages
     .map((language) => sql`coalesce(product.translations -> ${language}::text, '{}')`)

@@ -17,7 +17,7 @@ type Variants = Static<typeof VariantsSchema>
 
 const PRODUCTS = sql`products`
 
-/** `products` with the summary of each one's group, of variants that are sold in `currency` if it is given. */
+/** `products` with a summary of each one's group; of variants sold in `currency` if it is given. */
 export async function addVariants<T extends { group: string | null; variants?: Variants }>(
   db: Queryable,
   products: readonly T[],

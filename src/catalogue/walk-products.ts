@@ -10,7 +10,7 @@ import { filterConditions, matchConditions, type TextQuery } from './search/filt
 /** The columns of a product's place in every sort. */
 type PlacedRow = Pick<ProductRow, 'id' | 'variant_group' | 'name' | 'price_amount' | 'created_at'>
 
-// Followed by the id, each key is a total order with an index.
+// Each key, followed by the id, is a total order with an index.
 const SORT_KEYS = {
   name: { column: sql`name collate "C"`, memberColumn: sql`name`, type: 'text', cast: sql`::text`, of: (row: PlacedRow) => row.name },
   price: {
@@ -39,7 +39,7 @@ export function sortKey(sort: KeySort) {
   return SORT_KEYS[sort.replace('-', '') as keyof typeof SORT_KEYS]
 }
 
-/** A place in a sort: immediately after the product with this key and id, or before it when reading backwards. */
+/** A place in a sort: directly after the product with this key and id, or before it when reading backwards. */
 export interface Position {
   value: string | number
   id: string
@@ -51,20 +51,20 @@ export interface Walk {
   sort: KeySort
   isBackward: boolean
   from: Position | null
-  /** Products at this place and before it are left out, in both directions. */
+  /** Products up to this place are left out, in both directions. */
   floor?: Position | null
-  /** A condition about `product`: products that meet it are left out, too. */
+  /** A condition on `product`; products that meet it are left out too. */
   without?: Sql | null
   count: number
   view: ProductView
 }
 
-/** The next `count` products of a sort, in the direction of reading. The cost does not depend on the place. */
+/** The next `count` products of a sort, in reading direction. The cost does not depend on the place. */
 export function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   return walk.filters.isCollapsed ? walkGroups(db, walk) : walkEach(db, walk)
 }
 
-/** Places that are read at once to find the first ones of groups. */
+/** Places that are read at once to find groups' first ones. */
 const WINDOW = { first: 50, largest: 500 }
 
 /** A group is listed at the place of its first matching variant. See docs/decisions/catalogue-lists.md. */
@@ -75,7 +75,6 @@ async function walkGroups(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   return isOne ? walkEach(db, { ...walk, filters: { ...filters, ids } }) : readRows(db, ids, productColumns(view))
 }
 
-/** Reads rows in the order of the ids. */
 async function readRows<Row extends PlacedRow>(db: Queryable, ids: readonly string[], columns: Sql): Promise<Row[]> {
   const { rows } = await db.query<Row>(
     sql`select ${columns}
@@ -86,7 +85,10 @@ async function readRows<Row extends PlacedRow>(db: Queryable, ids: readonly stri
   return rows
 }
 
-/** The ids of the next entries: windows of places, whose groups are compared, and after some where nearly all are later variants, all groups. */
+/**
+ * The ids of the next entries. Reads windows of places and compares their groups. If nearly all places are later
+ * variants, it reads all groups instead.
+ */
 async function findEntries(db: Queryable, walk: Walk): Promise<string[]> {
   const { sort, count } = walk
   const listed: string[] = []
@@ -106,7 +108,7 @@ async function findEntries(db: Queryable, walk: Walk): Promise<string[]> {
   return [...listed, ...(await findAmongAll(db, { ...walk, from, count: count - listed.length }))]
 }
 
-/** The ids of the next entries, by one look at the places of all products that match. */
+/** The ids of the next entries, from the places of all matching products. */
 async function findAmongAll(db: Queryable, walk: Walk): Promise<string[]> {
   const { filters, textQuery, sort, isBackward, count } = walk
   const { from, conditions } = matchSource(filters, textQuery)
@@ -141,12 +143,12 @@ function placesOf({ filters }: Walk): Sql {
   return sql`product.id, product.variant_group, product.name, ${amountIn(PRODUCT, filters.currency)} as price_amount, product.created_at`
 }
 
-/** The sort key of the alias `row`: of prices, that in the currency. */
+/** The sort key of the alias `row`; for prices, the one in the currency. */
 function keyOf(row: Sql, { filters, sort }: Walk): Sql {
   return filters.currency !== null && sort.endsWith('price') ? amountIn(row, filters.currency) : sql`${row}.${sortKey(sort).column}`
 }
 
-/** The conditions for `key`, a sort key and an id, to be among the places that are read. */
+/** The conditions for `key`, a sort key and an id, to be among the places to read. */
 function beyondPlaces(key: Sql, { sort, isBackward, from, floor = null }: Walk): Sql[] {
   const isDescending = sort.startsWith('-')
   const place = ({ value, id }: Position) => sql`(${value}${sortKey(sort).cast}, ${id}::uuid)`
@@ -160,7 +162,7 @@ function othersOf({ without = null }: Walk): Sql[] {
   return without === null ? [] : [sql`${without} is not true`]
 }
 
-/** The ids of the first matching variant of each group, in the order of the sort. */
+/** The ids of each group's first matching variant in the sort's order. */
 async function findFirstVariants(db: Queryable, walk: Walk, groups: readonly string[]): Promise<Set<string>> {
   const { filters, textQuery, sort } = walk
   const direction = sort.startsWith('-') ? sql`desc` : sql`asc`
@@ -210,8 +212,8 @@ function orderOf({ key, id }: Pick<ListSource, 'key' | 'id'>, walk: Walk): Sql {
 }
 
 /**
- * Whether the index of the order has products that do not match: however many match, they may all be at its other end, or two conditions that
- * half of the products meet may be met by none, which the planner does not expect.
+ * Whether the index of the order has products that do not match. Many matches may all be at its other end, or two
+ * conditions that half of the products meet may exclude each other, which the planner does not expect.
  */
 function mayPassMany({ filters, textQuery, sort }: Walk): boolean {
   const { soldIds, ids, group, brand, inStock, attributes, currency, minPrice, maxPrice, categoryIds } = filters
@@ -222,15 +224,17 @@ function mayPassMany({ filters, textQuery, sort }: Walk): boolean {
   return indexed + others > 0 && !isIndexed
 }
 
-/** Places that are looked at in the order of the list, before the places of all that match are read. */
+/** Places checked in the list's order before all matches are read. */
 const NEAR = { least: 2_000, perProduct: 20 }
-/** At most this number of matching products is read at once. */
+/** The most matching products that are read at once. */
 const FEW = 2_000
 
-/** The ids of the next products, at the cost of some thousand places and, where these have too few, of the products that match. */
+/**
+ * The ids of the next products. Reads some thousand places and, if these have too few matches, all matching products.
+ */
 async function findMatching(db: Queryable, walk: Walk): Promise<string[]> {
   const { filters, sort, count } = walk
-  // Whether a product has an attribute takes long to see without its index. Few of a narrow range of prices are near.
+  // Checking attributes without their index is slow, and few products of a narrow price range are near.
   const hasRange = !sort.endsWith('price') && (filters.minPrice ?? filters.maxPrice) !== null
   if ((filters.attributes !== null || hasRange) && (await estimateProducts(db, filters, null)).estimate <= FEW) return findFar(db, walk)
   const places = Math.max(NEAR.least, NEAR.perProduct * count)
@@ -242,13 +246,13 @@ async function findMatching(db: Queryable, walk: Walk): Promise<string[]> {
   return [...near, ...(await findFar(db, { ...walk, from, count: count - near.length }))]
 }
 
-/** The same list without the filters that the index of its order does not have. */
+/** The same list without filters that the index of its order lacks. */
 function withoutFilters(walk: Walk): Walk {
   const prices = walk.sort.endsWith('price') ? {} : { minPrice: null, maxPrice: null }
   return { ...walk, filters: { ...walk.filters, brand: null, inStock: null, attributes: null, currency: null, ...prices } }
 }
 
-/** The matching ones among the next `places`. */
+/** The matching products among the next `places`. */
 async function findNear(db: Queryable, walk: Walk, places: number): Promise<string[]> {
   const limit = sql`limit ${literal(places)}`
   const source = sourceOf(withoutFilters(walk), limit)
@@ -268,7 +272,7 @@ async function findNear(db: Queryable, walk: Walk, places: number): Promise<stri
   return rows.map(({ id }) => id)
 }
 
-/** The `number`-th place of a list, undefined when it has fewer. */
+/** The `number`-th place of a list; undefined if it has fewer. */
 async function findPlace(db: Queryable, walk: Walk, number: number): Promise<PlacedRow | undefined> {
   const source = sourceOf(walk, sql`limit ${literal(number)}`)
   const { rows } = await db.query<PlacedRow>(
@@ -282,7 +286,7 @@ async function findPlace(db: Queryable, walk: Walk, number: number): Promise<Pla
   return rows[0]
 }
 
-/** The next ones of all products that match, which are read before they are sorted: by the indexes of what they match. */
+/** The next ones of all matching products, which are found by their own indexes and then sorted. */
 async function findFar(db: Queryable, walk: Walk): Promise<string[]> {
   const { filters, textQuery, count } = walk
   const { from, conditions } = matchSource(filters, textQuery)
@@ -302,8 +306,8 @@ async function findFar(db: Queryable, walk: Walk): Promise<string[]> {
 }
 
 /**
- * Like `walkProducts`, by the prices in a currency. It joins two index walks: products with their own price in it, and
- * the others. The first rows of both together are their first rows.
+ * Like `walkProducts`, by the prices in a currency. Joins two index walks: products with their own price in it, and the
+ * others. The first rows of both together are the result's first rows.
  */
 async function walkPricesIn<Row extends PlacedRow>(db: Queryable, walk: Walk, currency: string, columns: Sql): Promise<Row[]> {
   const { filters, textQuery, sort, isBackward, count } = walk
@@ -338,14 +342,13 @@ async function walkPricesIn<Row extends PlacedRow>(db: Queryable, walk: Walk, cu
 }
 
 /**
- * The name of the prepared statement of a walk without filters, or with a category alone, whose plan suits all values.
- * With other filters it is null, and each walk is planned.
+ * The prepared statement's name for a walk without filters, or with categories only, whose plan suits all values. With
+ * other filters it is null, so each walk is planned.
  */
-function planName({ filters, textQuery, sort, isBackward, from, floor, count, view }: Walk): string | null {
+function planName({ filters, textQuery, sort, isBackward, from, floor, without, count, view }: Walk): string | null {
   const { categoryIds, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes, isCollapsed } = filters
-  const isFiltered = [textQuery, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes, floor ?? null].some(
-    (value) => value !== null,
-  )
+  const others = [textQuery, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes, floor ?? null, without ?? null]
+  const isFiltered = others.some((value) => value !== null)
   if (isFiltered || isCollapsed || categoryIds?.length === 0) return null
   const where = categoryIds === null ? 'all' : categoryIds.length === 1 ? 'category' : 'categories'
   return `walk ${where} ${sort} ${isBackward ? 'back' : 'on'} ${from === null ? 'start' : 'from'} ${count} ${view.languages.length}`

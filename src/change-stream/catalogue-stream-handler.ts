@@ -21,13 +21,10 @@ const CATALOGUE_SOURCE: StreamSource<ProductEventRecord, never> = {
   shape: { table: 'product_events', columns: PRODUCT_EVENT_COLUMNS, previousColumns: [] },
 }
 
-/** Takes 5 ms of this process, in which orders' events wait. A part of a large transaction has ten times as many. */
+/** Takes 5 ms of this process, in which events of orders wait. A part of a large transaction is ten times as large. */
 const PUBLISH_AT_MOST = 1_000
 
-/**
- * Reads the events of the catalogue from a slot of its own and publishes them to a partition of its own. A lost slot is refilled from
- * `product_events`, and so is a topic without events: see docs/decisions/change-stream-slots.md#refilling-a-lost-slot.
- */
+/** A lost slot, or a topic without events, is refilled: docs/decisions/change-stream-slots.md#refilling-a-lost-slot. */
 export function createCatalogueStreamHandler(options: StreamHandlerOptions<CatalogueEvent>): ChangeStream<ProductEventRecord, never> {
   const { url, pool, topic, logger, beforePublishing } = options
   const epochs = new CatalogueEpochs(pool, topic)
@@ -51,11 +48,10 @@ export function createCatalogueStreamHandler(options: StreamHandlerOptions<Catal
   })
 }
 
-/** Each stream of a broker gets every event of the catalogue before its newer ones: `catalogue_epochs.refilled_at` is null until then. */
+/** A broker's stream gets all older events first. Until then `catalogue_epochs.refilled_at` is null. */
 class CatalogueEpochs {
   readonly #db: Queryable
   readonly #topic: Topic<CatalogueEvent>
-  /** The epoch of the topic that has what no slot delivers. */
   #filled: number | null = null
 
   constructor(db: Queryable, topic: Topic<CatalogueEvent>) {
@@ -63,7 +59,7 @@ class CatalogueEpochs {
     this.#topic = topic
   }
 
-  /** Why the topic needs the events of the table: a broker's stream that is new or was lost, a moved database, events from before the first slot. */
+  /** A reason is a new or lost broker's stream, a moved database, or events older than the slot. */
   async findGap(): Promise<string | null> {
     // Reading the position also opens a broker's stream, whose epoch is recorded when it is new.
     const hasMessages = (await this.#topic.newestPosition()) !== null
@@ -73,7 +69,7 @@ class CatalogueEpochs {
     return rows.length > 0 ? 'the topic has no event' : null
   }
 
-  /** Records that the present stream has every event when `publish` comes to its end. */
+  /** Records that the stream has every event after `publish` has ended completely. */
   async fill(publish: () => Promise<boolean>): Promise<boolean> {
     const epoch = epochOf(await this.#topic.newestSequence())
     if (!(await publish())) return false
@@ -81,14 +77,14 @@ class CatalogueEpochs {
     return true
   }
 
-  /** Throws when the topic lacks what is no longer in the slot: then the next attempt to open it begins with a refill. */
+  /** Throws when the topic lacks events that the slot no longer has. The next attempt then begins with a refill. */
   async assertFilled(): Promise<void> {
     const epoch = epochOf(await this.#topic.newestSequence())
     if (await this.#isUnfilled()) throw new Error('the topic does not have every event of the catalogue yet')
     this.#filled = epoch
   }
 
-  /** Throws when the broker's stream was recreated since: a change of a product would come before its earlier ones. */
+  /** Throws when the broker's stream was recreated: a change of a product would precede its earlier ones. */
   async assertSame(): Promise<void> {
     if (this.#topic.isOutside && epochOf(await this.#topic.newestSequence()) !== this.#filled)
       throw new Error('the stream of the catalogue was recreated, and gets its earlier events first')

@@ -6,7 +6,6 @@ const STANDBY_RETRY_MS = 500
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 5_000
 
-/** What readiness and metrics see of a change stream, whatever table it reads. */
 export interface WatchedStream {
   readonly state: 'stopped' | 'standby' | 'active' | 'failing'
   readonly progress: { changes: number; lastAt: Date | null }
@@ -17,20 +16,18 @@ export interface WatchedStream {
 }
 
 /**
- * Reads committed changes of a table from PostgreSQL's logical replication slot, in commit order, at least once.
- * A position is confirmed only at a commit boundary and after `onCommits` returned for everything up to it.
- * One reader is active: PostgreSQL refuses a second one, which stands by until the slot is free.
+ * In commit order, at least once. A position is confirmed at a commit boundary, after `onCommits` returned for
+ * everything up to it. PostgreSQL refuses a second reader, which stands by until the slot is free.
  */
 export class ChangeStream<Row extends object, Previous extends keyof Row> implements WatchedStream {
   readonly #options: ChangeStreamOptions<Row, Previous>
   readonly #loop: Loop
   #reader: SlotReader<Row, Previous> | null = null
   readonly #progress = { changes: 0, lastAt: null as Date | null }
-  /** Position of the newest commit that `onCommits` failed on; null once that position or a later one is confirmed. */
+  /** Position of the newest commit that failed. It is null once that position or a later one is confirmed. */
   #failedAt: string | null = null
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
   #failure: unknown = null
-  /** The message of the newest failure, until the slot is open again: a retry that fails in the same way is not logged again. */
   #logged: string | null = null
 
   constructor(options: ChangeStreamOptions<Row, Previous>) {
@@ -42,7 +39,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     })
   }
 
-  /** For readiness: `standby` is healthy. `failing` lasts until the commits that failed are confirmed, by this process or another. */
+  /** `standby` is healthy. `failing` lasts until some process has confirmed the failed commits. */
   get state() {
     return this.#state
   }
@@ -51,7 +48,6 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     return this.#state === 'failing' ? this.#failure : null
   }
 
-  /** For metrics: changes delivered since the process started, and the time of the last delivery. */
   get progress(): { changes: number; lastAt: Date | null } {
     return { ...this.#progress }
   }
@@ -60,7 +56,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     return this.#loop.start()
   }
 
-  /** Waits for the in-flight batch, confirms it and releases the slot. */
+  /** Waits for the batch in flight, confirms it and releases the slot. */
   async stop(): Promise<void> {
     const stopped = this.#loop.stop()
     await this.#reader?.stop()
@@ -86,7 +82,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     this.#state = 'active'
   }
 
-  /** Reads from the slot until its connection ends. Returns the pause before the next attempt: another reader may have it. */
+  /** Returns the pause before the next attempt, because another reader may have the slot. */
   async #read(signal: AbortSignal, well: () => void): Promise<number> {
     try {
       await this.#options.beforeOpening?.(signal)

@@ -1,21 +1,18 @@
 import type { Queryable } from '../db/pool.ts'
 import { identifier, sql } from '../db/sql.ts'
 
-/** The table of the changes that a stream leaves out. */
 export type DeadLetterTable = 'dead_letters' | 'catalogue_dead_letters'
 export const ORDER_DEAD_LETTERS = 'dead_letters'
 export const CATALOGUE_DEAD_LETTERS = 'catalogue_dead_letters'
 
-/** A change that no event can be made of, or whose event the broker refuses for its size. */
+/** No event can be made of the change, or the broker refuses the event for its size. */
 export interface DeadLetter {
-  /** The id that its event would have. */
   eventId: string
   reason: string
-  /** Its position in the change stream. */
   position: string
 }
 
-/** Records the changes that the stream leaves out. `storefront verify` reports each until the topic has its event. */
+/** `storefront verify` reports each until the topic has its event. */
 export async function recordDeadLetters(db: Queryable, table: DeadLetterTable, letters: readonly DeadLetter[]): Promise<void> {
   await db.query(
     sql`insert into ${identifier(table)} (event_id, reason, position)
@@ -28,7 +25,6 @@ export async function recordDeadLetters(db: Queryable, table: DeadLetterTable, l
   )
 }
 
-/** All that were ever recorded, including those of orders whose event was published later. */
 export async function listDeadLetters(db: Queryable, table: DeadLetterTable): Promise<{ event_id: string; reason: string }[]> {
   const { rows } = await db.query<{ event_id: string; reason: string }>(
     sql`select event_id, reason from ${identifier(table)} order by event_id`,
@@ -43,7 +39,7 @@ export async function findDeadLetters(db: Queryable, table: DeadLetterTable, eve
   return new Set(rows.map((row) => row.event_id))
 }
 
-// Sub-selects, which look up each of the few letters: a join may read the whole topic to find none of them.
+// Sub-selects look up each of the few letters. A join may read the whole topic to find none.
 const IS_UNPUBLISHED = sql`(select id from topic_messages where id = letter.event_id) is null
   and (
     select version from order_event_deliveries
@@ -75,7 +71,7 @@ export async function listNewestDeadLetters(db: Queryable, limit: number): Promi
   return rows
 }
 
-/** The number of changes whose row somebody must repair: those whose event was never published. */
+/** Somebody must repair the rows of these changes, because their events were never published. */
 export async function countDeadLetters(db: Queryable): Promise<number> {
   const { rows } = await db.query<{ unpublished: number }>(
     sql`select (select count(*) from dead_letters as letter where ${IS_UNPUBLISHED}) + (

@@ -6,17 +6,13 @@ import { readRecordedPosition, recordLostSlot } from './slot-positions.ts'
 
 export type SlotState = 'ready' | 'created' | 'lost'
 
-/** Whether a database has nothing yet that a slot could have delivered. */
+/** The database has no row that a slot could have delivered. */
 const FRESH = {
   orders: sql`not exists (select from orders) and not exists (select from topic_messages)`,
   catalogue: sql`not exists (select from product_events) and not exists (select from catalogue_messages)`,
 }
 
-/**
- * Creates the permanent slot of a stream before the first row that it reads, also in place of one that is older than the store. A slot that
- * is lost later is recreated by its stream, which also publishes the changes in between.
- * `streamUrl` is the address of the database for the role that may replicate. `onSession` gets the session that may have to wait.
- */
+/** `streamUrl` is for the role that may replicate. `onSession` gets the session that may have to wait. */
 export async function ensureReplicationSlot(
   db: Queryable,
   streamUrl: string,
@@ -26,13 +22,12 @@ export async function ensureReplicationSlot(
   await untilCreated(db, slotName)
   if ((await findLostReason(db, slotName)) === null) return 'ready'
   if (!(await isFresh(db, slotName, what)) || (await findForeignReason(db, slotName)) !== null) {
-    // Another process may have created it since the first check.
     await untilCreated(db, slotName)
     return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
   }
   const isCreated = await recreateBrokenSlot(db, streamUrl, slotName, { onSession })
   if (isCreated && !(await isFresh(db, slotName, what))) {
-    // A row came meanwhile, which the new slot may not deliver.
+    // A new row came meanwhile, which the new slot may not deliver.
     const position = await readRecordedPosition(db, slotName)
     await recordLostSlot(db, slotName, `the replication slot ${slotName} was created after the first change`, position)
     return 'lost'

@@ -17,7 +17,7 @@ import { PUBLICATION } from './replication-slot.ts'
 import type { Commit, OrderChange, StreamSource } from './slot-reader.ts'
 import { createStreamHandler, type StreamHandlerOptions } from './stream-handler.ts'
 
-/** Reads order changes from the change stream and publishes an event for each to the notification topic. A lost slot is refilled from `orders`. */
+/** A lost slot is refilled from `orders`. */
 export function createOrderStreamHandler(options: StreamHandlerOptions<OrderEvent>): ChangeStream<OrderRecord, 'status' | 'version'> {
   const { pool, topic, logger } = options
   return createStreamHandler(options, {
@@ -31,7 +31,6 @@ export function createOrderStreamHandler(options: StreamHandlerOptions<OrderEven
   })
 }
 
-/** The events of a commit, without those of changes that no event can be made of. Pure. */
 export function toMessages({ position, changes }: Commit): OutgoingMessage[] {
   return messagesOf({ position, changes: changes.filter(({ record }) => findDefect(record) === null) })
 }
@@ -40,17 +39,14 @@ function messagesOf({ position, changes }: Commit): OutgoingMessage[] {
   return changes.flatMap(eventsOf).map((event) => ({ position, event }))
 }
 
-/** The events of a change: one, or that of each version of an order that was moved in, which is inserted with its whole history. */
+/** An order that was moved in is inserted with its whole history, so it has the events of all versions. */
 function eventsOf(change: OrderChange): OrderEvent[] {
   const { record, previous } = change
   const isMovedIn = previous === null && record.version > 1 && hasWholeHistory(record)
   return isMovedIn ? toOrderEvents(record) : [toOrderEvent(record, statusBefore(change))]
 }
 
-/**
- * A row that changes under the same version is no change of the order's life: an operator corrected it, or its address was erased.
- * The event of that version has been published, unless it went to the dead letters.
- */
+/** A change that keeps the version is a correction or an erasure, so the version's event exists already. */
 async function withoutRepeats(db: Queryable, commits: readonly Commit[]): Promise<OutgoingMessage[]> {
   const changes = commits.flatMap((commit) => commit.changes)
   const isRepeat = ({ record, previous }: OrderChange) => previous?.version === record.version

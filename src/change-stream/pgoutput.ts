@@ -1,22 +1,18 @@
 import pg from 'pg'
 
-/** A log sequence number: a byte position in the write-ahead log. */
 export type Lsn = bigint
 
-/** What a pgoutput message means to the store. Values are as `pg`'s default parsers make them. */
 export type PgoutputMessage<Row, Column extends keyof Row> =
   | { kind: 'begin' }
-  /** A row that was inserted or updated. `previous` is the row before the update; null for a new row, or when the server did not send it. */
+  /** `previous` is null for a new row, or when the server did not send it. */
   | { kind: 'change'; record: Row; previous: Pick<Row, Column> | null }
   /** `end` is the position right after the transaction. */
   | { kind: 'commit'; end: Lsn }
   | { kind: 'skipped' }
 
-/** The columns to read; all others are skipped unparsed. */
 export interface RowShape<Row, Column extends keyof Row> {
   table: string
   columns: readonly (keyof Row & string)[]
-  /** The columns that are read from the row before an update as well. */
   previousColumns: readonly (Column & string)[]
 }
 
@@ -28,11 +24,10 @@ interface Column {
   read: ReadValue
 }
 
-/** A table as its newest Relation message describes it. */
 interface Relation {
   columns: Column[]
   previousColumns: Column[]
-  /** Offsets in the current message at which the values of the row, and of the row before it, begin. */
+  /** Offsets in the current message of the values of the row, and of the previous row. */
   starts: Int32Array
   previousStarts: Int32Array
 }
@@ -48,13 +43,10 @@ const TIMESTAMPTZ: number = pg.types.builtins.TIMESTAMPTZ
 const BEGIN = { kind: 'begin' } as const
 const SKIPPED = { kind: 'skipped' } as const
 
-/**
- * Parses the messages of one change stream of one table: protocol version 1, values as text,
- * https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html. Throws on any other message.
- */
+/** https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html, version 1, values as text. */
 export class PgoutputReader<Row extends object, Previous extends keyof Row = never> {
   readonly #shape: RowShape<Row, Previous>
-  /** Relations by object id; null for any table but the one to read. */
+  /** Relations by object id. Other tables have null. */
   readonly #relations = new Map<number, Relation | null>()
 
   constructor(shape: RowShape<Row, Previous>) {
@@ -114,26 +106,24 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
     if (locateValues(message, position, starts) !== message.length) throw new Error('pgoutput change with bytes after its row')
     return {
       kind: 'change',
-      // A large value that did not change is absent from the new row. A full old row contains it, a key does not.
+      // A large unchanged value is absent from the new row. A full old row contains it, a key does not.
       record: readRow(message, columns, starts, isOld ? previousStarts : starts) as Row,
       previous: isOld ? (readRow(message, previousColumns, previousStarts, previousStarts) as Pick<Row, Previous>) : null,
     }
   }
 }
 
-/** The log position of the commit record of the transaction that this message begins; below the `end` of its commit message. */
+/** The position of the transaction's commit record, which is below the `end` of its commit message. */
 export function readCommitPosition(begin: Buffer): Lsn {
   return begin.readBigUInt64BE(BEGIN_COMMIT_OFFSET)
 }
 
-/** The zero-terminated text at `start`, and the position after its zero byte. */
 function readName(message: Buffer, start: number): [name: string, end: number] {
   const zero = message.indexOf(0, start)
   if (zero === -1) throw new Error('pgoutput message that ends within a name')
   return [message.toString('utf8', start, zero), zero + 1]
 }
 
-/** Fills `starts` for the row at `position`, and returns the position after the row. */
 function locateValues(message: Buffer, position: number, starts: Int32Array): number {
   const count = message.readInt16BE(position)
   if (count !== starts.length) throw new Error(`pgoutput row of ${count} values for ${starts.length} columns`)
@@ -148,7 +138,7 @@ function locateValues(message: Buffer, position: number, starts: Int32Array): nu
   return end
 }
 
-/** A value marked as unchanged is read at its offset in `fallbackStarts`; undefined when it is unchanged there, too. */
+/** An unchanged value is read at its offset in `fallbackStarts`. Undefined when it is unchanged there, too. */
 function readRow(message: Buffer, columns: readonly Column[], starts: Int32Array, fallbackStarts: Int32Array): object {
   const row: Record<string, unknown> = {}
   for (const { name, index, read } of columns) {
@@ -171,7 +161,7 @@ function readerOf(type: number): ReadValue {
   return (message, start, end) => parse(message.toString('utf8', start, end))
 }
 
-/** Parses `2026-03-01 10:00:00[.123]+00`; null for any other format, such as `infinity`. */
+/** Parses `2026-03-01 10:00:00[.123]+00`. Null for any other format, such as `infinity`. */
 function readUtcTime(bytes: Buffer, start: number, end: number): Date | null {
   const length = end - start
   const isUtc = bytes[end - 3] === 0x2b && bytes[end - 2] === 0x30 && bytes[end - 1] === 0x30

@@ -8,7 +8,7 @@ import { ORDER_DEAD_LETTERS } from './dead-letters.ts'
 import { type PublishOptions, publishStoredEvents, type StoredEvents } from './publish-stored-events.ts'
 
 const BATCH_SIZE = 500
-/** Stored, compressed size of the events of a batch. Each event has its order with the history until then. */
+/** Stored, compressed size of a batch. Each event has its order with the history until then. */
 const BATCH_BYTES = 1_000_000
 const COLUMNS = selectList()
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
@@ -25,15 +25,11 @@ export const ORDER_EVENTS: StoredEvents<OrderRecord, OrderEvent> = {
   readOf: (db, ids) => getOrderRecords(db, [...new Set(ids.map(subjectOf))]),
 }
 
-/** The events of the orders with ids from `from` to `below`. */
 export function orderEventsIn({ from, below }: { from: string; below: string }): StoredEvents<OrderRecord, OrderEvent> {
   return { ...ORDER_EVENTS, readAfter: (db, last) => readAfter(db, last ?? { id: from }, below) }
 }
 
-/**
- * Publishes the event of each version of each order that is visible now, made from its row. Later orders come through the slot: without a bound
- * a busy shop would place them as fast as they are published. Returns as `publishStoredEvents` does.
- */
+/** Later orders come through the slot: a busy shop may place them as fast as they are published. */
 export async function publishOrderEvents(options: PublishOptions<OrderEvent>): Promise<boolean> {
   const { rows } = await options.db.query<{ id: string }>(sql`select id from orders order by id desc limit 1`)
   const upTo = rows[0]?.id ?? BEFORE_ALL
@@ -46,8 +42,8 @@ async function readAfter(db: Queryable, last: Pick<OrderRecord, 'id'> | null, up
     from (
       select ${COLUMNS}, sum(bytes) over (order by id) - bytes as bytes_before
       from (
-        select ${COLUMNS}, (pg_column_size(items) + pg_column_size(status_history))
-          * greatest(case jsonb_typeof(status_history) when 'array' then jsonb_array_length(status_history) end, 1)::bigint as bytes
+        select ${COLUMNS}, (pg_column_size(items) + pg_column_size(status_history)) *
+          greatest(case jsonb_typeof(status_history) when 'array' then jsonb_array_length(status_history) end, 1)::bigint as bytes
         from orders
         where id > ${last?.id ?? BEFORE_ALL} and id <= ${upTo}
         order by id

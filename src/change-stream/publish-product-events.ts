@@ -12,10 +12,7 @@ import { CATALOGUE_DEAD_LETTERS } from './dead-letters.ts'
 import { type PublishOptions, publishStoredEvents, type StoredEvents } from './publish-stored-events.ts'
 
 const BATCH_SIZE = 1_000
-/**
- * Stored, compressed size of a batch. Products of 100 kB would otherwise take seconds of this process, in which orders
- * wait.
- */
+/** Stored, compressed size. Larger products would take seconds of this process, in which orders wait. */
 const BATCH_BYTES = 1_000_000
 
 export const PRODUCT_EVENTS: StoredEvents<ProductEventRecord, CatalogueEvent> = {
@@ -28,15 +25,12 @@ export const PRODUCT_EVENTS: StoredEvents<ProductEventRecord, CatalogueEvent> = 
   readOf,
 }
 
-/**
- * Publishes every event that `product_events` has, in the order of each product. No old event is removed meanwhile: one that was read before
- * would come back to the topic. `url` is the database's, for the lock. Returns as `publishStoredEvents` does.
- */
+/** No old event is removed meanwhile: one that was read earlier would return. `url`: the database's, for the lock. */
 export function publishProductEvents({ url, ...options }: PublishOptions<CatalogueEvent> & { url: string }): Promise<boolean> {
   return keepProductEvents(url, (assertKept) => publishStoredEvents(PRODUCT_EVENTS, options, assertKept), options.signal)
 }
 
-/** Runs `work` while no old event is removed. `assertKept` throws when the lock was lost with its connection. */
+/** `assertKept` throws when the lock was lost with its connection. */
 export async function keepProductEvents<T>(
   url: string,
   work: (assertKept: () => Promise<unknown>) => Promise<T>,
@@ -71,10 +65,9 @@ async function readAfter(db: Queryable, last: ProductEventRecord | null): Promis
   return rows
 }
 
-// Damage can have made any id.
 const EVENT_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}(\.stock)?\.\d{1,18}$/
 
-/** By the key, so that a product with many events is not read for each of them. */
+/** Reads by the key, so that a product with many events is read once. */
 async function readOf(db: Queryable, ids: readonly string[]): Promise<ProductEventRecord[]> {
   const keys = ids.filter((id) => EVENT_ID.test(id)).map((id) => id.split('.'))
   const { rows } = await db.query<ProductEventRecord>(

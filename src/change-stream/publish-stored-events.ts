@@ -5,24 +5,18 @@ import { publishAcceptable } from '../topic/publish-acceptable.ts'
 import type { Topic, TopicEvent } from '../topic/topic.ts'
 import { CATALOGUE_DEAD_LETTERS, type DeadLetter, type DeadLetterTable, recordDeadLetters } from './dead-letters.ts'
 
-// Unknown, so after a restart the change stream may publish events again, which the topic drops by event id.
+// Unknown, so after a restart the stream may publish events again, which the topic drops by id.
 const NO_POSITION = ''
-/** The shortest time between two lines in the log. */
 const PROGRESS_MS = 10_000
 
 export interface StoredEvents<Row, E extends TopicEvent> {
   deadLetters: DeadLetterTable
-  /** What a row is of, for the log: `an order`. */
   subject: string
-  /** The next rows in the order of their keys, none at the end; the first ones after null. Bounded by their sizes. */
+  /** Rows in the order of their keys, bounded by size. The first ones after null, none at the end. */
   readAfter(db: Queryable, last: Row | null): Promise<Row[]>
-  /** The rows that events with these ids are made of. */
   readOf(db: Queryable, ids: readonly string[]): Promise<Row[]>
-  /** Why no event can be made of a row, null when one can. */
   findDefect(row: Row): string | null
-  /** The id of the newest event of a row. */
   eventIdOf(row: Row): string
-  /** All events of a valid row, in order. */
   toEvents(row: Row): E[]
 }
 
@@ -31,14 +25,10 @@ export interface PublishOptions<E extends TopicEvent> {
   topic: Topic<E>
   logger: Logger
   signal?: AbortSignal | undefined
-  /** Called after each batch with the number of events so far. */
   onProgress?: (events: number) => void
 }
 
-/**
- * Publishes every event of a table, all of a row together; the topic drops those that it has already. Rows of which none can be made, and events
- * that the broker refuses, become dead letters. Returns whether it came to the end, which it does not when `signal` aborts.
- */
+/** Faulty rows and refused events become dead letters. Returns false when `signal` aborts. */
 export async function publishStoredEvents<Row, E extends TopicEvent>(
   stored: StoredEvents<Row, E>,
   { db, topic, logger, signal, onProgress }: PublishOptions<E>,
@@ -77,7 +67,19 @@ async function publishRows<Row, E extends TopicEvent>(
   return events.length
 }
 
-/** Publishes events that were made from rows. Those that the broker refuses become dead letters. */
+/** Reads rows by id, and skips those that make no event. */
+export async function makeEvents<Row, E extends TopicEvent>(
+  db: Queryable,
+  { readOf, findDefect, toEvents }: StoredEvents<Row, E>,
+  ids: readonly string[],
+): Promise<Map<string, E>> {
+  const rows = await readOf(db, ids)
+  const wanted = new Set(ids)
+  const events = rows.filter((row) => findDefect(row) === null).flatMap(toEvents)
+  return new Map(events.filter(({ id }) => wanted.has(id)).map((event) => [event.id, event]))
+}
+
+/** Events that the broker refuses become dead letters. */
 export async function publishMade<E extends TopicEvent>(
   deadLetters: DeadLetterTable,
   events: readonly E[],
@@ -90,7 +92,7 @@ export async function publishMade<E extends TopicEvent>(
     for (const { eventId } of letters) published.delete(eventId)
     await recordDeadLetters(db, deadLetters, letters)
   })
-  // Rows that were repaired lose their dead letters: a broker does not list what it has, so a remaining one would count as unpublished.
+  // Repaired rows lose their dead letters: a broker does not list what it has, so they would count as unpublished.
   if (deadLetters === CATALOGUE_DEAD_LETTERS)
     await db.query(sql`delete from catalogue_dead_letters where event_id = any(${[...published]}::text[])`)
 }

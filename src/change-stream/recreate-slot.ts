@@ -8,13 +8,12 @@ import { recordCreatedSlot } from './slot-positions.ts'
 
 const RETRY_MS = 100
 const MAX_ATTEMPTS = 100
-// A slot is created when every transaction of the server that has written has ended, in other databases too.
+// A slot is created after all transactions with writes have ended, also those of other databases.
 const BOUNDS = { ...COMMAND_BOUNDS, lock: COMMAND_BOUNDS.statement }
 
 /**
- * Replaces a slot that is missing, has lost its WAL, or is not as this store left it. Keeps a good one: another process may have recreated
- * it. When it returns, the slot delivers every commit that is not visible by then. Returns whether it was replaced. `url` is the address of
- * the database for the role that may replicate. Rejects soon when `signal` aborts.
+ * Replaces a missing, lost or foreign slot, which then delivers every commit that is not visible yet. Returns whether
+ * it was replaced. `url` is for the role that may replicate.
  */
 export async function recreateBrokenSlot(
   db: Queryable,
@@ -46,7 +45,7 @@ async function replaceBroken(db: Queryable, stream: Queryable, slotName: string)
       ),
     )
     await createReplicationSlot(stream, slotName).catch((error) => {
-      // Whatever created it did so after the drop, so it delivers the same.
+      // The other slot was also created after the drop, so it delivers the same.
       if (sqlState(error) !== DUPLICATE_OBJECT) throw error
     })
     await untilCreated(stream, slotName)
@@ -55,10 +54,7 @@ async function replaceBroken(db: Queryable, stream: Queryable, slotName: string)
   }
 }
 
-/**
- * Returns when the session has the advisory lock of this name, which it holds until it ends. Polled, because the
- * holder may wait for every transaction of the server, and so for one that waits in a statement.
- */
+/** Polls, because the holder may wait for every transaction, and so for a waiting statement. */
 export async function untilLocked(session: Queryable, name: string, pauseMs: number, signal?: AbortSignal): Promise<void> {
   for (;;) {
     const { rows } = await session.query<{ is_locked: boolean }>(
@@ -69,7 +65,7 @@ export async function untilLocked(session: Queryable, name: string, pauseMs: num
   }
 }
 
-/** Retries `work` for ten seconds while a process uses the slot. */
+/** Retries for ten seconds while a process uses the slot. */
 async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {

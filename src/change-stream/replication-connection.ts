@@ -7,7 +7,6 @@ import { identifier, literal, sql } from '../db/sql.ts'
 import { OBJECT_NOT_IN_PREREQUISITE_STATE, UNDEFINED_OBJECT } from '../db/sql-state.ts'
 import type { Lsn } from './pgoutput.ts'
 
-/** One message of the stream: a pgoutput message, or the server's keep-alive. */
 export type StreamMessage = { kind: 'pgoutput'; message: Buffer } | { kind: 'keepalive'; walEnd: Lsn; replyRequested: boolean }
 
 // Message formats: https://www.postgresql.org/docs/current/protocol-replication.html
@@ -18,7 +17,6 @@ const STATUS_UPDATE = 0x72
 const STATUS_UPDATE_BYTES = 34
 const PATIENCE_SECONDS = 8
 const CLOSE_PATIENCE_MS = 2_000
-// PostgreSQL counts time from 2000-01-01.
 const POSTGRES_EPOCH_MS = BigInt(Date.UTC(2000, 0, 1))
 
 interface WireConnection extends EventEmitter {
@@ -27,13 +25,12 @@ interface WireConnection extends EventEmitter {
 }
 
 export interface ReplicationConnection {
-  /** Identifies the log, as `<system id>.<timeline>`. Positions of two clusters, or from before and after a promotion, cannot be compared. */
+  /** `<system id>.<timeline>`. Positions of different logs cannot be compared. */
   readonly logId: string
-  /** The slot's confirmed position when this connection opened. */
   readonly confirmed: Lsn
-  /** Settles when the stream ends; rejects with the reason unless `close` ended it. */
+  /** Rejects with the reason, unless `close` ended the stream. */
   readonly ended: Promise<void>
-  /** Tells the server that everything up to `position` is stored elsewhere, so its WAL may be removed. */
+  /** The server may remove the WAL up to `position`, because everything is stored elsewhere. */
   confirm(position: Lsn): void
   pause(): void
   resume(): void
@@ -41,18 +38,16 @@ export interface ReplicationConnection {
 }
 
 export interface ReplicationOptions {
-  /** Names the tables whose changes are sent. */
   publication: string
-  /** PostgreSQL ends the stream and frees the slot after this long without a sign of life from the reader; default 8. */
+  /** PostgreSQL frees the slot after this time without a message from the reader. Default: 8. */
   patienceSeconds?: number | undefined
-  /** When it aborts, opening fails at once, and closing waits at most two seconds for the server. */
+  /** When it aborts, opening fails at once, and closing waits at most two seconds. */
   signal?: AbortSignal | undefined
 }
 
 /**
- * Opens the slot's stream at its confirmed position, which moves by `confirm` alone. `onMessage` is called in order and
- * must not throw. Throws SQLSTATE 55006 when another reader has the slot. The stream ends with 42704 at a change from
- * before the publication.
+ * `onMessage` must not throw. Throws SQLSTATE 55006 when another reader has the slot. The stream ends with 42704 at a
+ * change that is older than the publication.
  */
 export async function openReplication(
   url: string,
@@ -81,7 +76,7 @@ export async function openReplication(
     const { rows } = await client.query<{ systemid: string; timeline: number }>('IDENTIFY_SYSTEM')
     const confirmed = await readConfirmed(client, slotName)
     let isIncomplete = false
-    // From PostgreSQL 18 on it skips the changes that earlier servers end the stream for.
+    // PostgreSQL 18 skips the changes at which earlier servers end the stream.
     client.on('notice', ({ code, message }) => {
       if (code !== OBJECT_NOT_IN_PREREQUISITE_STATE) return
       isIncomplete = true
@@ -100,7 +95,7 @@ export async function openReplication(
     const ended = broken.catch((error) => {
       if (!closed) throw error
     })
-    // The caller may wait for it later, and an error that comes before must not end the process.
+    // An error before the caller waits for it must not end the process.
     ended.catch(() => {})
     return {
       logId: `${rows[0]?.systemid}.${rows[0]?.timeline}`,
@@ -125,7 +120,7 @@ export async function openReplication(
   }
 }
 
-/** Ends the connection. Once the signal has aborted, it waits at most two seconds for a server that does not answer. */
+/** Once the signal has aborted, it waits at most two seconds. */
 async function endClient(client: pg.Client, signal: AbortSignal | undefined): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
@@ -140,7 +135,6 @@ async function endClient(client: pg.Client, signal: AbortSignal | undefined): Pr
   abandonClient(client)
 }
 
-/** 0 for a slot that does not exist. */
 async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> {
   const { rows } = await client.query<{ confirmed: string }>(
     // A replication connection takes no parameters.
@@ -151,7 +145,7 @@ async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> 
   return BigInt(rows[0]?.confirmed ?? 0)
 }
 
-/** Reports one position as written, flushed and applied: the topic has stored everything up to it. */
+/** The topic has stored everything up to the position, so it is written, flushed and applied. */
 function statusUpdate(position: Lsn): Buffer {
   const update = Buffer.alloc(STATUS_UPDATE_BYTES)
   update.writeUInt8(STATUS_UPDATE, 0)

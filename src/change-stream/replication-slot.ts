@@ -12,10 +12,7 @@ const CREATION_POLL_MS = 100
 const MAX_NAME_LENGTH = 63
 const HASH_LENGTH = 12
 
-/**
- * The name of a database's slot for the changes of `what`. Slot names are shared by the whole server, so it contains the database's name. A
- * database name that a slot cannot have (capitals, other characters, too many of them) gets a hash; no plain name ends in hexadecimal digits.
- */
+/** Names are shared by the server, so it contains the database's. An unusable name gets a hash. */
 export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'orders'): string {
   const plain = `${database}_${what}`
   if (/^[a-z0-9_]+$/.test(database) && plain.length <= MAX_NAME_LENGTH) return plain
@@ -24,10 +21,7 @@ export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'or
   return readable.slice(0, MAX_NAME_LENGTH - suffix.length) + suffix
 }
 
-/**
- * Returns when no session is creating the slot: whether it exists. A slot is visible before it delivers anything, as long as transactions run
- * on its server, and delivers no commit of that time.
- */
+/** A new slot is visible before it delivers anything, while transactions run. Returns whether it exists. */
 export async function untilCreated(db: Queryable, slotName: string): Promise<boolean> {
   for (;;) {
     const { rows } = await db.query<{ is_created: boolean }>(
@@ -38,7 +32,7 @@ export async function untilCreated(db: Queryable, slotName: string): Promise<boo
   }
 }
 
-/** Creates the slot at the current position: it delivers every commit that a query sent before this function returned cannot see. */
+/** The slot delivers every commit that an earlier query cannot see. */
 export async function createReplicationSlot(db: Queryable, slotName: string): Promise<void> {
   const { rows } = await db.query<{ failover: boolean }>(`select current_setting('server_version_num')::int >= 170000 as failover`)
   // From PostgreSQL 17 on the slot survives the promotion of a standby.
@@ -46,7 +40,7 @@ export async function createReplicationSlot(db: Queryable, slotName: string): Pr
   else await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
 }
 
-/** Why the change stream cannot deliver every change since its position, null when it can. */
+/** Why the change stream cannot deliver every change since its position, or null. */
 export async function findLostReason(db: Queryable, slotName: string): Promise<string | null> {
   const broken = await findBrokenReason(db, slotName)
   if (broken !== null) return broken
@@ -54,7 +48,7 @@ export async function findLostReason(db: Queryable, slotName: string): Promise<s
   return refill && `${refill.reason}; the role stream publishes what is missing`
 }
 
-/** The reason why the store cannot continue with this slot, or null. Considers only the slot, not what was published since. */
+/** Why the store cannot continue with this slot, or null. Ignores what was published since. */
 export async function findBrokenReason(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ wal_status: string | null; confirmed: string | null }>(
     sql`select wal_status, confirmed_flush_lsn as confirmed from pg_replication_slots where slot_name = ${slotName}`,
@@ -67,7 +61,7 @@ export async function findBrokenReason(db: Queryable, slotName: string): Promise
   return slot.confirmed === null ? null : findForeignChange(db, slotName, slot.confirmed)
 }
 
-/** Why the slot with this name does not belong to this database; null when it does, or does not exist. */
+/** The result is null when the slot belongs to this database, or does not exist. */
 export async function findForeignReason(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ database: string | null }>(
     'select database from pg_replication_slots where slot_name = $1 and database is distinct from current_database()',
@@ -79,7 +73,6 @@ export async function findForeignReason(db: Queryable, slotName: string): Promis
   return `the replication slot ${slotName} ${owner}, so this database cannot use it`
 }
 
-/** A slot that the change stream must not read. */
 class SlotLost extends Error {
   override readonly name = 'SlotLost'
 }
@@ -90,26 +83,24 @@ export async function assertNotLost(db: Queryable, slotName: string): Promise<vo
   if (reason !== null) throw new SlotLost(reason)
 }
 
-/** Whether a stream failed with this error because its publication was created after a change that the slot delivers. */
+/** The publication was created after a change that the slot delivers. */
 export async function isOlderThanPublication(
   db: Queryable,
   { slotName, publication }: { slotName: string; publication: string },
   error: unknown,
 ): Promise<boolean> {
   if (sqlState(error) !== UNDEFINED_OBJECT) return false
-  // The same SQLSTATE says that there is no such slot or publication.
+  // A missing slot or publication has the same SQLSTATE.
   const { rows } = await db.query(
     sql`select from pg_publication, pg_replication_slots where pubname = ${publication} and slot_name = ${slotName}`,
   )
   return rows.length > 0
 }
 
-/** The state of a slot, for metrics. Sizes in bytes; null for a slot that is lost or missing. */
 export interface SlotStatus {
   active: boolean
-  /** WAL that PostgreSQL retains for it. */
   retainedBytes: number | null
-  /** WAL after the confirmed position: unpublished changes of orders, and everything else that was written. */
+  /** WAL after the confirmed position: unpublished changes, and all other writes. */
   lagBytes: number | null
   lostReason: string | null
 }
@@ -129,10 +120,7 @@ export async function readSlotStatus(db: Queryable, slotName: string): Promise<S
   return lostReason === null ? { active, retainedBytes, lagBytes, lostReason } : { active, retainedBytes: null, lagBytes: null, lostReason }
 }
 
-/**
- * Why a standby (PostgreSQL 17 or later) could not continue with the slot if it were promoted now; null when it could. A temporary copy
- * has not caught up with the primary yet, and the promotion drops it.
- */
+/** The reason against a promotion now, or null. The promotion drops a temporary copy, which has not caught up yet. */
 export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
     // Before PostgreSQL 17 a standby has no copies of slots, and no columns for them.

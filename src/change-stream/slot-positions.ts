@@ -7,10 +7,7 @@ import type { Lsn } from './pgoutput.ts'
 const SYSTEM_ID = sql`(select system_identifier::text from pg_control_system())`
 const TIMELINE = sql`('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int`
 
-/**
- * Why a slot at this confirmed position is not as this store left it, null when it is. Read the position before you call this: the store
- * records one before it confirms it, so what is recorded afterwards is never below it.
- */
+/** Read the position before this call: the store records one before it confirms it. Returns the reason, or null. */
 export async function findForeignChange(db: Queryable, slotName: string, confirmed: string): Promise<string | null> {
   const { rows } = await db.query<{
     position: string | null
@@ -30,7 +27,6 @@ export async function findForeignChange(db: Queryable, slotName: string, confirm
   return `the replication slot ${slotName} is at ${confirmed}, but this store has read it only up to ${row.position}: something else recreated or moved it`
 }
 
-/** The refill that has not put everything on the topic yet; null for none. */
 export async function findRefill(db: Queryable, slotName: string): Promise<{ id: string; reason: string } | null> {
   const { rows } = await db.query<{ id: string; reason: string }>(
     sql`select refill_id as id, refill_reason as reason from slot_positions where slot_name = ${slotName} and refill_id is not null`,
@@ -38,7 +34,7 @@ export async function findRefill(db: Queryable, slotName: string): Promise<{ id:
   return rows[0] ?? null
 }
 
-/** Call it before the slot is dropped or created. A slot without a row was not created by this store, and remains lost until it is recreated. */
+/** Call it before the slot is dropped or created. A slot without a row remains lost until it is recreated. */
 export async function recordRefill(db: Queryable, slotName: string, { id, reason }: { id: string; reason: string }): Promise<void> {
   await db.query(
     sql`insert into slot_positions (slot_name, lost_reason, refill_id, refill_reason) values (${slotName}, ${reason}, ${id}, ${reason})
@@ -54,7 +50,7 @@ export async function finishRefill(db: Queryable, slotName: string, id: string):
   return rowCount === 1
 }
 
-/** Takes the slot for one that delivers everything which the store needs from here on. What it has missed is left to a refill. */
+/** From here on the slot delivers everything. A refill publishes what it missed. */
 export async function recordCreatedSlot(db: Queryable, slotName: string): Promise<void> {
   await db.query(
     sql`insert into slot_positions (slot_name, log_id, position)
@@ -66,7 +62,7 @@ export async function recordCreatedSlot(db: Queryable, slotName: string): Promis
   )
 }
 
-/** Records where a slot of an earlier release is. The caller occupies the slot, so nothing moves it meanwhile. */
+/** For a slot of an earlier release. The caller occupies the slot, so nothing moves it meanwhile. */
 export async function adoptSlot(db: Queryable, slotName: string): Promise<void> {
   await db.query(
     sql`update slot_positions as known
@@ -76,7 +72,7 @@ export async function adoptSlot(db: Queryable, slotName: string): Promise<void> 
   )
 }
 
-/** Call it before the server is told that everything up to the position is stored elsewhere. `logId` is `<system id>.<timeline>`. */
+/** Call it before the position is confirmed to the server. `logId` is `<system id>.<timeline>`. */
 export async function recordPosition(db: Queryable, slotName: string, logId: string, position: Lsn): Promise<void> {
   const { rowCount } = await db.query(
     sql`update slot_positions
@@ -87,16 +83,12 @@ export async function recordPosition(db: Queryable, slotName: string, logId: str
     throw new Error(`the position of the replication slot ${slotName} cannot be recorded: its row in slot_positions is gone`)
 }
 
-/** The position that is recorded of the slot, null for none: `recordLostSlot` takes it. */
 export async function readRecordedPosition(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ position: string | null }>(sql`select position from slot_positions where slot_name = ${slotName}`)
   return rows[0]?.position ?? null
 }
 
-/**
- * Makes the slot count as lost until it is recreated. `position` was recorded before the slot was found to be lost: with another one the slot
- * has been recreated since, or was read on, and the next attempt tells.
- */
+/** `position` was recorded before the loss was found. If it differs, the slot was recreated or read since. */
 export async function recordLostSlot(db: Queryable, slotName: string, reason: string, position: string | null): Promise<void> {
   await db.query(
     sql`update slot_positions set lost_reason = ${reason}

@@ -6,13 +6,11 @@ import { withinMs } from '../within-ms.ts'
 import { type Lsn, PgoutputReader, type RowShape, readCommitPosition } from './pgoutput.ts'
 import { openReplication, type ReplicationConnection, type ReplicationOptions, type StreamMessage } from './replication-connection.ts'
 
-/** The rows that a stream reads: those of one table, of a publication. */
 export interface StreamSource<Row, Previous extends keyof Row> {
   publication: string
   shape: RowShape<Row, Previous>
 }
 
-/** A change of one row: the row after it, and the columns that an event needs of the row before it, null for a new row. */
 export interface RowChange<Row, Previous extends keyof Row> {
   record: Row
   previous: Pick<Row, Previous> | null
@@ -20,12 +18,8 @@ export interface RowChange<Row, Previous extends keyof Row> {
 
 export type OrderChange = RowChange<OrderRecord, 'status' | 'version'>
 
-/** A committed transaction that changed rows of the table, or a part of a large one, in order. */
 export interface Commit<Change = OrderChange> {
-  /**
-   * `<system id>.<timeline>/<16 hex digits>`: the log, and the end of the commit in it, as text that sorts within one
-   * log. Every part of a large transaction but the last has a position before that end.
-   */
+  /** `<system id>.<timeline>/<16 hex digits>` of the commit's end sorts as text. Earlier parts have a smaller one. */
   position: string
   changes: Change[]
 }
@@ -34,23 +28,16 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
   source: StreamSource<Row, Previous>
   url: string
   slotName: string
-  /** Returns when everything in `commits` is stored. When it throws, the stream restarts from the confirmed position. */
+  /** Returns when everything is stored. When it throws, the stream restarts from the confirmed position. */
   onCommits: (commits: Commit<RowChange<Row, Previous>>[]) => Promise<void>
   /**
-   * Called each time the slot has been opened, before anything is delivered or confirmed: another process may have read it in between.
-   * When it throws, the slot is closed and opened again later. `signal` aborts when the slot is closed meanwhile: nothing may follow then.
+   * Runs before any delivery or confirmation. An error reopens the slot later. `signal` aborts when the slot closes.
    */
   onOpened?: (signal: AbortSignal) => void | Promise<void>
-  /**
-   * Called before the server is told that everything up to a position is stored elsewhere, a few times a second at most. When it throws,
-   * the server is not told, and the slot is closed and opened again later. `logId` is `<system id>.<timeline>`.
-   */
+  /** When it throws, nothing is confirmed, and the slot is opened again later. `logId` is `<system id>.<timeline>`. */
   beforeConfirming?: (logId: string, position: Lsn) => Promise<void>
-  /** Called before the retry when the slot could not be opened or read on, unless another reader has it. */
   onFailed?: (error: unknown) => Promise<void>
-  /**
-   * Called before each attempt to open the slot, to create one that is missing. When it throws, the attempt has failed.
-   */
+  /** Called before each attempt, to create a missing slot. When it throws, the attempt has failed. */
   beforeOpening?: (signal: AbortSignal) => Promise<void>
   logger: Logger
 }
@@ -59,29 +46,21 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
 const STATUS_INTERVAL_MS = 2_000
 /** Shortest time between two calls of `beforeConfirming`. */
 const CONFIRM_INTERVAL_MS = 500
-/** The same where nothing was delivered in between. A shorter interval only for this many bytes: recording a position writes some, too. */
+/** For an idle stream. A shorter interval needs this number of bytes, because recording a position writes some, too. */
 const IDLE_CONFIRM_INTERVAL_MS = 5_000
 const IDLE_CONFIRM_BYTES = 2_048n
 const STOP_PATIENCE_MS = 2_000
-/**
- * Past this many changes or bytes in memory, reading from the socket pauses. A batch is everything that arrived while the previous one
- * was stored; in much larger batches, young objects survive a garbage collection and are copied.
- */
+/** Reading pauses beyond these. In larger batches young objects survive a garbage collection and are copied. */
 const MAX_WAITING_CHANGES = 1_000
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
-/**
- * A larger transaction is delivered in parts. That is safe: the server sends committed transactions only, and the position is not
- * confirmed before the last part.
- */
+/** Larger transactions are delivered in parts: only committed ones arrive, and the last part confirms the position. */
 const MAX_PART_CHANGES = 10_000
 const MAX_PART_BYTES = 16 * 1024 * 1024
 
 export interface SlotReaderOptions<Row, Previous extends keyof Row> extends ChangeStreamOptions<Row, Previous> {
-  /** `position` as in a commit. */
   onConfirmed: (position: string) => void
 }
 
-/** One connection to the slot, from its opening to its end. */
 export class SlotReader<Row extends object, Previous extends keyof Row> {
   readonly #options: SlotReaderOptions<Row, Previous>
   readonly #pgoutput: PgoutputReader<Row, Previous>
@@ -89,21 +68,19 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   #connection: ReplicationConnection | null = null
   #open: RowChange<Row, Previous>[] = []
   #openBytes = 0
-  /** Position of the parts of the transaction that is being read. */
   #commitPosition: Lsn = 0n
   #waiting: { end: Lsn; changes: RowChange<Row, Previous>[]; isPart: boolean }[] = []
   #waitingChanges = 0
   #waitingBytes = 0
   #inTransaction = false
   #draining: Promise<void> | null = null
-  /** Everything up to here is stored by `onCommits`. */
+  /** `onCommits` has stored everything up to here. */
   #stored: Lsn = 0n
-  /** What the server may be told: `beforeConfirming` has returned for it. */
+  /** `beforeConfirming` has returned for it, so the server may be told. */
   #confirmed: Lsn = 0n
   #isConfirming = false
   #confirming: Promise<void> = Promise.resolve()
   #confirmedAt = Number.NEGATIVE_INFINITY
-  /** Ends the pause between two calls of `beforeConfirming`. */
   readonly #ending = new AbortController()
   #endStatus = () => {}
   #stopping = false
@@ -124,7 +101,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       ...options,
       publication,
     })
-    // Confirms nothing: without a sign of life the server would end a stream whose `onOpened` takes long, again after each attempt.
+    // Confirms nothing. Otherwise the server would end a stream whose `onOpened` takes long, after each attempt.
     const endSigns = every(STATUS_INTERVAL_MS, () => connection.confirm(0n))
     const closed = new AbortController()
     try {
@@ -203,7 +180,6 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     }
   }
 
-  /** Queues the changes that were read of the transaction. */
   #close(end: Lsn, isPart: boolean): void {
     this.#waiting.push({ end, changes: this.#open, isPart })
     this.#waitingChanges += this.#open.length
@@ -214,10 +190,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     this.#drainSoon()
   }
 
-  /**
-   * If nothing is in flight, the WAL up to `walEnd` has no change of the table: confirming it lets a busy server remove
-   * it.
-   */
+  /** With nothing in flight, the WAL up to `walEnd` has no change of the table, so the server may remove it. */
   #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
     const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
     // A server that shuts down asks for a reply, and waits until everything is confirmed or the connection is closed.
@@ -240,7 +213,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       })
   }
 
-  /** Sets `#stopping`, because the failed batch is no longer queued: a keep-alive must not confirm a position past it. */
+  /** Sets `#stopping`: the failed batch is no longer queued, and a keep-alive must not confirm a position past it. */
   #fail(error: unknown): void {
     this.#stopping = true
     this.#failure.reject(error)
@@ -271,7 +244,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     if (!this.#isConfirming) this.#confirming = this.#confirm().catch((error) => this.#fail(error))
   }
 
-  /** The server is told only positions that are recorded. */
+  /** The server is told only recorded positions. */
   async #confirm(): Promise<void> {
     const { beforeConfirming } = this.#options
     this.#isConfirming = true
@@ -281,7 +254,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
         if (beforeConfirming !== undefined) {
           const pauseMs = this.#confirmedAt + CONFIRM_INTERVAL_MS - performance.now()
           if (pauseMs > 0) await delay(pauseMs, undefined, { signal: this.#ending.signal }).catch(() => {})
-          // Set earlier than the call, which writes: the keep-alive that follows its commit is no reason to confirm once more.
+          // Set before the call, whose own write causes a keep-alive: that one is no reason to confirm again.
           this.#confirmedAt = performance.now()
           await beforeConfirming(this.#connection?.logId ?? '', position)
         }
@@ -300,7 +273,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     await withinMs(STOP_PATIENCE_MS, this.#confirming, null)
   }
 
-  /** Confirms the position. PostgreSQL also takes it as a keepalive. Position 0 confirms nothing. */
+  /** PostgreSQL also takes it as a keep-alive. Position 0 confirms nothing. */
   #sendStatus(): void {
     this.#connection?.confirm(this.#confirmed)
   }
@@ -310,7 +283,6 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   }
 }
 
-/** Waits for `work`. Throws the signal's reason when the signal aborts first. */
 async function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   const { promise: aborted, reject } = Promise.withResolvers<never>()
   const onAbort = () => reject(signal?.reason)

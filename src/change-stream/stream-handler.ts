@@ -12,44 +12,35 @@ import type { Commit, RowChange, StreamSource } from './slot-reader.ts'
 
 export interface StreamHandlerOptions<E extends TopicEvent> {
   url: string
-  /** Pool of the same database, for recording changes that cannot be published. */
   pool: Queryable
   slotName: string
   topic: Topic<E>
   logger: Logger
   onPublished?: (events: number) => void
-  /** Called with the events that are about to be published. Its result is called at the end, with an error, or null for none. */
+  /** Called with the events before they are published. Its result is called at the end with an error, or null. */
   onPublishing?: (events: readonly E[]) => (error: unknown) => void
-  /**
-   * Called each time the slot has been opened, and before a refill. Throws when nothing may be published yet; `signal` as of `onOpened` in
-   * `ChangeStreamOptions`.
-   */
+  /** Throws when nothing may be published yet. `signal`: see `onOpened` of the slot reader. */
   beforePublishing?: (signal: AbortSignal) => Promise<void>
 }
 
-/** The rows that a stream reads, and their events. */
 export interface RowEvents<Row, Previous extends keyof Row, E extends TopicEvent> {
   source: StreamSource<Row, Previous>
   deadLetters: DeadLetterTable
-  /** What a row is of, for the log: `an order`. */
   subject: string
-  /** Why no event can be made of a row, null when one can. */
   findDefect(record: Row): string | null
   eventIdOf(record: Row): string
-  /** How many are published at a time, so that the process does other work in between; by default all that were read together. */
+  /** The process does other work between two publications. By default all events are published together. */
   publishAtMost?: number
-  /** Called before each of these. Throws when the topic is not as it was when the slot was opened. */
+  /** Throws when the topic has changed since the slot was opened. */
   beforeEachPublish?: () => Promise<void>
-  /** The events of valid changes, without those that are known to have been published. */
+  /** The events of valid changes, without those that are known to be published. */
   toMessages(commits: readonly Commit<RowChange<Row, Previous>>[]): Promise<OutgoingMessage<E>[]>
-  /** Publishes every event of the table, for a slot that was lost; see `SlotRefillOptions`, also for `findGap`. */
+  /** For a lost slot: see `SlotRefillOptions`, also for `findGap`. */
   publishStored(signal: AbortSignal): Promise<boolean>
   findGap?: (signal: AbortSignal) => Promise<string | null>
-  /** Called when the slot has been opened, before `beforePublishing`. Throws when nothing may be published yet. */
   onOpened?: () => Promise<void>
 }
 
-/** Reads changes of rows from the change stream and publishes an event for each to the notification topic. */
 export function createStreamHandler<Row extends object, Previous extends keyof Row, E extends TopicEvent>(
   { pool, topic, logger, onPublished, onPublishing, beforePublishing, url, slotName }: StreamHandlerOptions<E>,
   {
@@ -68,7 +59,6 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
 ): ChangeStream<Row, Previous> {
   let newest: string | null = null
   let incarnation = 0
-  /** What was recorded of the slot before it was opened. */
   let recordedPosition: string | null = null
   const toDeadLetters = ({ position, changes }: Commit<RowChange<Row, Previous>>): DeadLetter[] =>
     changes.flatMap(({ record }) => {
@@ -94,8 +84,7 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
     async onOpened(signal) {
       // Another process may have published meanwhile, and the topic may have been lost.
       newest = null
-      // This follows the opening: a refill is recorded before its slot exists, and nothing else can move a slot that is
-      // being read.
+      // After the opening, because a refill is recorded before its slot exists, and nothing else can move an open slot.
       await assertNotLost(pool, slotName)
       signal.throwIfAborted()
       await adoptSlot(pool, slotName)
@@ -154,7 +143,7 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
   })
 }
 
-/** A database restored from its files reuses positions of its log. The incarnation makes them positions of another log. Pure. */
+/** A restored database reuses positions of its log. The incarnation makes them positions of another log. */
 function inIncarnation(position: string, incarnation: number): string {
   return incarnation === 0 ? position : position.replace('/', `.${incarnation}/`)
 }
@@ -164,9 +153,8 @@ function countChanges(commits: readonly Commit<unknown>[]): number {
 }
 
 /**
- * Whether the topic may lack events of the commit at `position`, given the position of the topic's newest message; of that commit the
- * topic may have a part. Positions of two logs (after the promotion of a standby) cannot be compared: the answer is then true, and the
- * topic drops duplicates by event id. Pure.
+ * `newest`: the topic's newest message, whose commit may be there in part. True for positions of two logs, which cannot
+ * be compared: the topic drops duplicates by event id.
  */
 export function mayBeMissing(position: string, newest: string | null): boolean {
   if (newest === null) return true

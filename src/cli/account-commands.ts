@@ -19,7 +19,7 @@ import { printRows } from './format-table.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
 
-/** Creates an operator's account. For an empty password one is generated and printed, once. */
+/** For an empty password one is generated and printed once. */
 export async function createOperator(settings: Contexts['settings'], email: string, role: OperatorRole): Promise<number> {
   assertEmail(email)
   const password = await readPassword('Password (empty: generate one): ')
@@ -44,7 +44,6 @@ export async function printOperators({ pool, terminal }: Contexts['database'], j
   return printRows(terminal, { columns, rows }, json)
 }
 
-/** Gives an account a role, or for null takes it from an operator. A customer's address must have been proven. */
 export async function changeRole({ pool, terminal }: Contexts['database'], address: string, role: OperatorRole | null): Promise<number> {
   assertEmail(address)
   const email = canonicalEmail(address)
@@ -66,7 +65,6 @@ const REMEDIES: Partial<Record<string, string>> = {
   last_admin: 'the store would have no admin: make another one first, with storefront admin create or admin role',
 }
 
-/** The API's refusal, with the command that helps. */
 async function withRemedy<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -76,7 +74,6 @@ async function withRemedy<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** Removes every factor but the password of the account with this address. Throws OperatorError for none. */
 export async function resetFactorsOf({ pool, addresses, config, terminal }: Contexts['database'], email: string): Promise<number> {
   assertEmail(email)
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'account mail')
@@ -95,7 +92,6 @@ export async function resetFactorsOf({ pool, addresses, config, terminal }: Cont
   return 0
 }
 
-/** Throws UsageError. */
 function assertEmail(text: string): void {
   try {
     parseEmail(text)
@@ -104,7 +100,7 @@ function assertEmail(text: string): void {
   }
 }
 
-/** Publishes a key that signs access tokens when every client has it. A running store loads it within a second. */
+/** Publishes a signing key when every client has it. A running store loads it within a second. */
 export async function rotateKeys({ pool, addresses, config, terminal }: Contexts['database']): Promise<number> {
   const { id, signsFrom } = await rotateSigningKeys(
     pool,
@@ -115,7 +111,6 @@ export async function rotateKeys({ pool, addresses, config, terminal }: Contexts
   return 0
 }
 
-/** Sets the issuer: processes of the API then start with this BASE_URL only. */
 export async function moveIssuer({ pool, config, terminal }: Contexts['database']): Promise<number> {
   const { baseUrl, isBaseUrlGiven } = config
   if (!isBaseUrlGiven) throw new OperatorError('set BASE_URL to the address that access tokens are to be issued for')

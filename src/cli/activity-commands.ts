@@ -2,10 +2,9 @@ import { type ActivityFilter, findActorNames, listActivities } from '../activity
 import type { Contexts } from './command.ts'
 import { printRows } from './format-table.ts'
 
-/** Characters of a state in the table; JSON has it whole. */
+/** Characters of a state in the table. JSON contains all of it. */
 const MAX_STATE = 60
 
-/** Prints what operators, keys and commands have changed, the newest first. */
 export async function printActivities({ pool, terminal }: Contexts['database'], filter: ActivityFilter, json: boolean): Promise<number> {
   const columns = ['id', 'at', 'actor', 'actor_name', 'action', 'subject', 'subject_id', 'before', 'after', 'request_id']
   const activities = await listActivities(pool, filter)

@@ -3,7 +3,7 @@ import { type Command, type Options, UsageError, type Values } from './command.t
 import { COMMANDS } from './commands.ts'
 import { commandHelp, commandList, overview, usageOf } from './help.ts'
 
-/** The request of a command line: a text to print, or a command with its arguments and option values. */
+/** A text to print, or a command with its arguments and option values. */
 export type Request = { kind: 'print'; text: string } | { kind: 'run'; command: Command; args: readonly string[]; values: Values<Options> }
 
 interface GivenOption {
@@ -17,7 +17,7 @@ type Refuse = (problem: string) => UsageError
 
 const SEE_HELP = 'storefront help lists the commands'
 
-/** Reads the command line by the table of commands. Throws UsageError for what the table does not allow. */
+/** Throws UsageError for what the table of commands does not allow. */
 export function readCommandLine(argv: readonly string[], version: string): Request {
   // Parsing is not strict: an unknown option must name the command that does not take it.
   const { positionals, tokens } = parseArgs({
@@ -44,7 +44,6 @@ export function readCommandLine(argv: readonly string[], version: string): Reque
   return { kind: 'run', command, args, values }
 }
 
-/** The options of all commands: no name is a flag in one and takes a value in another. */
 function knownOptions(): ParseArgsOptionsConfig {
   const known: ParseArgsOptionsConfig = { help: { type: 'boolean', short: 'h' }, version: { type: 'boolean', short: 'v' } }
   for (const { options } of COMMANDS) {
@@ -96,7 +95,7 @@ function readOptions(command: Command, given: readonly GivenOption[], refuse: Re
       values[name] = true
       continue
     }
-    // Another option follows instead of a value. A negative number is a value, though a wrong one.
+    // Another option follows instead of a value. A negative number counts as a wrong value.
     const isOption = !inlineValue && value !== undefined && /^-(?!\d)/.test(value)
     if (value === undefined || value === '' || isOption) throw refuse(`${rawName} needs a value`)
     const read = option.read(value)

@@ -31,7 +31,7 @@ import {
 } from './options.ts'
 
 const FORMATS = ['ndjson', 'csv'] as const
-/** Files are repaired instead, those of both partitions under the name `lake`. */
+/** Lake files are repaired instead, those of both partitions under the name `lake`. */
 const REWOUND = SUBSCRIBERS.filter(({ name, position }) => position === 'topic' || name === 'lake').map(({ name }) => name)
 
 /** Every command, in the order of the help. */

@@ -5,7 +5,7 @@ import { formatTable } from './format-table.ts'
 
 const EXIT_REFUSED = 2
 
-/** Prints each setting with its value in effect and its origin, secrets masked. Starts nothing. */
+/** Secrets are masked. Starts nothing. */
 export function printConfig({ out, err }: Terminal, json: boolean): number {
   const { settings, problems, misspelt } = readEnvironment()
   if (json) {

@@ -17,7 +17,6 @@ import { reportRestoredKeys } from './key-commands.ts'
 import { replayOrders } from './pipeline-commands.ts'
 import { withProgress } from './progress.ts'
 
-/** Brings the database's schema, replication slots and rights up to date. Waits for locks for at most `waitMs`. */
 export async function migrate({ config, terminal, logger }: Contexts['settings'], waitMs = LOCK_WAIT_MS): Promise<number> {
   assertEmbeddedIsMeant(config)
   const database = await openSharedDatabase(config)
@@ -30,7 +29,7 @@ export async function migrate({ config, terminal, logger }: Contexts['settings']
   }
 }
 
-/** Copies the embedded database and its secrets, beside a running store or without one. */
+/** Works beside a running store or without one. */
 export async function backUp({ config, terminal }: Contexts['settings'], target: string): Promise<number> {
   assertEmbedded(config)
   const database = await openExistingDatabase(config)
@@ -43,7 +42,7 @@ export async function backUp({ config, terminal }: Contexts['settings'], target:
   }
 }
 
-/** Replaces the embedded database by a backup, and reconciles topic and lake with it. */
+/** Reconciles topic and lake with the restored database. */
 export async function restore(settings: Contexts['settings'], source: string): Promise<number> {
   const { config, terminal } = settings
   assertEmbedded(config)
@@ -62,7 +61,8 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   const { addresses } = database
   const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
-    // Both log what is repaired later: the lost slot by the stream, and events from the lost period by the replay below. A step that fails throws.
+    // Both log what is repaired later: the stream repairs the lost slot, and the replay below lost events. A step that
+    // fails throws.
     const quiet = logger.child({}, { level: 'fatal' })
     await prepareDatabase(addresses, quiet)
     await ensureIncarnationOf(config, { pool, url: addresses.api, logger: quiet })
@@ -76,7 +76,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   }
 }
 
-/** Moves the embedded store, or another server's, into the database of the settings. */
+/** The source is the embedded store, or another server's. */
 export async function moveStore(settings: Contexts['settings'], from: string | undefined): Promise<number> {
   const { config, terminal, logger } = settings
   const target = config.databaseAddresses

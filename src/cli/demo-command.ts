@@ -13,10 +13,7 @@ import { onStopSignal } from './stop-signal.ts'
 
 type DemoArguments = Pick<DemoOptions, 'isFast' | 'isForced' | 'orders'>
 
-/**
- * Places invented orders in the store that runs. Where none runs, it runs the embedded store as `serve` does, until a signal, so that mails
- * and lake follow.
- */
+/** If no store runs, it runs the embedded one as `serve` does, so that mails and lake follow. */
 export async function demo(settings: Contexts['settings'], given: DemoArguments): Promise<number> {
   const { config, logger, terminal } = settings
   if (config.databaseAddresses === null && (await findEmbeddedPostgres(dataFolder(config.dataDir))) === null) {

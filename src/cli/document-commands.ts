@@ -6,7 +6,6 @@ import { readConfig } from '../config.ts'
 import type { Language } from '../language.ts'
 import { type Terminal, UsageError } from './command.ts'
 
-/** Prints the OpenAPI document of the default settings. Needs no database. */
 export async function printOpenApi(terminal: Terminal): Promise<number> {
   const { createApiForDocument } = await import('../app/create-api.ts')
   const { generateSigningKeys } = await import('../auth/tokens/signing-keys.ts')
@@ -21,7 +20,7 @@ export async function printOpenApi(terminal: Terminal): Promise<number> {
   return 0
 }
 
-/** Prints the AsyncAPI document of the order events, or writes it, with a JSON Schema for each event, into a folder. */
+/** Prints the document, or writes it and a JSON Schema for each event into a folder. */
 export async function printAsyncApi(terminal: Terminal, folder: string | null): Promise<number> {
   const { makeFolder } = await import('../db/embedded/data-folder.ts')
   const { eventDocument, eventFiles } = await import('./event-document.ts')
@@ -38,7 +37,7 @@ export async function printAsyncApi(terminal: Terminal, folder: string | null): 
   return 0
 }
 
-/** Writes the built-in mail templates into a folder. Overwrites none: throws UsageError. */
+/** Overwrites no file: throws UsageError. */
 export async function writeMailTemplates(terminal: Terminal, folder: string, languages: readonly Language[]): Promise<number> {
   const { makeFolder } = await import('../db/embedded/data-folder.ts')
   const { builtInFiles } = await import('../mail/templates.ts')

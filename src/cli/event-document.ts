@@ -20,7 +20,7 @@ const NATS_HEADERS = {
   },
 }
 
-/** Files for readers of the events, by name: a JSON Schema for each event, and an AsyncAPI document of all. Pure. */
+/** A JSON Schema for each event and an AsyncAPI document of all, by file name. */
 export function eventFiles(): Record<string, object> {
   const schemas = Object.entries({ ...orderEventSchemas(), ...catalogueEventSchemas() }).map(([type, schema]) => [
     `schemas/${shortName(type)}.schema.json`,
@@ -29,7 +29,7 @@ export function eventFiles(): Record<string, object> {
   return { ...Object.fromEntries(schemas), 'asyncapi.json': eventDocument() }
 }
 
-/** The AsyncAPI 3.0 document of the notification topic. Pure. */
+/** AsyncAPI 3.0. */
 export function eventDocument(): object {
   const [orders, catalogue] = [Object.keys(orderEventSchemas()), Object.keys(catalogueEventSchemas())]
   const schemas = Object.entries({ ...orderEventSchemas(), ...catalogueEventSchemas() })
@@ -39,14 +39,15 @@ export function eventDocument(): object {
       title: 'Storefront events',
       version: '1.0.0',
       description:
-        'Every change of an order, a product, a price and the reach of stock gives one event. Delivery is at least once; dedupe by `id`. Events of one order, and of one product, come in order.',
+        'Every change of an order, a product, a price or a stock level gives one event. Delivery is at least once; dedupe by `id`. Events of one order, and of one product, come in order.',
     },
     defaultContentType: 'application/cloudevents+json',
     servers: {
       nats: {
         host: '{host}',
         protocol: 'nats',
-        description: 'NATS with JetStream, when the store runs with `NATS_URL`. Else the topic is a table of its own database.',
+        description:
+          'NATS with JetStream, when the store runs with `NATS_URL`. Otherwise the topic is a table in the database of the store.',
         variables: { host: { default: '127.0.0.1:4222', description: 'Host and port of `NATS_URL`.' } },
       },
     },
@@ -83,7 +84,7 @@ export function eventDocument(): object {
       publishCatalogueEvent: {
         action: 'send',
         channel: { $ref: '#/channels/catalogue' },
-        summary: 'Tells that a product, its price or the reach of its stock has changed.',
+        summary: 'Tells that a product, its price or its stock level has changed.',
       },
     },
     components: {
@@ -119,10 +120,7 @@ function titleOf(type: string): string {
 
 type Schema = Record<string, unknown>
 
-/**
- * These schemas and, once each, the objects and enumerations in them, by a name for generated types: the title, or the
- * property and its parent, or the whole path when different schemas share that name.
- */
+/** Types get a name: the title, or the property and its parent, or the whole path when schemas share that name. */
 function namedSchemas(roots: readonly (readonly [string, Schema])[]): Record<string, Schema> {
   const contents = new Map<string, Set<string>>()
   for (const [root, schema] of roots)
@@ -157,7 +155,6 @@ function shortNameOf({ title }: Schema, path: readonly string[]): string {
   return typeof title === 'string' ? title : path.slice(-2).join('-')
 }
 
-/** The schema with each part as `map` returns it for its path. */
 function mapParts(schema: Schema, path: readonly string[], map: (part: Schema, path: readonly string[]) => Schema): Schema {
   const mapValues = (parts: object, toPath: (key: string) => string) =>
     Object.fromEntries(Object.entries(parts).map(([key, part]) => [key, map(part, [...path, toPath(key)])]))
@@ -172,7 +169,7 @@ function mapParts(schema: Schema, path: readonly string[], map: (part: Schema, p
   )
 }
 
-/** Inside the document a schema is known by its place. */
+/** Inside the document the place identifies a schema. */
 function withoutId({ $id: _, ...schema }: TObject & { $id?: string }): Schema {
   return schema as Schema
 }

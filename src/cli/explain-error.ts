@@ -19,19 +19,18 @@ const FILE_PROBLEMS: Record<string, string> = {
   EDQUOT: 'the quota is used up',
   ENOENT: 'there is no such file or folder',
   ENOSPC: 'the disk is full',
-  ENOTDIR: 'its path leads through something that is no folder',
+  ENOTDIR: 'a part of its path is not a folder',
   EPERM: 'this user may not use it',
   EROFS: 'the file system is read-only',
 }
 
-/** The message, on one line, for an operator about an error that ended the process; null for a bug, which is printed with its stack. */
 export function explainError(error: unknown): { message: string; exitStatus: number } | null {
   if (error instanceof OperatorError) return { message: error.message, exitStatus: error.exitStatus }
   const message = error instanceof AppError ? error.message : (explainFile(error) ?? explainDatabase(error))
   return message === null ? null : { message: message.replaceAll(/\s*\n\s*/g, ' '), exitStatus: 1 }
 }
 
-/** Whether the error, or its cause, is a server certificate signed by an unknown authority. */
+/** An unknown authority signed the server's certificate. */
 export function isUntrusted(error: unknown): boolean {
   const { code = '', cause } = error as { code?: string; cause?: unknown }
   return UNTRUSTED.includes(code) || (cause instanceof Error && isUntrusted(cause))

@@ -5,18 +5,18 @@ interface Table {
   rows: readonly (readonly unknown[])[]
 }
 
-/** Prints the rows as a table, or as JSON; in the table nothing stands for null. */
+/** The table leaves the cell of null empty. */
 export function printRows({ out }: Pick<Terminal, 'out'>, table: Table, json: boolean): number {
   out(json ? formatJson(table) : formatTable(table, { none: '' }))
   return 0
 }
 
-/** The rows as a JSON array of objects on one line. Of columns with the same name the last one is used. */
+/** A JSON array of objects on one line. Of columns with the same name the last one is used. */
 export function formatJson({ columns, rows }: Table): string {
   return JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index] ?? null]))))
 }
 
-/** An aligned table for a terminal; null is shown as `none`. Control characters in cells are shown as escapes. */
+/** `none` stands for null. Control characters in cells are shown as escapes. */
 export function formatTable({ columns, rows }: Table, { none = 'NULL' } = {}): string {
   const table = [columns, ...rows].map((row) => row.map((cell) => escapeControls(cell === null ? none : String(cell))))
   const widths = columns.map((_, column) => table.reduce((width, row) => Math.max(width, lengthOf(row[column] ?? '')), 0))

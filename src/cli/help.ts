@@ -11,7 +11,6 @@ export function usageOf({ name, arguments: args, options }: Command): string {
   return ['storefront', name, ...words, ...optional.map(([option, kind]) => usageOfOption(option, kind))].join(' ')
 }
 
-/** The text of `storefront help`, or of `storefront help mail` for those commands. */
 export function overview(commands: readonly Command[]): string {
   const example = commands[0]?.name ?? 'COMMAND'
   return `usage: storefront COMMAND
@@ -23,7 +22,6 @@ storefront --version shows the version.
 Settings come from the environment; docs/operate/settings.md lists them, and storefront config shows what is in effect.`
 }
 
-/** One or two lines for each command. */
 export function commandList(commands: readonly Command[]): string {
   return commands
     .map(({ name, arguments: args, help }) => entry([name, ...args.map((argument) => argument.name)].join(' '), plain(help)))
@@ -37,7 +35,7 @@ export function commandHelp(command: Command): string {
   return [`usage: ${usageOf(command)}`, wrap(`${sentence}.`, 0), ...(options.length === 0 ? [] : [options.join('\n')])].join('\n\n')
 }
 
-/** Drops the backticks, which mark names in the table of commands. */
+/** Backticks mark names in the table of commands. */
 function plain(help: string): string {
   return help.replaceAll('`', '')
 }
@@ -55,13 +53,12 @@ function repeated(option: Option<unknown> | Flag): string {
   return 'read' in option && option.isRepeatable ? '…' : ''
 }
 
-/** `term` with its explanation beside it, or below a long term. */
 function entry(term: string, explanation: string): string {
   const lines = wrap(explanation, INDENT)
   return term.length + 4 > INDENT ? `  ${term}\n${' '.repeat(INDENT)}${lines}` : `${`  ${term}`.padEnd(INDENT)}${lines}`
 }
 
-/** Lines of at most WIDTH; all but the first are indented. */
+/** Lines of at most WIDTH. All lines except the first are indented. */
 function wrap(text: string, indent: number): string {
   const lines = ['']
   for (const word of text.split(' ')) {

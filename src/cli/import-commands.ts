@@ -29,7 +29,7 @@ interface ImportValues {
   json: boolean
 }
 
-/** Moves customers in. Status 0 only when the store has every customer of the file. */
+/** Status 0 only when the store has every customer of the file. */
 export async function moveCustomersIn(
   { pool, terminal }: Contexts['database'],
   file: string,
@@ -45,7 +45,7 @@ export async function moveCustomersIn(
   )
 }
 
-/** Moves orders in. Status 0 only when the store has every order of the file, and the sums are equal. */
+/** Status 0 only when the store has every order of the file, and the sums are equal. */
 export async function moveOrdersIn(
   { pool, addresses, terminal }: Contexts['database'],
   file: string,
@@ -60,7 +60,7 @@ export async function moveOrdersIn(
   )
 }
 
-/** Imports products and compares. Status 0 only when the store has every product of the file, and the sums of the prices are equal. */
+/** Status 0 only when the store has every product of the file, and the sums of the prices are equal. */
 export async function proveProducts(
   { pool, config, terminal }: Contexts['database'],
   file: string,
@@ -125,13 +125,12 @@ function toMajorUnits(amount: bigint, currency: string): string {
   return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`
 }
 
-/** Imports products from a file, `-` for standard input. Status 1 when a line was refused; the others are imported all the same. */
 export async function importFile(
   { pool, config, terminal }: Contexts['database'],
   file: string,
   { format, encoding }: { format: ImportFormat | undefined; encoding: string | undefined },
 ): Promise<number> {
-  // These save a hundred megabytes in a long import, and cost no time: V8 collects the many short-lived lines too late.
+  // This saves a hundred megabytes in a long import: V8 collects the many short-lived lines too late.
   setFlagsFromString('--optimize-for-size')
   setFlagsFromString('--semi-space-growth-factor=1')
   const source = file === '-' ? process.stdin : openFile(file)
@@ -151,13 +150,13 @@ export async function importFile(
 }
 
 export function openFile(file: string): ReadStream {
-  // An error of reading, unlike one of opening, does not name the file.
+  // An error of reading does not name the file.
   return createReadStream(file).on('error', (error: NodeJS.ErrnoException) => {
     error.path ??= file
   })
 }
 
-/** Writes the catalogue to standard output, in the form that the import reads. */
+/** Writes the form that the import reads. */
 export async function exportProducts(
   { pool }: Contexts['database'],
   format: ImportFormat | undefined,
@@ -173,7 +172,7 @@ export async function exportProducts(
   }
 }
 
-/** Writes the lines of another shop's export to standard output, for the imports. Status 1 when a record was refused. */
+/** Status 1 when a record was refused. */
 export async function convertFile(
   { err }: Terminal,
   [shop, what, file]: readonly [shop: string, what: string, file: string],

@@ -14,7 +14,6 @@ type Context = Contexts['database']
 const DAY_MS = 86_400_000
 const KEY_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
 
-/** Makes a key that belongs to no account, and prints it, once. */
 export async function createKey(
   { pool, terminal }: Context,
   name: string,
@@ -30,7 +29,6 @@ export async function createKey(
   return 0
 }
 
-/** Prints the keys, newest first, without their secrets. */
 export async function listKeys({ pool, terminal }: Context, limit: number, json: boolean): Promise<number> {
   const columns = ['id', 'name', 'state', 'scopes', 'created_by', 'created_at', 'expires_at', 'last_used_at', 'revoked_reason']
   const rows: (string | string[] | null)[][] = []
@@ -41,7 +39,7 @@ export async function listKeys({ pool, terminal }: Context, limit: number, json:
   return printRows(terminal, { columns, rows }, json)
 }
 
-/** Gives a key another secret and prints it, once. */
+/** Prints the new secret once. */
 export async function rotateKey({ pool, terminal }: Context, id: string, overlapHours: number | undefined): Promise<number> {
   assertKeyId(id)
   const overlapSeconds = overlapHours === undefined ? DEFAULT_OVERLAP_SECONDS : overlapHours * 3_600
@@ -62,7 +60,7 @@ export async function revokeKey({ pool, terminal }: Context, id: string): Promis
   return 0
 }
 
-/** Reports after a restore that keys are as the backup has them: it lacks what has happened since. */
+/** The backup lacks later changes of keys. */
 export async function reportRestoredKeys({ pool, terminal }: Pick<Context, 'pool' | 'terminal'>): Promise<void> {
   const active = await countActiveKeys(pool, new Date())
   if (active === 0) return
@@ -76,12 +74,11 @@ function printKey(terminal: Context['terminal'], { key }: NewKey): void {
   terminal.out('It is not shown again.')
 }
 
-/** Throws UsageError. */
 function assertKeyId(id: string): void {
   if (!KEY_ID.test(id)) throw new UsageError(`${JSON.stringify(id)} is no id of a key; storefront keys list shows them`)
 }
 
-/** The command in the activities, with an id for all that one run records. */
+/** One run's activities share an id. */
 function auditContext(action: string) {
   return { ...auditContextOfCommand(action), requestId: randomUUIDv7() }
 }

@@ -8,7 +8,7 @@ import type { Contexts } from './command.ts'
 import { formatJson, formatTable } from './format-table.ts'
 import { withProgress } from './progress.ts'
 
-/** Runs SQL over the lake and prints the rows. Needs no server: the lake is files. */
+/** Needs no server: the lake is files. */
 export async function runQuery(
   { lake, terminal }: Contexts['lake'],
   text: string,
@@ -19,7 +19,6 @@ export async function runQuery(
   return 0
 }
 
-/** Does now what the role `lake` does by itself. Status 1 when something could not be done. */
 export async function maintain(
   { config, terminal, addresses, pool }: Contexts['database'],
   keepHours: number = KEEP_HOURS,

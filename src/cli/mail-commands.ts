@@ -3,7 +3,7 @@ import { type DeliveryFilter, listDeliveries, retryFailed } from '../mail/email-
 import type { Contexts } from './command.ts'
 import { printRows } from './format-table.ts'
 
-/** Prints order mails, the newest first: the answer to "did the mail go out?". */
+/** The answer to "did the mail go out?". */
 export async function list({ pool, terminal }: Contexts['database'], filter: DeliveryFilter, json: boolean): Promise<number> {
   const mails = await listDeliveries(pool, filter)
   const columns = ['event_id', 'order', 'event', 'status', 'attempts', 'queued_at', 'not_before', 'sent_at', 'last_error']
@@ -21,7 +21,7 @@ export async function list({ pool, terminal }: Contexts['database'], filter: Del
   return printRows(terminal, { columns, rows }, json)
 }
 
-/** Queues one failed mail again, or all for null. Status 1 when that mail has not failed. */
+/** `eventId` null: all failed mails. Status 1 when that mail has not failed. */
 export async function retry({ pool, config, terminal }: Contexts['database'], eventId: string | null): Promise<number> {
   const auditContext = auditContextOfCommand('mail retry')
   const queued = await retryFailed(pool, { eventId, maxPerHour: config.mailMaxPerHour, now: new Date(), auditContext })

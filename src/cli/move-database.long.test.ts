@@ -12,7 +12,6 @@ import { eventually } from '../../test/eventually.ts'
 import { freePort } from '../../test/free-port.ts'
 import { readCommands } from '../../test/operations-commands.ts'
 import { startOwnServer } from '../../test/own-server.ts'
-import { summarise } from '../../test/pipeline-audit.ts'
 import { createRestorableStore, type RestorableStore, readLakeRows } from '../../test/restorable-store.ts'
 import { TEST_SECRET } from '../../test/store.ts'
 import { BIN, launch, runStorefront } from '../../test/store-process.ts'
@@ -59,7 +58,7 @@ async function countRows(
 async function assertWhole(store: RestorableStore, running: Awaited<ReturnType<RestorableStore['start']>>, events: number): Promise<void> {
   await running.untilDelivered()
   const report = await running.verify()
-  assert.deepEqual([summarise(report), report.undecided, report.topic.events], [[], [], events])
+  assert.deepEqual([report.findings, report.undecided, report.topic.events], [[], [], events])
   assert.equal(await countRows(running.pool, 'email_deliveries'), events)
   const rows = await readLakeRows(store.dataDir)
   assert.equal(rows.length, events)
@@ -122,7 +121,7 @@ test('a store moves from the embedded database to one of its own with all that w
   assert.ok(afterwards.number > next.number + 1_000)
   assert.match((await back.replay()).join('\n'), new RegExp(`order ${next.number} is lost`))
   await back.untilDelivered()
-  assert.deepEqual(summarise(await back.verify()), [])
+  assert.deepEqual((await back.verify()).findings, [])
   await back.stop()
 })
 
@@ -235,7 +234,7 @@ test('a store moves from PostgreSQL 15 to 18, and nobody uses the old database b
   assert.match(itself.stderr, /DATABASE_URL is the address of the database in --from: set it to that of an empty database/)
   const { status, stdout, stderr } = await move(t, store, newServer, from)
   assert.deepEqual([status, stderr], [0, ''], stdout)
-  const [, wayBack = ''] = /lets nobody but superusers in now: .* run "([^"]*)" to go back/.exec(stdout) ?? assert.fail(stdout)
+  const [, wayBack = ''] = /now lets only superusers in: .* run "([^"]*)" to go back/.exec(stdout) ?? assert.fail(stdout)
   const refused = await runStorefront(t, ['verify'], { env: store.environment })
   assert.match(refused.stderr, /too many connections for database "shop"/)
   await server.run(`psql "$ADMIN/postgres" -v ON_ERROR_STOP=1 -c '${wayBack}'`, { ADMIN: server.address })

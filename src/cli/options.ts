@@ -17,12 +17,11 @@ export function flag(help: string): Flag {
   return { help }
 }
 
-/** Whether a month has this day: `Date` reads 30 February as 2 March. */
+/** `Date` reads 30 February as 2 March. */
 function isDay(text: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text)
 }
 
-/** Any text but the empty one. */
 export function text(value: string, help: string): Option<string> {
   return { value, help, must: 'have a value', read: (given) => given }
 }
@@ -68,7 +67,6 @@ export const keepHours = wholeNumber(MAX_KEEP_HOURS, 'keeps snapshots of these h
 
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000 }
 
-/** A time in milliseconds. */
 export const wait: Option<number> = {
   value: 'DURATION',
   help: 'how long to retry for locks, such as 90s, 10m or 2h; 1h by default',
@@ -80,7 +78,6 @@ export const wait: Option<number> = {
   },
 }
 
-/** Separated by commas. */
 export const scopes: Option<Scope[]> = {
   value: 'SCOPE,…',
   isRequired: true,
@@ -100,7 +97,7 @@ export const databaseUrl: Option<string> = {
   read: (given) => (URL.canParse(given) && /^postgres(ql)?:$/.test(new URL(given).protocol) ? given : undefined),
 }
 
-/** An instant, or a day or a time of the shop's clock: an instant once the shop's time zone is known. */
+/** A day or a time of the shop's clock becomes an instant once the shop's time zone is known. */
 export type GivenTime = (timeZone: string) => Date
 
 const timeOf = (help: string): Option<GivenTime> => ({

@@ -32,7 +32,7 @@ const MAX_LINES = 100
 
 const now = () => new Date()
 
-/** Compares orders, catalogue, topic, mails and lake. Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
+/** Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
 export async function verifyStore(context: Contexts['database'], verifyArguments: VerifyArguments): Promise<number> {
   const { isJson, from, to, runId } = verifyArguments
   if (from !== undefined && to !== undefined && from >= to) throw new UsageError('--to must be later than --from')
@@ -46,10 +46,9 @@ export async function verifyStore(context: Contexts['database'], verifyArguments
 
 interface VerifyArguments {
   isJson: boolean
-  /** The times between which the compared orders were placed; undefined: without this bound. */
   from: Date | undefined
   to: Date | undefined
-  /** The id under which the console has recorded it. */
+  /** The id under which the console has recorded the run. */
   runId?: string | undefined
 }
 
@@ -79,15 +78,15 @@ interface ReplayArguments {
   since: Date | undefined
   orderId: string | undefined
   subscriber: SubscriberName | undefined
-  /** The operator knows that the database was restored: begins a new incarnation without evidence from topic and lake. */
+  /** Begins a new incarnation without evidence from topic and lake. */
   isRestored?: boolean | undefined
-  /** The id under which the console has recorded it. */
+  /** The id under which the console has recorded the run. */
   runId?: string | undefined
   /** The recorded command, when this is a step of another one. */
   command?: string
 }
 
-/** Publishes events that the topic lacks, or rewinds one subscriber. Status 1 when events could not be created. */
+/** Publishes missing events, or rewinds one subscriber. Status 1 when events could not be created. */
 export async function replayOrders(context: Contexts['database'], replayArguments: ReplayArguments): Promise<number> {
   const { command = describeCommand(replayArguments) } = replayArguments
   return withRecord(context, { kind: 'replay', command, id: replayArguments.runId }, (record) =>
@@ -118,15 +117,15 @@ async function replayWith(
   const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
   if (subscriber === undefined) await assertReachable(context.addresses, ['stream'])
-  // This comes before the topic opens, which may begin a new epoch in a restored database.
+  // This precedes the topic, which may begin a new epoch in a restored database.
   const options = { pool, url, logger: context.logger }
   await ensureIncarnationOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
   if (isRestored) {
     terminal.out('order numbers, versions and sequences were advanced, and every session has ended')
     await reportRestoredKeys({ pool, terminal })
   }
-  // The record comes before the first change, because a replay that is killed has changed something. The console has
-  // recorded its own runs.
+  // The run is recorded before the first change, because a killed replay has changed something. The console records
+  // its own runs.
   if (replayArguments.runId === undefined) {
     const after = { command: replayArguments.command ?? describeCommand(replayArguments) }
     await recordActivity(pool, auditContextOfCommand('replay'), { subjectType: 'audit', subjectId: null, before: null, after })
@@ -160,7 +159,6 @@ async function replayWith(
   })
 }
 
-/** Repairs the lake's files. Status 1 when a damaged or lost file had rows that exist nowhere else. */
 export async function repair(context: Contexts['database']): Promise<number> {
   await recordActivity(context.pool, auditContextOfCommand('lake repair'), {
     subjectType: 'lake',
@@ -207,7 +205,7 @@ async function repairWith(
   }
 }
 
-/** The last step after a restore: prints the lost orders, whose customers should be informed. */
+/** Prints the lost orders, whose customers should be informed. */
 async function reconcileAfterRestore(
   { config, pool, addresses, terminal }: Contexts['database'],
   topic: Topic,
@@ -221,10 +219,10 @@ async function reconcileAfterRestore(
   for (const id of report.changedOrders) terminal.out(`order ${id} has lost changes that were made after the backup`)
   for (const id of report.lostProducts) terminal.out(`product ${id} is lost: it was made after the backup`)
   for (const id of report.restatedProducts)
-    terminal.out(`product ${id} has lost changes that were made after the backup, and is published as it is now`)
+    terminal.out(`product ${id} has lost changes that were made after the backup: its present state is published`)
 }
 
-/** Like `withTopic`, with the catalogue partition as well. */
+/** Like `withTopic`, with the catalogue partition, too. */
 function withTopics(
   context: Contexts['database'],
   work: (topic: Topic, catalogueTopic: Topic<CatalogueEvent>) => Promise<number>,
@@ -259,7 +257,7 @@ async function withTopic(
   }
 }
 
-/** Checks the broker: a starting topic would wait for it, a command does not. Throws OperatorError. */
+/** A starting topic would wait for the broker, but a command must not. Throws OperatorError. */
 async function assertBroker(topic: Topic, servers: string): Promise<void> {
   try {
     await topic.newestSequence()
@@ -276,7 +274,6 @@ function brokerAway(servers: string, error: Error): OperatorError {
   return new OperatorError(`NATS cannot be used at ${hosts.join(', ')} (${error.message}); ${advice}`, { cause: error })
 }
 
-/** The lists of event ids as their lengths: the command prints them. */
 function summarizeReplay({ dropped, unknown, ...report }: ReplayReport): object {
   return { ...report, dropped: dropped.length, unknown: unknown.length }
 }

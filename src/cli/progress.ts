@@ -1,22 +1,18 @@
 import type { WriteStream } from 'node:tty'
 import { every } from '../loop.ts'
 
-/** One line that is rewritten while long work is in progress. */
 export interface Progress {
-  /** Shows the work in progress, and its duration in seconds. */
   show(text: string): void
-  /** Removes the line until the next second or `show`. */
   clear(): void
-  /** Removes the line. Idempotent. */
   end(): void
 }
 
 const EVERY_MS = 1_000
-/** Pause between two lines of long work where a line cannot be rewritten, such as in a log or a mail of cron. */
+/** Pause between two lines where a line cannot be rewritten, such as in a log or a mail of cron. */
 const LOGGED_EVERY_MS = 30_000
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Shows progress on a terminal; on anything else it writes a line every half minute, so none for short work. */
+/** A terminal shows progress. Other streams get a line every half minute, so none for short work. */
 export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | 'write'> = process.stderr): Progress {
   const startedAt = performance.now()
   let text = ''
@@ -55,7 +51,6 @@ export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | '
   }
 }
 
-/** Does work with progress on standard error, and removes its line at the end. */
 export async function withProgress<T>(text: string, work: (progress: Progress) => Promise<T>): Promise<T> {
   const progress = createProgress()
   progress.show(text)

@@ -2,8 +2,7 @@ import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 
 /**
- * Reads a password from the terminal without echo, or the first line of standard input, so that neither the shell's
- * history nor the process list contains it. Empty when none was given, null after Ctrl-C.
+ * Neither the shell's history nor the process list contains the password. Empty when none was given, null after Ctrl-C.
  */
 export async function readPassword(prompt: string, input: NodeJS.ReadStream = process.stdin): Promise<string | null> {
   if (!input.isTTY) return readFirstLine(input)

@@ -8,13 +8,13 @@ const WARN = 40
 const ERROR = 50
 const IN_EVERY_LINE = ['level', 'time', 'pid', 'hostname', 'msg', 'err']
 
-/** A destination of pino's lines that writes them for a reader. */
+/** Writes pino's lines for a reader. */
 export interface ReadableLog extends DestinationStream {
   /** Whether lines below `warn` are left out. */
   isBrief: boolean
 }
 
-/** `beforeLine` is called before each line, such as to remove a line of progress. */
+/** `beforeLine` is called before each line, for example to remove a line of progress. */
 export function createReadableLog(destination: DestinationStream, beforeLine: () => void = () => {}): ReadableLog {
   return {
     isBrief: false,
@@ -35,7 +35,7 @@ interface LogRecord {
   [field: string]: unknown
 }
 
-/** `12:03:45 warn  message field=value`, with the stack of an error in lines of its own. A text that somebody sent cannot forge a line. */
+/** `12:03:45 warn  message field=value`, and the stack of an error. Control characters cannot forge a line. */
 function formatLog(record: LogRecord): string {
   const { level, time, msg = '', err } = record
   const name = (LEVELS[level] ?? String(level)).padEnd(5)
@@ -47,5 +47,5 @@ function formatLog(record: LogRecord): string {
   return `${new Date(time).toTimeString().slice(0, 8)} ${shownName} ${escapeControls(msg + fields.join(''))}${stack.join('')}\n`
 }
 
-/** Removes the values of rows from logged errors. */
+/** Logged errors must not contain the values of rows. */
 export const serializers = { err: (error: unknown) => pino.stdSerializers.err(loggableError(error) as Error) }

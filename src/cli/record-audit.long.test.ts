@@ -5,7 +5,7 @@ import { startStore, TEST_SECRET } from '../../test/store.ts'
 import { runStorefront } from '../../test/store-process.ts'
 
 test('verify gives its result although the database refuses the record, or does not take it', async (t) => {
-  const store = await startStore(t)
+  const store = await startStore(t, { hasSlot: true })
   const { api, stream } = store.addresses
   const env = { DATABASE_URL: api, DATABASE_STREAM_URL: stream, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir }
   const role = new URL(api).username

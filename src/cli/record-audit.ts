@@ -18,24 +18,19 @@ const MAX_OUTPUT = 30_000
 
 export interface Audit {
   kind: AuditKind
-  /** The command as it was typed. */
   command: string
-  /** The id under which it is recorded already: the console starts it. */
+  /** The id of an existing record, when the console starts the run. */
   id: string | undefined
 }
 
-/** The receiver of an audit's reports. `terminal` prints, and what it prints is recorded. */
+/** `terminal` prints, and what it prints is recorded. */
 export interface AuditRecord {
   terminal: Terminal
-  /** Does work with progress on the terminal and in the record. */
   withSteps<T>(text: string, work: (onStep: OnStep) => Promise<T>): Promise<T>
   setResult(result: object): void
 }
 
-/**
- * Runs an audit and records it in `audit_runs`, so that the console shows it. A database that refuses the record costs
- * the record only.
- */
+/** Records the audit for the console. The audit continues when the database refuses the record. */
 export async function withRecord(
   context: Contexts['database'],
   audit: Audit,
@@ -76,7 +71,7 @@ class Recording implements AuditRecord {
     this.terminal = { out: recorded(out), err: recorded(err), exit }
   }
 
-  /** Throws OperatorError when the console has given up this run, because its process began too late. */
+  /** Throws OperatorError when the process began too late and the console has given up the run. */
   static async begin(context: Contexts['database'], { id, ...audit }: Audit): Promise<Recording> {
     const { pool } = context
     const recording = new Recording(context)
@@ -121,7 +116,7 @@ class Recording implements AuditRecord {
     if (this.#isWriting || !isDue || this.#id === null) return
     this.#isWriting = true
     const [id, step] = [this.#id, this.#step]
-    // A write that fails is retried in a second, and the end reports it.
+    // A failed write is retried in a second, and the end reports it.
     const isWritten = await reportRun(this.#context.pool, id, step).catch(() => null)
     if (isWritten !== null) {
       this.#writtenStep = step
@@ -130,7 +125,6 @@ class Recording implements AuditRecord {
     this.#isWriting = false
   }
 
-  /** Returns null when the database does not record it, in time or at all. */
   async #try<T>(work: () => Promise<T>): Promise<T | null> {
     try {
       const answer = await withinMs(PATIENCE_MS, work(), LATE)
@@ -146,7 +140,7 @@ class Recording implements AuditRecord {
   }
 }
 
-/** The report with fewer examples: a record is not the place for all of them. */
+/** A record has fewer examples than the report. */
 export function summarizeReport(report: VerifyReport): VerifyReport {
   const findings = report.findings.map((finding) => ({
     ...finding,

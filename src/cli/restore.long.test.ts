@@ -6,7 +6,6 @@ import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
 import { withoutTag } from '../../test/lake-harness.ts'
-import { summarise } from '../../test/pipeline-audit.ts'
 import { createRestorableStore, type RunningStore } from '../../test/restorable-store.ts'
 import { silent } from '../../test/stream-harness.ts'
 import { readConfig } from '../config.ts'
@@ -224,6 +223,6 @@ test('storefront replay --restored begins an incarnation without evidence, and e
   assert.ok((await restored.place()).number > lost.number)
   assert.ok((await restored.cancel(kept)) > 1_000)
   await restored.untilDelivered()
-  assert.deepEqual(summarise(await restored.verify()), [])
+  assert.deepEqual((await restored.verify()).findings, [])
   await restored.stop()
 })

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { CommandOutcome, RunCommand } from '../console/audit-runner.ts'
+import type { CommandOutcome, RunCommand } from '../audit/audit-runner.ts'
 import { OperatorError } from '../errors.ts'
 
 const PROGRAM = fileURLToPath(new URL('../../bin/storefront.mjs', import.meta.url))
@@ -12,18 +12,18 @@ const END_WITH_PARENT = new URL('../../bin/end-with-parent.mjs', import.meta.url
 const PRIORITY = 10
 const MAX_OUTPUT_BYTES = 32 * 1_048_576
 
-/** Runs a command of this program with the settings of this process. Throws OperatorError when it prints more than 32 MiB. */
+/** Uses the settings of this process. Throws OperatorError when the command prints more than 32 MiB. */
 export const runCommandProcess: RunCommand = async (args, { signal }) => {
   const folder = await mkdtemp(join(tmpdir(), 'storefront-command-'))
   try {
     return await runIn(folder, args, signal)
   } finally {
-    // The remains of a killed command.
+    // A killed command leaves files behind.
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-/** `folder` is for its temporary files: the process removes it, too, when this one was killed. */
+/** `folder` is for temporary files. The command removes it, too, when this process was killed. */
 async function runIn(folder: string, args: readonly string[], signal: AbortSignal): Promise<CommandOutcome> {
   signal.throwIfAborted()
   const child = spawn(process.execPath, ['--import', END_WITH_PARENT, PROGRAM, ...args], {
@@ -43,7 +43,7 @@ async function runIn(folder: string, args: readonly string[], signal: AbortSigna
       else output[name] += text
     })
   }
-  // Left open: the process ends when this one does.
+  // Standard input stays open: the command ends when this process does.
   child.stdin.on('error', () => {})
   try {
     const status = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve))

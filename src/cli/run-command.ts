@@ -1,6 +1,6 @@
 import type { Command, Contexts, Options, Terminal, Values } from './command.ts'
 
-/** Opens what a command needs, runs it and closes that again. Returns the exit status. */
+/** Opens what the command needs, and closes it afterwards. Returns the exit status. */
 export async function runCommand(command: Command, terminal: Terminal, values: Values<Options>, args: readonly string[]): Promise<number> {
   const perform = (context: Contexts[keyof Contexts]) => command.run(context, values, ...args)
   if (command.needs === 'nothing') return perform({ terminal })
@@ -23,12 +23,12 @@ async function readSettings(terminal: Terminal): Promise<Contexts['settings']> {
   ])
   const config = readConfig()
   for (const line of readEnvironment().misspelt) terminal.err(`storefront: ${line}`)
-  // Standard output is for the command's result; its log goes to standard error.
+  // Standard output is for the command's result. The log goes to standard error.
   const level = config.logLevel === 'info' ? 'warn' : config.logLevel
   return { terminal, config, logger: pino({ level, serializers }, pino.destination(2)) }
 }
 
-/** Runs `work` on the database of a running store, or one started for it. Throws StoreMissing or MigrationsPending. */
+/** Uses a running store's database, or starts one. Throws StoreMissing or MigrationsPending. */
 export async function withDatabase(
   settings: Contexts['settings'],
   work: (context: Contexts['database']) => Promise<number>,
@@ -63,7 +63,6 @@ export async function withDatabase(
   }
 }
 
-/** Runs `work` on the lake's files. Throws OperatorError where there is none. */
 async function withLake(settings: Contexts['settings'], work: (context: Contexts['lake']) => Promise<number>): Promise<number> {
   const { openExistingLake } = await import('../app/open-lake.ts')
   const lake = await openExistingLake(settings.config)

@@ -5,10 +5,7 @@ import { type Contexts, EXIT_INTERRUPTED, type Terminal } from './command.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
 
-/**
- * Re-encrypts with another secret, which is generated where the store keeps its own, and otherwise read. Throws
- * ConfigError or WrongSecret.
- */
+/** A secret in the store's folder is generated, any other is read. Throws ConfigError or WrongSecret. */
 export async function changeSecret(settings: Contexts['settings']): Promise<number> {
   const { config, terminal } = settings
   const { secret } = config

@@ -1,18 +1,21 @@
 import { setFlagsFromString } from 'node:v8'
 import pino, { type DestinationStream, type Logger } from 'pino'
 import { connectionsOf } from '../app/pool-sizes.ts'
+import { connectionsOfStart, processConfigs } from '../app/process-configs.ts'
+import type { ProcessReport } from '../app/service.ts'
 import type { App, AppOptions } from '../app.ts'
 import { assertEmbeddedIsMeant, type Config, ROLES, type Role } from '../config.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
 import { type DatabaseOptions, openOwnDatabase } from '../db/open-database.ts'
-import { createApiWorkers } from './api-workers.ts'
+import type { OperatorError } from '../errors.ts'
 import { EXIT_INTERRUPTED, type Terminal } from './command.ts'
 import { createProgress } from './progress.ts'
 import { createReadableLog, type ReadableLog, serializers } from './readable-log.ts'
 import { runCommandProcess as runCommand } from './run-command-process.ts'
 import { startSummary } from './start-summary.ts'
 import { onStopSignal } from './stop-signal.ts'
+import { createWorkers } from './workers.ts'
 
 const EXIT_FAILURE = 1
 const STOP_PATIENCE_MS = 9_500
@@ -21,8 +24,8 @@ const PIPE_BUF_BYTES = 4_096
 const HEAP_GROWTH_PERCENT = 40
 
 /**
- * Runs the store until a signal. `roles` of the command line replace those of the setting. On a terminal the log is readable, and a summary
- * replaces what it says about the start. `onStarted` is called with a signal that is aborted when the store shall stop.
+ * `roles` replace those of the setting. On a terminal the log is readable, with a summary of the start. The signal of
+ * `onStarted` aborts when the store shall stop.
  */
 export async function serve(
   settings: Config,
@@ -33,8 +36,10 @@ export async function serve(
   const config = Object.freeze({ ...settings, roles: ROLES.filter((role) => roles.includes(role)) })
   assertEmbeddedIsMeant(config)
   const progress = createProgress()
-  const { logger, destination, readable } = createLog(config, progress.clear)
+  const { logger, destination, readable } = createLog(config, { isShared: config.webConcurrency > 1, beforeLine: progress.clear })
   const ended = Promise.withResolvers<number>()
+  // A worker may be refused before anybody waits.
+  ended.promise.catch(() => {})
   const stopping = new AbortController()
   onStopSignal(
     () => {
@@ -44,12 +49,16 @@ export async function serve(
     () => exit(EXIT_INTERRUPTED),
   )
   if (readable !== null) {
-    // A reader of `debug` wants all of it.
+    // Other levels, such as `debug`, show every line.
     readable.isBrief = config.logLevel === 'info'
     const isFirst = config.databaseAddresses === null && !hasCluster(dataFolder(config.dataDir))
     progress.show(isFirst ? 'Creating the database: only the first start does this' : 'Starting')
   }
-  const { app, addresses } = await createStore(config, logger, stopping.signal).catch((error) => {
+  const onRefused = (error: OperatorError) => {
+    ended.reject(error)
+    stopping.abort()
+  }
+  const { app, addresses } = await createStore(config, logger, { signal: stopping.signal, onRefused }).catch((error) => {
     progress.end()
     throw error
   })
@@ -69,9 +78,12 @@ export async function serve(
   }
 }
 
-/** Runs a further process of the API until a signal, or until its parent disconnects or ends. */
-export async function serveApiWorker(config: Config, exit: Terminal['exit'], onStarted: () => void): Promise<number> {
-  const { logger, readable } = createLog(config)
+/** Runs until a signal, or until the parent process disconnects or ends. */
+export async function serveWorker(
+  config: Config,
+  { exit, readStates, onStarted }: { exit: Terminal['exit']; onStarted: (report: ProcessReport) => void } & Pick<AppOptions, 'readStates'>,
+): Promise<number> {
+  const { logger, readable } = createLog(config, { isShared: true })
   const stopped = Promise.withResolvers<void>()
   const stopping = new AbortController()
   const stop = () => {
@@ -81,11 +93,11 @@ export async function serveApiWorker(config: Config, exit: Terminal['exit'], onS
   onStopSignal(stop, () => exit(EXIT_INTERRUPTED))
   process.once('disconnect', stop)
   if (readable !== null) readable.isBrief = config.logLevel === 'info'
-  const { createApp } = await import('../app.ts')
-  const app = await createApp({ config, logger, runCommand, signal: stopping.signal })
+  const { createApp } = await importStore(config)
+  const app = await createApp({ config, logger, runCommand, readStates, signal: stopping.signal })
   try {
     await app.start()
-    onStarted()
+    onStarted(app.report)
     collectGarbageSooner()
     if (readable !== null) readable.isBrief = false
     await stopped.promise
@@ -116,14 +128,14 @@ function collectGarbageSooner(): void {
 interface Log {
   logger: Logger
   destination: DestinationStream
-  /** The readable log on a terminal, otherwise null. */
   readable: ReadableLog | null
 }
 
-function createLog(config: Config, beforeLine?: () => void): Log {
-  // Lines logged during a write are written together: not one write for each request. Writes of processes that share a pipe do not mix
-  // up to this size: https://man7.org/linux/man-pages/man7/pipe.7.html
-  const destination = pino.destination({ fd: 1, sync: false, ...(config.webConcurrency > 1 ? { maxWrite: PIPE_BUF_BYTES } : {}) })
+/** `isShared`: several processes write to the same output. */
+function createLog(config: Config, { isShared, beforeLine }: { isShared: boolean; beforeLine?: () => void }): Log {
+  // One write has all lines logged meanwhile. Writes up to this size do not mix in a shared pipe:
+  // https://man7.org/linux/man-pages/man7/pipe.7.html
+  const destination = pino.destination({ fd: 1, sync: false, ...(isShared ? { maxWrite: PIPE_BUF_BYTES } : {}) })
   const readable = isReadable(config) ? createReadableLog(destination, beforeLine) : null
   return { logger: pino({ level: config.logLevel, serializers }, readable ?? destination), destination, readable }
 }
@@ -132,23 +144,47 @@ function isReadable({ logFormat }: Config): boolean {
   return logFormat === 'auto' ? process.stdout.isTTY : logFormat === 'pretty'
 }
 
-async function createStore(config: Config, logger: Logger, signal: AbortSignal): Promise<{ app: App; addresses: DatabaseAddresses }> {
+async function createStore(
+  config: Config,
+  logger: Logger,
+  { signal, onRefused }: { signal: AbortSignal; onRefused: (error: OperatorError) => void },
+): Promise<{ app: App; addresses: DatabaseAddresses }> {
+  if (config.webConcurrency > 1 && !config.roles.includes('api'))
+    logger.warn(`WEB_CONCURRENCY=${config.webConcurrency} has no effect without the role api: this is one process`)
+  const [own, ...others] = processConfigs(config)
   const { createApp, database } = await loadStore({
-    ...config,
-    extraConnections: (config.webConcurrency - 1) * connectionsOf({ ...config, roles: ['api'] }),
+    ...own,
+    extraConnections: others.reduce((sum, other) => sum + connectionsOf(other), 0),
     onUnexpectedExit: (message) => logger.error(`${message}; it is started again with pauses`),
     onRestarted: () => logger.info('the embedded PostgreSQL runs again'),
     onWarning: (message) => logger.warn(message),
   })
-  const createWorkers: AppOptions['createWorkers'] = (configs) => createApiWorkers(configs, logger)
-  return { app: await createApp({ config, logger, database, runCommand, createWorkers, signal }), addresses: database.addresses }
+  const workers: AppOptions['createWorkers'] = (shared) =>
+    createWorkers(
+      others.map((other) => ({ ...other, ...shared })),
+      logger,
+      onRefused,
+    )
+  return {
+    app: await createApp({
+      ...{ config: own, connections: connectionsOfStart(config), logger, database, runCommand, signal },
+      createWorkers: others.length === 0 ? undefined : workers,
+    }),
+    addresses: database.addresses,
+  }
 }
 
-/** Starts PostgreSQL while the code of the store is imported: each takes about a second. */
-async function loadStore(options: DatabaseOptions) {
-  const [opening, loading] = await Promise.allSettled([openOwnDatabase(options), import('../app.ts')])
+/** PostgreSQL starts during the import: each takes about a second. */
+async function loadStore(options: DatabaseOptions & Pick<Config, 'roles'>) {
+  const [opening, loading] = await Promise.allSettled([openOwnDatabase(options), importStore(options)])
   if (opening.status === 'rejected') throw opening.reason
   if (loading.status === 'fulfilled') return { createApp: loading.value.createApp, database: opening.value }
   await opening.value.close()
   throw loading.reason
+}
+
+/** The API is half of all code, so other roles do not import it. */
+async function importStore({ roles }: Pick<Config, 'roles'>) {
+  const [store] = await Promise.all([import('../app.ts'), roles.includes('api') ? import('../app/create-api.ts') : null])
+  return store
 }

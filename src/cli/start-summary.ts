@@ -7,10 +7,7 @@ import { dataFolder } from '../db/embedded/data-folder.ts'
 const CHECKOUT_COMMAND = fileURLToPath(new URL('../../storefront', import.meta.url))
 const EXAMPLE_SHOP = new URL('../../examples/shop/serve.ts', import.meta.url)
 
-/**
- * The text that `storefront serve` prints on a terminal when the store has started: its addresses, and what to do next.
- * Contains no secret.
- */
+/** Contains no secret. */
 export function startSummary(config: Config): string {
   const { baseUrl, roles, smtpUrl, lakeBucket, databaseAddresses } = config
   const command = `${databaseAddresses === null ? dataDirPrefix(config) : ''}${commandName()}`
@@ -38,22 +35,18 @@ export function startSummary(config: Config): string {
   return ['', hasApi ? `Storefront answers at ${baseUrl}` : 'Storefront runs', '', ...lines, '', 'Ctrl-C stops it.', '', ''].join('\n')
 }
 
-/**
- * The variables that a second terminal in this folder needs before a command to find the store; empty where it needs
- * none.
- */
+/** Variables that another terminal in this folder needs for its commands. Empty when it needs none. */
 function dataDirPrefix({ dataDir }: Config): string {
   const path = shortPath(dataFolder(dataDir).path)
   return path === 'data' ? '' : `DATA_DIR=${/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`} `
 }
 
-/** The command as the caller's shell finds it: in the current checkout, elsewhere by path, or as an installed package. */
+/** A checkout, a path, or an installed package. */
 function commandName(): string {
   if (!existsSync(CHECKOUT_COMMAND)) return 'npx --no -- storefront'
   return process.cwd() === dirname(CHECKOUT_COMMAND) ? './storefront' : CHECKOUT_COMMAND
 }
 
-/** The path from the present folder when it is below it. */
 function shortPath(path: string): string {
   const short = relative(process.cwd(), path)
   return short === '' || short.startsWith('..') ? path : short

@@ -17,7 +17,7 @@ import { printRows } from './format-table.ts'
 
 type Context = Contexts['database']
 
-/** Adds an endpoint and prints its secret, once. `events`: event types separated by commas; `all` or undefined for every type. */
+/** Prints the secret once. `events`: event types separated by commas. `all` or undefined for every type. */
 export async function add({ pool, addresses, config, terminal }: Context, url: string, events: string | undefined): Promise<number> {
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
   const eventTypes = events === undefined || events === 'all' ? null : events.split(',').map((type) => type.trim())
@@ -29,7 +29,6 @@ export async function add({ pool, addresses, config, terminal }: Context, url: s
   return 0
 }
 
-/** Prints the endpoints and their state. URLs are printed without their query. */
 export async function list({ pool, terminal }: Context, json: boolean): Promise<number> {
   const columns = ['id', 'url', 'events', 'state', 'since', 'reason', 'queued', 'failed']
   const rows = (await listEndpoints(pool)).map((endpoint) => [
@@ -45,7 +44,6 @@ export async function list({ pool, terminal }: Context, json: boolean): Promise<
   return printRows(terminal, { columns, rows }, json)
 }
 
-/** Prints an endpoint's newest deliveries. */
 export async function deliveries(
   { pool, terminal }: Context,
   id: string,
@@ -66,7 +64,7 @@ export async function deliveries(
   return printRows(terminal, { columns, rows }, json)
 }
 
-/** Queues deliveries again: those of one event, or for null all failed ones. */
+/** `eventId` null: all failed deliveries. */
 export async function redeliverEvents({ pool, terminal }: Context, id: string, eventId: string | null): Promise<number> {
   await getEndpoint(pool, id)
   const queued = await redeliver(pool, id, eventId, { auditContext: auditContextOfCommand('webhook redeliver') })
@@ -86,7 +84,7 @@ export async function enable({ pool, terminal }: Context, id: string): Promise<n
   return 0
 }
 
-/** Gives an endpoint a new secret and prints it, once. */
+/** Prints the new secret once. */
 export async function rotate({ pool, addresses, config, terminal }: Context, id: string): Promise<number> {
   await getEndpoint(pool, id)
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
@@ -102,7 +100,6 @@ export async function remove({ pool, terminal }: Context, id: string): Promise<n
   return 0
 }
 
-/** Throws OperatorError when there is no such endpoint. */
 async function getEndpoint(pool: Context['pool'], id: string): Promise<ListedEndpoint> {
   const endpoint = (await listEndpoints(pool)).find((listed) => listed.id === id)
   if (endpoint === undefined) throw new OperatorError(`there is no endpoint ${id}; storefront webhook list shows them`)

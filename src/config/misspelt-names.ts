@@ -2,7 +2,7 @@
 const FOREIGN = /^(?:AWS_|OTEL_(?:BLRP|LOGS|METRICS|METRIC)_|OTEL_EXPORTER_OTLP_(?:LOGS|METRICS)_)/
 const LONG_NAME = 10
 
-/** A line for each name of the environment that is no setting but resembles one of `known`, with the nearest. Never shows a value. */
+/** Names that resemble one of `known`, with the nearest. Never shows a value. */
 export function findMisspeltNames(env: NodeJS.ProcessEnv, known: readonly string[]): string[] {
   return Object.keys(env).flatMap((name) => {
     if (known.includes(name) || FOREIGN.test(name)) return []
@@ -17,7 +17,7 @@ export function findMisspeltNames(env: NodeJS.ProcessEnv, known: readonly string
   })
 }
 
-/** The number of letters to insert, drop, replace or swap with their neighbour (optimal string alignment). */
+/** Optimal string alignment: letters to insert, drop, replace or swap with their neighbour. */
 function distanceBetween(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, column) => column)]
   const at = (row: number, column: number) => rows[row]?.[column] ?? Number.POSITIVE_INFINITY

@@ -10,7 +10,7 @@ export function readTrustProxy({ setting }: Settings): readonly string[] | numbe
     const networks = value.split(',').map((network) => network.trim())
     return networks.every(isNetwork) ? networks : undefined
   }
-  const mustBe = `addresses and networks such as 10.0.0.0/8 with commas between, or a number of proxies from 1 to ${MAX_PROXIES}`
+  const mustBe = `addresses and networks such as 10.0.0.0/8, separated by commas, or a number of proxies from 1 to ${MAX_PROXIES}`
   return setting<readonly string[] | number>('TRUST_PROXY', { mustBe, parse }, { value: null, documented: 'none' }) ?? false
 }
 
@@ -22,12 +22,10 @@ function isNetwork(text: string): boolean {
   )
 }
 
-/** Whether each host is a loopback address or a name of one. */
 export function isOfThisMachine(...hosts: string[]): boolean {
   return hosts.every((host) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(host) || host.toLowerCase().endsWith('.localhost'))
 }
 
-/** `ALLOWED_HOSTS`: names in lower case. */
 export function readAllowedHosts({ setting }: Settings): readonly string[] {
   const parse = (value: string) => {
     const hosts = value.split(',').map((host) => host.trim().toLowerCase())
@@ -35,7 +33,7 @@ export function readAllowedHosts({ setting }: Settings): readonly string[] {
   }
   return setting<readonly string[]>(
     'ALLOWED_HOSTS',
-    { mustBe: 'names such as api-1 with commas between, without ports', parse },
+    { mustBe: 'names such as api-1, separated by commas, without ports', parse },
     { value: [], documented: 'none' },
   )
 }
@@ -43,11 +41,11 @@ export function readAllowedHosts({ setting }: Settings): readonly string[] {
 export function readCorsOrigins({ setting }: Settings): readonly string[] | '*' | null {
   const parse = (value: string) => {
     if (value === '*') return value
-    // The address bar of a browser shows a slash behind the host.
+    // The address bar of a browser shows a slash after the host.
     const origins = value.split(',').map((origin) => origin.trim().replace(/(?<=[^/])\/$/, ''))
     return origins.every(isOrigin) ? origins : undefined
   }
-  const mustBe = '*, or origins such as https://shop.example with commas between'
+  const mustBe = '*, or origins such as https://shop.example, separated by commas'
   return setting<readonly string[] | '*'>('CORS_ORIGINS', { mustBe, parse, secrecy: 'url' }, { value: null, documented: '' })
 }
 
@@ -71,20 +69,19 @@ function isProductUrl(text: string): boolean {
   const filled = text.replaceAll(SLUG, 'slug').replaceAll(LANG, 'en')
   if (!text.includes(SLUG) || /[{}\s\p{Cc}<>"]/u.test(filled) || !/^https?:\/\//i.test(filled) || !URL.canParse(filled)) return false
   const { origin, username, password } = new URL(filled)
-  // The host ends before the first slash, question mark or number sign behind the scheme.
+  // The host ends before the first slash, question mark or number sign after the scheme.
   const host = /^https?:\/\/[^/?#\\]+/i.exec(text)?.[0] ?? text
   return username + password === '' && origin !== 'null' && !host.includes('{')
 }
 
 const CACHES = ['varnish:', 'fastly:', 'cloudflare:']
 
-/** `CDN_PURGE_URL`. The values may contain a token. */
 export function readPurgeUrls({ setting }: Settings): readonly string[] {
   const parse = (value: string) => {
     const urls = value.split(',').flatMap((url) => url.trim() || [])
     return urls.every(isCache) ? urls : undefined
   }
-  const mustBe = 'varnish://host:port, fastly://:token@service or cloudflare://:token@zone, or several with commas between'
+  const mustBe = 'varnish://host:port, fastly://:token@service or cloudflare://:token@zone, or several, separated by commas'
   return setting<readonly string[]>('CDN_PURGE_URL', { mustBe, parse, secrecy: 'url' }, { value: [], documented: '' })
 }
 
@@ -94,7 +91,6 @@ function isCache(text: string): boolean {
   return CACHES.includes(protocol) && hostname !== '' && (protocol === 'varnish:' || password !== '')
 }
 
-/** `OPS_PORT` and `OPS_HOST`; null for none. */
 export function readOperations({ setting, text, isSet }: Settings) {
   const parse = (value: string) =>
     value === 'off' ? value : /^\d{1,5}$/.test(value) && Number(value) <= MAX_PORT ? Number(value) : undefined
@@ -103,11 +99,4 @@ export function readOperations({ setting, text, isSet }: Settings) {
   const host = text('OPS_HOST', 'localhost', 'an address or a name of this machine')
   // When OPS_PORT is set, the process does not start without the port.
   return port === 'off' ? null : { host, port, isRequired: isSet('OPS_PORT') }
-}
-
-/** Each of the `processes` of the API has an operations port of its own, counted upwards from the first. */
-export function checkLastPort({ problems }: Settings, first: number, processes: number): void {
-  const highest = MAX_PORT - processes + 1
-  if (first > highest)
-    problems.push(`OPS_PORT must be at most ${highest} with WEB_CONCURRENCY=${processes}: each process has a port of its own`)
 }

@@ -1,20 +1,17 @@
 import type { Settings } from './settings.ts'
 
 export interface OidcProviderSettings {
-  /** The id in the addresses of its calls. */
   id: string
-  /** The name on the button. */
   name: string
   issuer: string
   clientId: string
-  /** Is null for a public client, which has only PKCE. Not for logs. */
+  /** Is null for a public client, which has only PKCE. It must not be logged. */
   clientSecret: string | null
 }
 
 const MAX_PROVIDERS = 10
 const ID = /^[a-z][a-z0-9-]{0,19}$/
 
-/** `OIDC_PROVIDERS=acme,google`, and `OIDC_ACME_ISSUER`, `_CLIENT_ID`, `_CLIENT_SECRET` and `_NAME` of each. */
 export function readOidcProviders({ setting, optional, text, isSet, problems }: Settings): readonly OidcProviderSettings[] {
   const ids = setting<readonly string[]>(
     'OIDC_PROVIDERS',
@@ -34,7 +31,7 @@ export function readOidcProviders({ setting, optional, text, isSet, problems }: 
       clientSecret: optional(`${prefix}_CLIENT_SECRET`, 'any text', 'none: the client is public', 'secret'),
     }
   })
-  // An account is known by the issuer.
+  // The issuer identifies an account.
   const issuers = providers.flatMap(({ issuer }) => issuer || [])
   if (new Set(issuers).size !== issuers.length) problems.push('OIDC_PROVIDERS must have different issuers')
   return providers

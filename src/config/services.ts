@@ -8,10 +8,7 @@ import type { Settings } from './settings.ts'
 const DEFAULT_SENDER = 'Storefront <no-reply@storefront.example>'
 const SENDER = /^(?:[^<>\r\n]*<[^\s<>@]+@[A-Za-z0-9.-]+>|[^\s<>@]+@[A-Za-z0-9.-]+)$/
 
-/**
- * Converts the domain to ASCII (IDNA, RFC 5891), as it is in the envelope and in `Message-ID`. Undefined for no
- * address.
- */
+/** Converts the domain to ASCII (IDNA, RFC 5891), as in the envelope and in `Message-ID`. Undefined for no address. */
 function toSender(value: string): string | undefined {
   const sender = value.replace(/(?<=@)[^\s<>@]*[\u0080-\u{10ffff}][^\s<>@]*(?=>?$)/u, (domain) => domainToASCII(domain))
   return SENDER.test(sender) ? sender : undefined
@@ -22,14 +19,12 @@ export function readMailFrom({ setting }: Settings): string {
   return setting('MAIL_FROM', { mustBe, parse: toSender }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
 }
 
-/** What mails and the order's page show of the shop; null where it has set nothing. */
+/** Mails and the page of an order show it. It is null where the shop has set nothing. */
 export interface Shop {
   name: string | null
-  /** The absolute address of a picture. */
   logoUrl: string | null
   /** The colour of buttons, such as `#0b5394`. */
   color: string
-  /** One line, such as a phone number. */
   contact: string | null
 }
 
@@ -53,7 +48,6 @@ export function readShop({ setting }: Settings, mailFrom: string): Shop {
   }
 }
 
-/** The name in an address such as `Store <no-reply@store.example>`; null when there is none. */
 function senderNameOf(from: string): string | null {
   const name =
     /^(.*)<[^<>]*>\s*$/
@@ -63,7 +57,6 @@ function senderNameOf(from: string): string | null {
   return name === '' ? null : name
 }
 
-/** The address for customers' answers; null for the sender. */
 export function readMailReplyTo({ setting }: Settings): string | null {
   const mustBe = 'an e-mail address, such as Store <help@store.example>'
   return setting('MAIL_REPLY_TO', { mustBe, parse: toSender }, { value: null, documented: 'none: answers go to MAIL_FROM' })
@@ -71,12 +64,12 @@ export function readMailReplyTo({ setting }: Settings): string | null {
 
 const MAX_STAFF_ADDRESSES = 10
 
-/** What the staff is mailed about; null: nothing. */
+/** The result null: the staff gets no mails. */
 export function readStaffMails({ setting, oneOf }: Settings, defaultLanguage: Language) {
   const to = setting<readonly string[] | null>(
     'STAFF_MAIL',
     {
-      mustBe: `one to ${MAX_STAFF_ADDRESSES} e-mail addresses, such as orders@store.example, with commas between`,
+      mustBe: `one to ${MAX_STAFF_ADDRESSES} e-mail addresses, such as orders@store.example, separated by commas`,
       parse: parseStaffAddresses,
     },
     { value: null, documented: 'none: the staff gets no mails' },
@@ -93,7 +86,6 @@ function parseStaffAddresses(text: string): string[] | undefined {
   return addresses.size <= MAX_STAFF_ADDRESSES && [...addresses].every((address) => !address.includes('<')) ? [...addresses] : undefined
 }
 
-/** Signs reports of mails that came back; null: none are accepted. */
 export function readMailEventsSecret({ setting }: Settings): string | null {
   const parse = (value: string) =>
     /^whsec_(?:[A-Za-z0-9+/]{4}){6,22}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value) ? value : undefined
@@ -101,7 +93,7 @@ export function readMailEventsSecret({ setting }: Settings): string | null {
   return setting('MAIL_EVENTS_SECRET', { mustBe, parse, secrecy: 'secret' }, { value: null, documented: 'none: no reports are accepted' })
 }
 
-/** Headers that a mail has already, or that change how it is delivered. */
+/** A mail has these headers already, or they change its delivery. */
 const TAKEN_HEADERS =
   /^(?:from|to|cc|bcc|sender|reply-to|return-path|subject|date|message-id|in-reply-to|references|received|content-.*|mime-version|auto-submitted|list-.*|x-storefront-event|dkim-signature|resent-.*)$/i
 
@@ -117,7 +109,6 @@ export function readLocale({ setting }: Settings): string | null {
   return setting('MAIL_LOCALE', { mustBe: 'a language tag such as en, de-AT or fr', parse }, unset)
 }
 
-/** The zone of the shop's days. */
 export function readTimeZone({ setting }: Settings): string {
   const parse = (value: string) => findTimeZone(value) ?? undefined
   const mustBe = 'a time zone of the IANA database such as Europe/Vienna, and no number of hours'
@@ -132,7 +123,6 @@ export function readDefaultLanguage({ setting }: Settings, mailLocale: string | 
   return setting<Language>('DEFAULT_LANGUAGE', { mustBe: `one of ${LANGUAGES.join(', ')}`, parse }, unset)
 }
 
-/** The language of products' own texts. */
 export function readCatalogueLanguage({ setting, isSet }: Settings, defaultLanguage: Language): string {
   const parse = (value: string) => (isLanguageTag(value) ? value : undefined)
   const from = isSet('DEFAULT_LANGUAGE') ? 'DEFAULT_LANGUAGE' : null
@@ -140,11 +130,11 @@ export function readCatalogueLanguage({ setting, isSet }: Settings, defaultLangu
   return setting<string>('CATALOGUE_LANGUAGE', { mustBe: 'a language tag in canonical form such as en, pt-BR or zh-Hant', parse }, unset)
 }
 
-/** The way to the broker; paths are null when not set. Null without `NATS_URL`. */
+/** The result is null without `NATS_URL`. Paths are null when not set. */
 export function readNats({ optional, oneOf, setting, isSet, problems }: Settings) {
   const servers = setting(
     'NATS_URL',
-    { mustBe: 'URLs that start with nats:// or tls://, with commas between', parse: parseServers, secrecy: 'url' },
+    { mustBe: 'URLs that start with nats:// or tls://, separated by commas', parse: parseServers, secrecy: 'url' },
     { value: null, documented: 'the topic is a table' },
   )
   const files = {
@@ -168,7 +158,7 @@ function parseServers(text: string): string | undefined {
 
 const PROTOCOLS = ['postgres:', 'postgresql:']
 
-/** The addresses of the database by role; null for the embedded one. An address that is not set is `DATABASE_URL`. */
+/** The result is null for the embedded database. The default of each address is `DATABASE_URL`. */
 export function readDatabaseAddresses(settings: Settings): DatabaseAddresses | null {
   const { isSet, problems } = settings
   const api = settings.url('DATABASE_URL', PROTOCOLS, 'the embedded PostgreSQL')
@@ -195,20 +185,17 @@ function databaseOf(url: string): string {
 
 const LAKE_URL = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.'()=/-]*))?$/
 
-/**
- * The lake's place in an object store, whose credentials AWS's SDK reads from its own settings. No `endpoint`: AWS; no `region`: as the SDK
- * finds it. Null without `LAKE_URL`.
- */
+/** AWS's SDK reads credentials itself. No `endpoint`: AWS. No `region`: the SDK finds it. Null without `LAKE_URL`. */
 export function readLakeBucket({ setting, isSet, problems }: Settings) {
   const place = setting(
     'LAKE_URL',
-    // A refused address is not shown: it may contain a key.
+    // A refused address is not shown, because it may contain a key.
     {
       mustBe: 'an address such as s3://bucket/prefix, with letters, digits and - _ . = in the prefix',
       parse: parseLakeUrl,
       secrecy: 'url',
     },
-    { value: null, documented: 'the lake is files in DATA_DIR' },
+    { value: null, documented: 'files in DATA_DIR' },
   )
   const endpoint = setting(
     'S3_ENDPOINT',
@@ -232,15 +219,14 @@ function parseLakeUrl(text: string) {
   return bucket === undefined || /^\/|\/\/|(^|\/)\.\.?(\/|$)/.test(prefix) ? undefined : { bucket, prefix }
 }
 
-/** An address without credentials. */
 function parseOpenUrl(text: string) {
   const url = URL.canParse(text) ? new URL(text) : null
   return url !== null && ['http:', 'https:'].includes(url.protocol) && url.username + url.password === '' ? text : undefined
 }
 
-/** The variables that AWS's SDK finds region and credentials with, and authorities of TLS. */
+/** Region and credentials of AWS's SDK, and authorities of TLS. */
 export function readObjectStoreEnvironment({ optional, isSet }: Settings, env: NodeJS.ProcessEnv): Record<string, string> {
-  // The store has no list of the SDK's variables: it knows only those that are set.
+  // The store has no list of the SDK's variables, and knows only those that are set.
   const names = Object.keys(env).filter((name) => name.startsWith('AWS_') && name !== 'AWS_REGION')
   if (isSet('LAKE_URL')) for (const name of names) optional(name, "as AWS's SDK documents it", '', 'secret')
   return Object.fromEntries(

@@ -1,20 +1,17 @@
 import { OperatorError } from '../errors.ts'
 
-/** The settings cannot be used. The message names each with the expected value; the process ends with exit status 2. */
+/** The message names each setting with its expected value. The exit status is 2. */
 export class ConfigError extends OperatorError {
   override readonly name = 'ConfigError'
   override readonly exitStatus = 2
 }
 
-/**
- * The part of a value that may be shown: all, an address without its login, or nothing. A refused address is not shown.
- */
+/** The visible part of a value. `url`: an address without its login. A refused address is not shown. */
 type Secrecy = 'none' | 'url' | 'secret'
 
 export interface Kind<T> {
   /** Completes `NAME must be …`. */
   mustBe: string
-  /** Undefined for a text that is refused. */
   parse: (text: string) => T | undefined
   secrecy?: Secrecy
 }
@@ -23,7 +20,6 @@ export interface Unset<T> {
   value: T
   /** The default for `storefront config`, where `value` is null. */
   documented: string
-  /** The settings that `value` was derived from, if it was. */
   from?: string | null
 }
 
@@ -31,10 +27,10 @@ export interface ReadSetting {
   name: string
   mustBe: string
   documented: string
-  /** The value in effect, masked. Null when there is none, or it was refused. */
+  /** Masked. Null when there is no value, or it was refused. */
   value: string | null
   origin: 'environment' | 'default' | 'derived' | 'refused'
-  /** The settings that it is derived from; null for any other origin. */
+  /** The settings that it is derived from. Null for any other origin. */
   from: string | null
 }
 
@@ -44,11 +40,7 @@ const ENCODE_LOGIN = 'has / ? # and % of user and password percent-encoded (%2F 
 const MASK = '***'
 const LONGEST_SHOWN = 60
 
-/**
- * Readers of single settings by name. An empty value counts as not set. A refused value is added to `problems`, and its
- * reader returns the value of the unset setting, so that all problems are found at once. `read` has each setting, in
- * the order of reading.
- */
+/** Empty means not set. A refused value is read as not set, so all problems are found at once. */
 export function settingsOf(env: NodeJS.ProcessEnv) {
   const problems: string[] = []
   const read = new Map<string, ReadSetting>()
@@ -68,7 +60,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     }
     const origin = text === null ? (from === null ? 'default' : 'derived') : parsed === undefined ? 'refused' : 'environment'
     const effective = parsed === undefined ? value : parsed
-    // A value of a form of its own is shown as it was written, or as its default is documented.
+    // A parsed value is shown as it was written, or as its default is documented.
     const written = origin === 'environment' ? text : null
     const shown = origin === 'refused' ? null : isPlain(effective) ? effective : written
     read.set(name, {
@@ -86,7 +78,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     read,
     setting,
     integer,
-    /** Whether the environment has a value, even a refused one. */
+    /** True also for a refused value. */
     isSet: (name: string) => given(name) !== null,
     text: (name: string, unset: string | Unset<string>, mustBe: string) => setting(name, { mustBe, parse: (text) => text }, asUnset(unset)),
     optional: (name: string, mustBe: string, documented = '', secrecy: Secrecy = 'none') =>
@@ -95,7 +87,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
       const parse = (text: string) => allowed.find((value) => value === text)
       return setting(name, { mustBe: `one of ${allowed.join(', ')}`, parse }, asUnset(fallback))
     },
-    /** A whole number from 1 to `max`; null for `off`. A zero is refused: it could mean no limit, or nothing at all. */
+    /** From 1 to `max`, or null for `off`. A zero is refused: it could mean no limit, or nothing at all. */
     integerOrOff(name: string, fallback: number | null, max: number, documented = String(fallback ?? 'off')) {
       const parse = (text: string) => (text === 'off' ? null : wholeNumber(1, max)(text))
       return setting<number | null>(name, { mustBe: `off or a whole number from 1 to ${max}`, parse }, { value: fallback, documented })
@@ -113,7 +105,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
         typeof unset === 'string' ? { value: null, documented: unset } : unset,
       )
     },
-    /** Reads a list, in the order of `allowed`; all of them by default. */
+    /** In the order of `allowed`. Default: all of them. */
     list<T extends string>(name: string, allowed: readonly T[]): readonly T[] {
       const parse = (value: string) => {
         const wanted = value.split(',').flatMap((part) => part.trim() || [])
@@ -129,7 +121,6 @@ function asUnset<T extends string | number>(unset: T | Unset<T>): Unset<T> {
   return typeof unset === 'object' ? unset : { value: unset, documented: String(unset) }
 }
 
-/** Undefined for anything but up to nine digits in the range. */
 function wholeNumber(min: number, max: number) {
   return (text: string) => {
     const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
@@ -149,7 +140,7 @@ function show(value: unknown, secrecy: Secrecy): string {
 
 const SHOWN_PARAMETERS = ['sslmode', 'sslrootcert', 'host', 'port']
 
-/** The address without its login and the values of its query, which may contain a password. The role in an address of PostgreSQL stays. */
+/** The login and the values of the query may contain a password. The role in an address of PostgreSQL stays. */
 function maskUrl(text: string): string {
   if (!/[:@]/.test(text)) return text
   if (!URL.canParse(text)) return MASK

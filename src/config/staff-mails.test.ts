@@ -18,7 +18,7 @@ test('what is no address of the staff is refused with what is', () => {
     assert.equal(problems.length, 1, STAFF_MAIL)
     assert.match(
       problems[0] ?? '',
-      /^STAFF_MAIL must be one to 10 e-mail addresses, such as orders@store\.example, with commas between, not "/,
+      /^STAFF_MAIL must be one to 10 e-mail addresses, such as orders@store\.example, separated by commas, not "/,
     )
   }
   assert.match(

@@ -8,12 +8,11 @@ const SAMPLERS = [
 ] as const
 const DEFAULT_ENDPOINT = 'http://localhost:4318'
 
-/** The destination and the choice of traces. */
 export type TracesConfig = NonNullable<ReturnType<typeof readTraces>>
 
 /**
- * OpenTelemetry's settings of traces: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. Null when traces are
- * off, as they are unless an endpoint or the exporter is set. The headers contain secrets, and an endpoint may: not for logs.
+ * Headers and endpoints may contain secrets and must not be logged. Settings:
+ * https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
  */
 export function readTraces(read: Settings) {
   const { setting, oneOf, integer, optional, isSet, problems } = read
@@ -64,7 +63,6 @@ export function readTraces(read: Settings) {
   })
 }
 
-/** The setting for traces, which counts before that for every signal. */
 function forTraces<T>(name: string, read: (name: string, unset: Unset<T>) => T, fallback: T): T {
   const general = read(`OTEL_EXPORTER_OTLP_${name}`, { value: fallback, documented: fallback === null ? '' : String(fallback) })
   return read(`OTEL_EXPORTER_OTLP_TRACES_${name}`, { value: general, documented: `OTEL_EXPORTER_OTLP_${name}` })
@@ -85,7 +83,7 @@ const RATIO = {
 }
 
 const LIST: Kind<Record<string, string>> = {
-  mustBe: 'pairs such as deployment.environment.name=live with commas between, percent-encoded',
+  mustBe: 'pairs such as deployment.environment.name=live, separated by commas, percent-encoded',
   parse: parseList,
 }
 
@@ -94,7 +92,7 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~A-Za-z0-9-]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const HEADERS: Kind<Record<string, string>> = {
   secrecy: 'secret',
-  mustBe: 'pairs such as api-key=secret with commas between, percent-encoded',
+  mustBe: 'pairs such as api-key=secret, separated by commas, percent-encoded',
   parse(text: string) {
     const headers = parseList(text)
     const isHeader = ([name, value]: [string, string]) => HEADER_NAME.test(name) && HEADER_VALUE.test(value)
@@ -102,7 +100,6 @@ const HEADERS: Kind<Record<string, string>> = {
   },
 }
 
-/** Parses a list in the form of W3C Baggage. Undefined for any other text. */
 function parseList(text: string): Record<string, string> | undefined {
   const pairs = text.split(',').flatMap((pair) => pair.trim() || [])
   try {
@@ -118,7 +115,6 @@ function parseList(text: string): Record<string, string> | undefined {
   }
 }
 
-/** The address for traces below that for every signal. */
 function below(endpoint: string): string {
   const url = new URL(endpoint)
   url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/traces`

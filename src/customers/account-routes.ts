@@ -34,7 +34,6 @@ const Export = Type.Object(
   },
 )
 
-/** The caller's addresses, and everything that the store has about the caller. */
 export function ownDataRoutes(
   server: HttpServer,
   { pool, throttle, now }: AuthContext,

@@ -35,7 +35,7 @@ export async function listAddresses(db: Queryable, userId: string): Promise<Cust
   return rows.map(present)
 }
 
-/** Throws `too_many_addresses`, and `invalid_body` for an address that lacks what its country needs. */
+/** Throws `too_many_addresses`, and `invalid_body` for an address that lacks parts its country needs. */
 export async function addAddress(
   pool: Pool,
   userId: string,
@@ -62,7 +62,7 @@ export async function addAddress(
   })
 }
 
-/** Changes the given properties. Throws `not_found`, and `invalid_body` when its country needs more. */
+/** Changes the given properties. Throws `not_found`, and `invalid_body` if the country needs more. */
 export async function changeAddress(
   pool: Pool,
   userId: string,
@@ -90,7 +90,7 @@ export async function deleteAddress(db: Queryable, userId: string, id: string): 
   if (rowCount === 0) throw notFound('address')
 }
 
-// Serializes an account's address changes: limit and default depend on the existing ones. Throws `not_found`.
+// Serializes an account's address changes, since limit and default depend on its other addresses. Throws `not_found`.
 async function lockAddresses(tx: Transaction, userId: string): Promise<void> {
   const { rowCount } = await tx.query(sql`select from users where id = ${userId} for no key update`)
   if (rowCount === 0) throw notFound('account')

@@ -30,7 +30,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
     {
       access: 'customers:read',
       operationId: 'searchCustomers',
-      summary: 'Customers and guests, by address where only that is searched, else the newest first, with what they ordered',
+      summary: 'Customers and guests with the sums of their orders, by address if only the address is searched, otherwise newest first',
       description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
       filters: CustomerSearch,
       limit: CustomerLimit,
@@ -93,7 +93,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       stepUp: true,
       operationId: 'eraseCustomer',
       summary: 'Erases the account of a customer or guest; its orders stay for the retention period',
-      description: 'Erases and keeps what `DELETE /me` does.',
+      description: 'Erases and keeps the same data as `DELETE /me`.',
       params: Params,
       answers: { 204: 'The account and all its sessions are gone.' },
     },

@@ -9,7 +9,10 @@ import { notFound } from '../errors.ts'
 
 type Context = Pick<AuthContext, 'pool' | 'revocations' | 'onAccountDeleted' | 'now'>
 
-/** Blocks a customer or guest: its sessions end, and no new one opens. Its orders stay. Repeated, it changes the reason. Throws `not_found`. */
+/**
+ * Blocks a customer or guest: their sessions end, and no new one opens. Their orders stay. A second call changes the
+ * reason. Throws `not_found`.
+ */
 export async function blockCustomer(
   { pool, revocations, now }: Context,
   id: string,
@@ -18,7 +21,7 @@ export async function blockCustomer(
 ): Promise<void> {
   const ended = await inTransaction(pool, async (tx) => {
     const before = await getForUpdate(tx, id)
-    // The trigger would come later: this process refuses the tokens at once.
+    // The database's trigger is slower; this process must refuse the tokens at once.
     const sessions = await revokeSessionsOf(tx, id, null, now())
     await tx.query(sql`update users set blocked_at = coalesce(blocked_at, ${now()}), blocked_reason = ${reason} where id = ${id}`)
     await record(tx, auditContext, id, before.is_blocked, true)
@@ -36,7 +39,7 @@ export async function unblockCustomer({ pool }: Context, id: string, auditContex
   })
 }
 
-/** Erases a customer or guest as `DELETE /me` does. Throws `not_found`. */
+/** Erases a customer or guest like `DELETE /me`. Throws `not_found`. */
 export async function eraseCustomer(context: Context, id: string, auditContext: AuditContext): Promise<void> {
   const ended = await inTransaction(context.pool, async (tx) => {
     const user = await getForUpdate(tx, id)
@@ -48,7 +51,7 @@ export async function eraseCustomer(context: Context, id: string, auditContext: 
 }
 
 async function record(tx: Transaction, auditContext: AuditContext, id: string, before: boolean, after: boolean): Promise<void> {
-  // The reason stays with the account: it can name a person.
+  // The activity log leaves out the reason, which can name a person.
   await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before: { blocked: before }, after: { blocked: after } })
 }
 

@@ -7,8 +7,8 @@ import { statusesWhere } from '../orders/order-status.ts'
 import { EXAMPLE_CUSTOMER } from './examples.ts'
 
 /**
- * Orders of one customer that a page counts. A counter would cost every order a write; so the newest are read, and the answer says when
- * there are more. See docs/decisions/customers.md#sums-of-customers.
+ * The most orders of one customer that a page counts, from the newest. A stored counter would cost a write for every
+ * order. The answer says when there are more. See docs/decisions/customers.md#sums-of-customers.
  */
 export const COUNTED_ORDERS = 1_000
 const SOLD = statusesWhere(({ phase }) => phase !== 'ended')
@@ -24,7 +24,7 @@ export const CustomerSchema = Type.Object(
     role: Type.Enum(['customer', 'guest']),
     is_email_verified: Type.Boolean({ description: 'Whether a mailed token has proven the address.' }),
     language: Type.Union([Type.Enum([...LANGUAGES]), Type.Null()], {
-      description: "The language of the customer's mails. Null: none was chosen, so the store's language counts.",
+      description: "The language of the customer's mails. Null if none was chosen: the store's language then applies.",
     }),
     owner_id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], {
       description: "For a guest: the account that has proven the guest's address and has taken over the orders.",
@@ -36,7 +36,7 @@ export const CustomerSchema = Type.Object(
       {
         count: Type.Integer({ description: 'Counts the orders of the account and of its guests.' }),
         is_complete: Type.Boolean({
-          description: `False: there are more orders, and count and totals include only the newest ${COUNTED_ORDERS}.`,
+          description: `False if there are more orders: count and totals then include only the newest ${COUNTED_ORDERS}.`,
         }),
         totals: Type.Array(MoneySchema, {
           description: 'One for each currency: what the orders cost now, without cancelled and returned ones; at most 9007199254740991.',
@@ -66,7 +66,7 @@ interface CustomerRow {
   last_order_at: Date | null
 }
 
-/** Customers and guests that `page` selects, a query of ids, with what they ordered. `order` sorts them. */
+/** The customers and guests that the query `page` selects by id, with sums of their orders. `order` sorts them. */
 export async function readCustomers(db: Queryable, page: Sql, order: Sql): Promise<Customer[]> {
   const { rows } = await db.query<CustomerRow>(
     sql`select customer.id, customer.email, customer.name, customer.role, customer.email_verified_at is not null as is_email_verified,

@@ -7,7 +7,7 @@ import { startStore } from '../../test/store.ts'
 import { identifier, sql } from '../db/sql.ts'
 import { exportAccount } from './export-account.ts'
 
-const DOCUMENT = readFileSync(new URL('../../docs/inside/security.md', import.meta.url), 'utf8')
+const DOCUMENT = readFileSync(new URL('../../docs/inside/personal-data.md', import.meta.url), 'utf8')
 /** By table: the member of the export that has it, or null with the reason why none has. */
 const documented = new Map(
   [...DOCUMENT.matchAll(/^\| (`\w+`(?:, `\w+`)*) \| (?:`(\w+)`|not exported): ([^|]+) \|$/gm)].flatMap(([, tables = '', member]) =>
@@ -51,7 +51,7 @@ test('every table of the store is in the list of personal data, and what is pers
   assert.deepEqual(
     [...documented.keys()].toSorted(),
     tables.map(({ name }) => name).toSorted(),
-    'docs/inside/security.md: tables with personal data',
+    'docs/inside/personal-data.md: tables with personal data',
   )
 
   const answer = await store.call('GET', '/me/export', { token: ada.token })

@@ -2,14 +2,14 @@ import type { Queryable } from '../db/pool.ts'
 import { allOf, literal, type Sql, sql } from '../db/sql.ts'
 import { containing, resembling, type SearchText } from '../orders/search-text.ts'
 
-/** Accounts that are read to be sorted; of more of them the newest are looked for. */
+/** Up to this number, all matches are read and sorted. More matches are read newest first. */
 const FEW = 1_000
-/** Typing errors are looked for in the newest accounts: comparing all of a large shop takes seconds. */
+/** The search with typing errors compares only the newest accounts. Comparing all takes seconds in a large shop. */
 const RESEMBLING_PEOPLE = 5_000
 const NEWEST_FIRST = sql`order by id desc`
 
 export interface PeopleSearch {
-  /** Whether names with typing errors are looked for, instead of parts. */
+  /** Whether to find names with typing errors instead of parts of names. */
   isResembling: boolean
   most: number
   conditions?: readonly Sql[]
@@ -23,7 +23,7 @@ export async function findPeople(
 ): Promise<string[]> {
   const people = sql`from users where ${allOf([sql`role in ('customer', 'guest')`, ...conditions])}`
   if (isResembling) {
-    // The hosts of addresses are left out: they are no names, and most people have one of a few.
+    // Mail domains are left out: they are not names, and most people share a few.
     const match = resembling(text)(sql`user_search_words(split_part(email, '@', 1), name)`)
     if (match === null) return []
     const newest = sql`select id, email, name ${people} ${NEWEST_FIRST} limit ${literal(RESEMBLING_PEOPLE)}`

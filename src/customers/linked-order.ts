@@ -16,7 +16,7 @@ import { type OpenedLink, type OrderLinks, plainPostalCode } from './order-link.
 const { number, status, items, total, refunded, created_at, updated_at } = OrderSchema.properties
 const LinkedAddress = Type.Omit(ShippingAddressSchema, ['phone'])
 
-/** What a mail's link shows of its order: what the shop shows its customers, and the address for its postal code. */
+/** What the link in an order's mail shows: the customer's view, and the address after its postal code was entered. */
 export const LinkedOrderSchema = Type.Object(
   {
     ...{ number, status, items, total, refunded, created_at, updated_at },
@@ -33,7 +33,7 @@ export const LinkedOrderSchema = Type.Object(
         'Null until that postal code is sent, and if it has another one. An order without a delivery postal code never shows it.',
     }),
     vat_number: Type.Union([Type.String(), Type.Null()], {
-      description: 'Shown with `billing_address`; for an order without one, with `shipping_address`.',
+      description: 'Shown together with `billing_address`, or with `shipping_address` if the order has no billing address.',
     }),
     language: Type.Enum([...LANGUAGES], { description: 'The language of mails about the order.' }),
     shop: Type.Union([Type.String(), Type.Null()], { description: 'The name of the shop, as in its mails.' }),
@@ -48,12 +48,12 @@ export interface LinkedOrderContext {
   throttle: Throttle
   cancellableStatuses: readonly OrderStatus[]
   defaultLanguage: Language
-  /** The name of the shop; null for none. */
+  /** The shop's name; null for none. */
   shop: string | null
   now: () => Date
 }
 
-/** The account that the order's mails go to. */
+/** The account that gets the order's mails. */
 interface Reader {
   id: string
   email: string
@@ -66,9 +66,9 @@ export interface FoundByLink {
   reader: Reader
 }
 
-/** The order of a mail's link. Throws one `invalid_order_link` for every link that opens nothing; `rate_limited`. */
+/** The order of a mail's link. Throws `invalid_order_link` for every useless link, and `rate_limited`. */
 export async function getLinkedOrder(context: LinkedOrderContext, token: string, client: Client): Promise<FoundByLink> {
-  // A link that has ended is no guess: its owner has it from an earlier mail.
+  // An expired link does not count as a guess, because its owner has it from an earlier mail.
   const link = await context.throttle.guardProof(client, async () => context.links.open(token))
   const found = link === null || link.expiresAt <= context.now() ? null : await findLinkedOrder(context, link, client)
   if (found !== null) return found
@@ -87,11 +87,11 @@ async function findLinkedOrder({ pool, throttle }: LinkedOrderContext, link: Ope
   const [reader] = rows
   if (reader === undefined) return null
   const order = await getAnyOrder(pool, link.orderId)
-  // An amendment gives the order an address of its own, and mails go there.
+  // An amendment can give the order its own address, to which mails go.
   return link.isFor({ email: order.email ?? reader.email, shippingAddress: order.shippingAddress }) ? { link, order, reader } : null
 }
 
-/** Throws `wrong_postal_code`, also for an order without an address, and `rate_limited`. */
+/** Throws `wrong_postal_code`, also if the order has no address, and `rate_limited`. */
 export async function assertPostalCode(
   { links, throttle }: LinkedOrderContext,
   { link, order }: FoundByLink,
@@ -104,7 +104,7 @@ export async function assertPostalCode(
   if (isRight === null) throw new AppError('wrong_postal_code', 'This is not the postal code of the address of the order.')
 }
 
-/** `postalCode` is that of the delivery address, as `assertPostalCode` has accepted it; null when none was sent. */
+/** `postalCode` is the delivery address's code, already checked by `assertPostalCode`; null when none was sent. */
 export function presentLinkedOrder(
   { links, cancellableStatuses, defaultLanguage, shop }: LinkedOrderContext,
   { order, reader }: Omit<FoundByLink, 'link'>,
@@ -115,11 +115,11 @@ export function presentLinkedOrder(
     cancellableStatuses,
   )
   const { shippingAddress, billingAddress, vatNumber } = order
-  // The recipient of a present has the delivery address's postal code, and must not see where the buyer lives.
+  // The recipient of a present knows the delivery address's postal code, but must not see the buyer's address.
   const isBillingShown = postalCode !== null && links.isPostalCodeOf(billingAddress ?? shippingAddress, postalCode)
   return {
     ...{ number, status, items, total, refunded, created_at, updated_at },
-    // References name the shop's own papers.
+    // References name the shop's internal documents.
     adjustments: adjustments.map(({ reference: _, ...adjustment }) => adjustment),
     parcels: parcels.map(({ reference: _, ...parcel }) => parcel),
     history: order.statusHistory

@@ -11,7 +11,7 @@ import { EXAMPLE_ORDER_LINK } from './examples.ts'
 import { assertPostalCode, getLinkedOrder, type LinkedOrderContext, LinkedOrderSchema, presentLinkedOrder } from './linked-order.ts'
 
 const strict = { additionalProperties: false }
-// No pattern: a mistyped token gets the answer of every other wrong one.
+// No pattern, so a mistyped token gets the same answer as every other wrong one.
 const Token = Type.String({
   minLength: 1,
   maxLength: 200,
@@ -25,7 +25,7 @@ const LinkWithCode = Type.Object(
 )
 const REFUSES = ['invalid_order_link', 'rate_limited'] as const
 
-/** "Where is my order?": an order by the link in its mails, without a session, and the store's page for it. */
+/** "Where is my order?": routes and a page that show an order by the link in its mails, without a session. */
 export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext & { lockedRows: LockedRows }): void {
   const { pool, lockedRows, cancellableStatuses, now } = context
 
@@ -85,7 +85,6 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
   servePage(server, {
     path: '/order',
     folder: new URL('page/', import.meta.url),
-    shared: [{ name: 'currency.ts', file: new URL('../currency.ts', import.meta.url), specifier: '#currency' }],
     policy: ["style-src 'self'", "img-src 'self' data:"],
   })
 }

@@ -40,7 +40,8 @@ test('a link ends when the e-mail or delivery address changes, whatever the orde
 test('no changed, cut, longer or mixed token, and none of another secret opens anything', () => {
   const token = links.make(link)
   const bytes = Buffer.from(token, 'base64url')
-  const other = Buffer.from(links.make({ ...link, orderId: randomUUID(), email: 'bob@example.com', mailedAt: daysLater(1) }), 'base64url')
+  const otherToken = links.make({ ...link, orderId: randomUUID(), email: 'bob@example.com', mailedAt: daysLater(1) })
+  const other = Buffer.from(otherToken, 'base64url')
   const forged: string[] = []
   for (const [index, byte] of bytes.entries()) {
     for (let value = 0; value < 256; value++) {
@@ -56,7 +57,8 @@ test('no changed, cut, longer or mixed token, and none of another secret opens a
   for (const secret of ['another secret for tests, long enough', '']) forged.push(createOrderLinks(secret).make(link))
   assert.ok(forged.length > 10_000, String(forged.length))
   assert.deepEqual(
-    forged.filter((one) => one !== token && links.open(one) !== null),
+    // A mixed one is the other token itself when both begin with the same bytes.
+    forged.filter((one) => one !== token && one !== otherToken && links.open(one) !== null),
     [],
   )
   assert.notEqual(links.open(token), null)

@@ -9,14 +9,14 @@ const ID_BYTES = 16
 const EXPIRY_BYTES = 4
 const RECIPIENT_BYTES = 12
 const SIGNED_BYTES = ID_BYTES + EXPIRY_BYTES + RECIPIENT_BYTES
-/** Signs of countries on cars that people write before postal codes, such as Germany's D. */
+/** Vehicle country codes that people write before postal codes, such as Germany's D. */
 const VEHICLE_SIGN = /^(?:[A-Z]|FIN|FL|SLO)$/
 const TAG_BYTES = 16
 const TOKEN_LENGTH = ((SIGNED_BYTES + TAG_BYTES) / 3) * 4
 
 /** The person who got a link by mail. The link ends when either address changes. */
 export interface LinkRecipient {
-  /** Where the order's mails go. */
+  /** The address that the order's mails go to. */
   email: string
   shippingAddress: ShippingAddress | null
 }
@@ -25,21 +25,21 @@ export interface LinkRecipient {
 export interface OpenedLink {
   orderId: string
   expiresAt: Date
-  /** A name for the order and the recipient. All links of one recipient to one order have the same. */
+  /** Identifies the order and the recipient. All links of one recipient to one order share it. */
   holder: string
   /** Whether the link was mailed to this recipient. */
   isFor(recipient: LinkRecipient): boolean
 }
 
 /**
- * Makes and opens the tokens of links to orders. A token is its order's id, its expiry in Unix seconds, a keyed hash of
- * the recipient, and a tag over these; nothing of it is stored. See docs/decisions/customers-order-links.md.
+ * Makes and opens the tokens of order links. A token is the order id, the expiry in Unix seconds, a keyed hash of the
+ * recipient, and a tag over these. The store keeps no copy. See docs/decisions/customers-order-links.md.
  */
 export interface OrderLinks {
   make(link: LinkRecipient & { orderId: string; mailedAt: Date }): string
-  /** Returns null for a token of another store and for a changed one. */
+  /** Returns null for a changed token and for another store's token. */
   open(token: string): OpenedLink | null
-  /** Whether this is the address's postal code, however it is written. Takes the same time for every address. */
+  /** Whether this is the address's postal code in any spelling. Takes the same time for every address. */
   isPostalCodeOf(address: ShippingAddress | null, postalCode: string): boolean
 }
 
@@ -60,7 +60,7 @@ export function createOrderLinks(secret: string): OrderLinks {
       return Buffer.concat([signed, tagOf(signed)]).toString('base64url')
     },
     open(token) {
-      // No bit of a token of this length is without meaning, so no two texts are one token.
+      // Every bit of a token of this length counts, so two different texts are never the same token.
       if (token.length !== TOKEN_LENGTH || !/^[\w-]+$/.test(token)) return null
       const bytes = Buffer.from(token, 'base64url')
       const signed = bytes.subarray(0, SIGNED_BYTES)
@@ -86,8 +86,8 @@ function toSeconds(ms: number): Buffer {
 }
 
 /**
- * The postal code as all its spellings have it: `sw1y-4jh` is `SW1Y4JH`. The country before it (`LV-1010`, `D-10115`),
- * Arabic digits and the second part of a ZIP+4 make no difference. Empty for an address without one.
+ * The postal code in one spelling: `sw1y-4jh` becomes `SW1Y4JH`. Removes a country prefix (`LV-1010`, `D-10115`) and
+ * the second part of a ZIP+4, and converts Arabic digits. Empty for an address without a code.
  */
 export function plainPostalCode(address: Pick<ShippingAddress, 'country' | 'postal_code'> | null): string {
   if (address === null) return ''

@@ -14,24 +14,25 @@ export const CustomerLimit = Type.Integer({ ...Limit, maximum: 50 })
 export const CustomerSearch = Type.Object({
   email: Type.Optional(EmailFilter('The beginning of the address.')),
   id: Type.Optional(Type.String({ format: 'uuid' })),
+  role: Type.Optional(Type.Enum(['customer', 'guest'], { description: 'Only accounts, or only guests.' })),
   number: Type.Optional(OrderNumber('Only the customer who placed the order with this number.')),
   q: Type.Optional(
     SearchQuery(
       'Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, ' +
-        'references and tracking numbers, of the newest orders. Where nobody has it: names with typing errors.',
+        'references and tracking numbers, of the newest orders. If nobody has it, also names with typing errors.',
     ),
   ),
 })
 
 /** The id, or the address and the id. */
 export const CustomerPosition = Type.Union([IdPosition, Type.Tuple([Type.String({ maxLength: 400 }), Type.String({ format: 'uuid' })])])
-/** Sorts behind every text that begins with what precedes it. */
+/** Sorts after every text with the same prefix. */
 const LAST_CHARACTER = '\u{10ffff}'
 
-/** The newest customers and orders with what was typed that are examined for one page. */
+/** The most matching customers, and the most matching orders, that one page examines. */
 const EXAMINED = 500
 
-/** A page of customers and guests, by address when only that is searched, otherwise newest first. */
+/** A page of customers and guests, sorted by address if only that is searched, otherwise newest first. */
 export async function searchCustomers(
   pool: Pool,
   filters: Static<typeof CustomerSearch>,
@@ -42,6 +43,7 @@ export async function searchCustomers(
   const isByAddress = prefix !== null && filters.q === undefined
   const filtering: Sql[] = []
   if (filters.id !== undefined) filtering.push(sql`id = ${filters.id}`)
+  if (filters.role !== undefined) filtering.push(sql`role = ${filters.role}`)
   if (filters.number !== undefined) filtering.push(sql`id = (${buyerOfOrder(filters.number)})`)
   if (prefix !== null) filtering.push(sql`email collate "C" >= ${prefix} and email collate "C" < ${prefix + LAST_CHARACTER}`)
   const conditions: Sql[] = [sql`role in ('customer', 'guest')`, ...filtering]
@@ -67,7 +69,9 @@ export async function searchCustomers(
   )
 }
 
-/** The newest accounts below an id with what was typed, or whose orders have it; where none has, similar names. */
+/**
+ * The newest matching accounts below an id, or owners of matching orders. If none matches, accounts with similar names.
+ */
 async function findIds(
   pool: Pool,
   text: SearchText,
@@ -93,7 +97,7 @@ async function findOwners(pool: Pool, text: SearchText): Promise<string[]> {
   return rows.map((row) => row.user_id)
 }
 
-/** One customer or guest. Throws `not_found`, also for an operator. */
+/** One customer or guest. Throws `not_found`, also for an operator's id. */
 export async function getCustomer(pool: Pool, id: string): Promise<Customer> {
   const [customer] = await readCustomers(
     pool,
@@ -104,7 +108,7 @@ export async function getCustomer(pool: Pool, id: string): Promise<Customer> {
   return customer
 }
 
-/** The account that has the order; for a guest's order the account that has taken it over. */
+/** The account that owns the order. For a guest's order, the account that has taken it over. */
 function buyerOfOrder(number: string): Sql {
   return sql`select coalesce(buyer.owner_id, buyer.id)
     from orders

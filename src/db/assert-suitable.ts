@@ -27,11 +27,7 @@ export async function assertServer(db: Queryable): Promise<void> {
 
 const SETTINGS = { api: 'DATABASE_URL', stream: 'DATABASE_STREAM_URL', owner: 'DATABASE_OWNER_URL' }
 
-/**
- * Throws OperatorError, with the setting's name, when the server refuses the address of one of these roles, or its
- * sessions are unsuitable. `isNeeded`: also when the server is unavailable; otherwise the part of the store that uses
- * the address handles that.
- */
+/** Throws OperatorError with the setting's name. `isNeeded`: throws also when the server is unavailable. */
 export async function assertReachable(
   addresses: DatabaseAddresses,
   roles: readonly (keyof DatabaseAddresses)[],
@@ -55,10 +51,7 @@ export async function assertReachable(
 const PATIENCE_MS = 60_000
 const PAUSE_MS = 1_000
 
-/**
- * Repeats `work` for a minute while the server is full, starting or unavailable, with a line in the log. Throws what ends it: a refusal at once, and the
- * outage after the minute or when `signal` aborts.
- */
+/** Repeats `work` for a minute while the server is full, starting or unavailable. Throws a refusal at once. */
 export async function onceAvailable(
   options: { logger: Logger; signal?: AbortSignal | undefined },
   work: () => Promise<void>,
@@ -77,14 +70,11 @@ export async function onceAvailable(
   }
 }
 
-/** How many of a pooler's connections are taken away before the session counts as having one of its own. */
+/** Number of a pooler's connections that are occupied before the session counts as having its own connection. */
 const ROUNDS = 5
 const ATTEMPTS = 3
 
-/**
- * Throws OperatorError when a pooler lends this session a connection of the server for each transaction, or no trigger of the store would run
- * in it. `setting`: the one with its address. `open` opens another session there.
- */
+/** Throws OperatorError for a transaction pooler, and when triggers would not run. `open` opens another session. */
 export async function assertSession(session: pg.Client, setting: string, open: () => Promise<pg.Client & AsyncDisposable>): Promise<void> {
   const { rows } = await session.query<{ role: string; database: string; replication_role: string; pid: number; port: number | null }>(
     `select session_user as role, current_database() as database, current_setting('session_replication_role') as replication_role,
@@ -95,7 +85,7 @@ export async function assertSession(session: pg.Client, setting: string, open: (
     throw new OperatorError(
       `session_replication_role is ${replicationRole} for the role ${role}, so no trigger of the store runs: run "alter role ${quote(role)} in database ${quote(database)} set session_replication_role = origin" as the database's administrator`,
     )
-  // The server sees this very socket: nothing is between that could lend connections.
+  // The server sees this very socket, so no pooler is between.
   if (port !== null && port === socketOf(session).localPort) return
   // Other clients of a busy pooler may take and return the connection at the wrong moment in every round.
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++)
@@ -110,7 +100,7 @@ async function isLent(session: pg.Client, pid: number | undefined, open: () => P
   await using held = new AsyncDisposableStack()
   for (let round = 1; round <= ROUNDS; round++) {
     const other = held.use(await open())
-    // Its open transaction keeps the connection that a pooler would lend to `session` next.
+    // The open transaction keeps the connection that a pooler would lend to `session` next.
     const isRefused = await other.query('begin').then(() => false, refusesTransactions)
     if (isRefused || (await readPid(other)) === pid || (await readPid(session)) !== pid) return true
   }
@@ -133,14 +123,12 @@ interface OwnerRights {
   database: string
   schema: string | null
   has_api_role: boolean
-  /** The owner of the tables when this role may not act as their owner, otherwise null. */
   other_owner: string | null
   may_create_in_schema: boolean
-  /** True only when a schema or an extension is still to be created. */
   lacks_create_in_database: boolean
 }
 
-/** Throws OperatorError unless this connection's role may change the schema, and the role that is to get rights exists. */
+/** Throws OperatorError unless this role may change the schema, and the role that gets rights exists. */
 export async function assertOwner(db: Queryable, apiRole: string): Promise<void> {
   const { rows } = await db.query<OwnerRights>(
     `select
@@ -182,7 +170,6 @@ export async function assertOwner(db: Queryable, apiRole: string): Promise<void>
   )
 }
 
-/** Explains why this role could not create a replication slot; any other error is returned unchanged. */
 export function explainMissingSlot(role: string, slotName: string, cause: unknown): unknown {
   const messages: Record<string, string> = {
     [CONFIGURATION_LIMIT_EXCEEDED]:

@@ -1,9 +1,6 @@
 import type { Queryable } from './pool.ts'
 
-/**
- * Seconds by which this process's clock is ahead of the database's, negative when it is behind. `before` and `after`
- * are its readings around the database's `clock`, in milliseconds; the time of the way counts as no difference.
- */
+/** Seconds by which this process is ahead. `before` and `after`: its readings around `clock`, in milliseconds. */
 export function clockDifference(before: number, clock: number, after: number): number {
   return (Math.max(before - clock, 0) - Math.max(clock - after, 0)) / 1_000
 }

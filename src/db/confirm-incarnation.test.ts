@@ -4,7 +4,9 @@ import { createTestDatabase } from '../../test/database.ts'
 import { listIncarnations } from '../topic/incarnations.ts'
 import { createPool } from './pool.ts'
 
-/** Pools of the API's role, as several processes have them, and the reasons why their connections began incarnations. */
+/**
+ * Pools of the API's role, as several processes have them, and the reasons why their connections began incarnations.
+ */
 async function openProcesses(t: TestContext) {
   const { addresses, pool } = await createTestDatabase(t)
   const reasons: string[] = []

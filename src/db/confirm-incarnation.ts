@@ -2,16 +2,14 @@ import type pg from 'pg'
 import { type Sql, sql } from './sql.ts'
 import { sqlState, UNDEFINED_FUNCTION } from './sql-state.ts'
 
-/** `<system id>.<timeline>.<oid>`: differs for a copy of the database, unless its files were copied, and after each promotion or recovery to a point in time. */
+/** `<system id>.<timeline>.<oid>` differs for a copy, and after a promotion or recovery to a point in time. */
 export const IDENTITY: Sql = sql`(select system_identifier from pg_catalog.pg_control_system()) || '.'
   || left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) || '.'
   || (select oid from pg_catalog.pg_database where datname = pg_catalog.current_database())`
 
 /**
- * Compares the server of a new connection with the newest incarnation, and begins the next one when it is another server, or has given fewer order
- * numbers than this process has. Returns the reason, null when the newest incarnation continues. Throws SQLSTATE 25006 on a standby: its
- * promotion would not end the connection. A database without the store's schema has nothing to compare. See
- * docs/decisions/audit-incarnations.md.
+ * Begins the next incarnation for another server, or an older state. Returns the reason, or null. Throws SQLSTATE 25006
+ * on a standby, whose promotion would not end the connection: docs/decisions/audit-incarnations.md.
  */
 export async function confirmIncarnation(client: Pick<pg.ClientBase, 'query'>, givenOrderNumber = 0): Promise<string | null> {
   try {

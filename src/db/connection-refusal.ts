@@ -12,18 +12,17 @@ import {
 } from './sql-state.ts'
 
 const REFUSALS = new Set<string | undefined>([INVALID_AUTHORIZATION, INVALID_PASSWORD, UNKNOWN_DATABASE])
-// `pg` sets no code for it.
 const NO_PASSWORD = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a/
 
-// PgBouncer reports a login that it refuses with the same SQLSTATE as its own outages: only the text differs.
+// PgBouncer reports a refused login with the same SQLSTATE as its own outages. The text differs.
 const REFUSED_LOGIN = /authentication failed|no such (?:user|database)/
 
-/** Whether a connection pooler such as PgBouncer has refused the login, which waiting does not change. */
+/** A pooler such as PgBouncer has refused the login, which waiting does not change. */
 function isPoolerRefusal(error: unknown): boolean {
   return sqlState(error) === PROTOCOL_VIOLATION && REFUSED_LOGIN.test((error as Error).message)
 }
 
-/** Why no connection to the address in the setting `name` was possible, in one line; null for any other error. */
+/** Why no connection to the address in the setting `name` was possible, in one line. Null for other errors. */
 export function explainConnection(error: unknown, name: string): string | null {
   const reason = explainRefusal(error, name)
   if (reason !== null) return reason
@@ -34,12 +33,11 @@ export function explainConnection(error: unknown, name: string): string | null {
   return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and ${name}` : null
 }
 
-/** Like `explainConnection`, only for a server that answers and refuses this address, so that waiting does not help. */
+/** Like `explainConnection`, for a server that refuses this address, so waiting does not help. */
 export function explainRefusal(error: unknown, name: string): string | null {
   const { message = '', severity, role, database } = error as Partial<Record<string, string>>
   if (NO_PASSWORD.test(message)) return `the database cannot be used: ${name} has no password, and the server asks for one`
   if (REFUSALS.has(sqlState(error)) || isPoolerRefusal(error)) return `the database cannot be used: ${message}; check ${name}`
-  // A limit that somebody has set, as `storefront database move` does.
   if (sqlState(error) === TOO_MANY_CONNECTIONS && message.includes('for database')) return explainLimit(error)
   if (sqlState(error) !== INSUFFICIENT_PRIVILEGE || severity !== 'FATAL') return null
   const statement = role && database ? `"grant connect on database ${quote(database)} to ${quote(role)}"` : '"grant connect"'
@@ -50,7 +48,6 @@ function explainLimit(error: unknown): string {
   return `the database cannot be used: ${(error as Error).message}; raise max_connections, or that limit, or lower DATABASE_POOL_SIZE in every process`
 }
 
-/** Quotes the name of a role or a database for a statement, where it needs quotes. */
 export function quote(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
 }

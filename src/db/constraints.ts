@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode } from '../errors.ts'
 import { sqlState } from './sql-state.ts'
 
-/** Named constraints that a client's request can violate, and the refusal for each. No other file has their names. */
+/** No other file has these names. */
 const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
   categories_depth_in_range: { code: 'category_misplaced', message: 'The tree of categories has ten levels at most.' },
   categories_name_unique: { code: 'category_name_taken', message: 'The parent has a category with this name already.' },
@@ -22,10 +22,8 @@ const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
   users_email_unique: { code: 'email_taken', message: 'An account with this e-mail address exists already.' },
 }
 
-// Integrity constraint violation.
 const CONSTRAINT_CLASS = '23'
 
-/** The refusal for a violated constraint of the list above; any other error unchanged. */
 export function translateConstraint(error: unknown): unknown {
   const { constraint } = (error ?? {}) as { constraint?: string }
   if (!sqlState(error)?.startsWith(CONSTRAINT_CLASS) || constraint === undefined) return error

@@ -4,19 +4,17 @@ import type { Queryable, Transaction } from './pool.ts'
 import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 
 export interface CopyOptions {
-  /** Afterwards it is in a transaction, which locks its tables against writes until the caller rolls it back. */
+  /** Afterwards a transaction locks its tables against writes until the caller rolls it back. */
   source: Queryable
-  /** A transaction in the target, which stays unchanged until its commit. */
   target: Transaction
-  /** Tables whose rows in the target stay, as `schema.table`; without a schema, those of the connection's own. */
+  /** Tables whose rows in the target stay: `schema.table`, or a name in the connection's schema. */
   kept: readonly string[]
-  /** Tables that have no rows in a new store. The copy is refused when one has, because it replaces all rows. */
+  /** Tables that have no rows in a new store. The copy replaces all rows, so it is refused when one has rows. */
   emptyInNewStore: readonly string[]
   onStep: (text: string) => void
 }
 
 interface Table {
-  /** The name as in `CopyOptions.kept`. */
   name: string
   schema: string
   table: string
@@ -26,9 +24,7 @@ interface Table {
 const BATCH_SIZE = 200
 
 /**
- * Replaces all table rows and sequence values by those of another database with the same schema, perhaps of another
- * major PostgreSQL version. No trigger runs. Unlogged tables are left out: a crash empties them anyway. Neither
- * database can be written meanwhile. Throws OperatorError when the schemas differ, or the target has rows.
+ * No trigger runs, and unlogged tables are left out. Throws OperatorError when schemas differ, or the target has rows.
  */
 export async function copyDatabase({ source, target, kept, emptyInNewStore, onStep }: CopyOptions): Promise<{
   tables: number
@@ -36,7 +32,7 @@ export async function copyDatabase({ source, target, kept, emptyInNewStore, onSt
 }> {
   const [from, to] = [await listTables(source), await listTables(target)]
   assertSameTables(from, to)
-  // The lock comes before the first query, whose snapshot counts.
+  // The lock precedes the first query, whose snapshot counts.
   await source.query('begin isolation level repeatable read; set local idle_in_transaction_session_timeout = 0')
   try {
     await source.query(sql`lock table ${commaList(from.map(nameOf))} in share mode`)
@@ -53,7 +49,6 @@ export async function copyDatabase({ source, target, kept, emptyInNewStore, onSt
     for (const table of copied) await target.query(sql`analyze ${nameOf(table)}`)
     return { tables: copied.length, rows }
   } catch (error) {
-    // A connection that has broken has ended its transaction.
     await source.query('rollback').catch(() => {})
     throw error
   }
@@ -81,7 +76,6 @@ function nameOf({ schema, table }: Pick<Table, 'schema' | 'table'>): Sql {
   return sql`${identifier(schema)}.${identifier(table)}`
 }
 
-/** The tables without the parts of partitioned ones, and their columns without generated ones. */
 async function listTables(db: Queryable): Promise<Table[]> {
   const { rows } = await db.query<Table>(sql`
     select
@@ -107,7 +101,7 @@ function assertSameTables(from: readonly Table[], to: readonly Table[]): void {
   throw new OperatorError(`the two databases have different schemas (${first}): run storefront migrate for each with the same version`)
 }
 
-/** Asserts that each of these tables is missing or empty. Throws TargetNotEmpty. */
+/** A missing table is empty, too. Throws TargetNotEmpty. */
 export async function assertEmpty(db: Queryable, tables: readonly string[]): Promise<void> {
   for (const table of tables) {
     const { rows } = await db.query<{ exists: boolean }>(sql`select to_regclass(${table}) is not null as exists`)
@@ -115,7 +109,6 @@ export async function assertEmpty(db: Queryable, tables: readonly string[]): Pro
   }
 }
 
-/** The target has rows, which must not be replaced. */
 export class TargetNotEmpty extends Error {
   override readonly name = 'TargetNotEmpty'
   readonly table: string
@@ -126,7 +119,7 @@ export class TargetNotEmpty extends Error {
   }
 }
 
-/** The statements that drop all foreign keys of these tables and add them again: then tables can be filled in any order. */
+/** Tables can be filled in any order without their foreign keys. */
 async function listForeignKeys(db: Queryable, tables: readonly Table[]): Promise<{ drop: string; add: string }> {
   const { rows } = await db.query<{ drop: string | null; add: string | null }>(sql`
     select

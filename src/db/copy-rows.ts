@@ -3,18 +3,12 @@ import type { Transaction } from './pool.ts'
 
 type CopyValue = string | number | null
 
-/**
- * Stores `rows` with `statement`, a `copy … from stdin`: the fastest way into PostgreSQL. Rejects with the server's error, which fails the
- * transaction as any failed statement does. Send no other statement to `tx` before this has ended.
- */
+/** `statement` is a `copy … from stdin`. Send no other statement to `tx` before this has ended. */
 export function copyRows(tx: Transaction, statement: string, rows: Iterable<readonly CopyValue[]>): Promise<void> {
   return copy(tx, statement, encode(rows))
 }
 
-/**
- * Like `copyRows`, for a `copy … from stdin (format binary)` of text and json columns. With long texts it saves the
- * server a third of its work: the text format costs three passes over each character.
- */
+/** Like `copyRows`, for a binary `copy` of text and json columns. Long texts cost the server a third less. */
 export function copyTexts(tx: Transaction, statement: string, rows: Iterable<readonly string[]>): Promise<void> {
   return copy(tx, statement, encodeTexts(rows))
 }
@@ -25,7 +19,7 @@ function copy(tx: Transaction, statement: string, chunks: Iterable<Buffer>): Pro
   return promise
 }
 
-/** A `pg.Query`, because a pipeline takes no other object. */
+/** Extends `pg.Query`, because a pipeline takes no other object. */
 class Copy extends pg.Query {
   readonly #statement: string
   readonly #chunks: Iterable<Buffer>
@@ -44,7 +38,6 @@ class Copy extends pg.Query {
   }
 }
 
-/** Methods of pg's connection that are missing from its types. */
 interface CopyConnection {
   sendCopyFromChunk(chunk: Buffer): void
   endCopyFrom(): void

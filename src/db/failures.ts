@@ -13,12 +13,11 @@ import {
   TRANSACTION_TIMEOUT,
 } from './sql-state.ts'
 
-// Class 08: connection exception, 28 and 3D: a login that is refused, such as after a failover or amid a change of its password,
-// 53: insufficient resources.
+// Class 08: connection exception. 28 and 3D: a refused login, such as after a failover or during a change of its
+// password. 53: insufficient resources.
 const OUTAGE_CLASSES = ['08', '28', '3D', '53']
 const OUTAGES = new Set([
   ...[ADMIN_SHUTDOWN, CRASH_SHUTDOWN, CANNOT_CONNECT_NOW],
-  // A standby that is not promoted yet.
   READ_ONLY_TRANSACTION,
   ...[IDLE_IN_TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT, IDLE_SESSION_TIMEOUT],
   ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN'],
@@ -26,37 +25,33 @@ const OUTAGES = new Set([
   // This process, or its machine, has no descriptor left for another connection.
   ...['EMFILE', 'ENFILE'],
 ])
-// `pg` gives these no code.
 const LOST_CONNECTION =
   /^(Connection terminated|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/
 
-/** Whether the database is unavailable for now, as opposed to a fault in the statement. */
+/** Whether the database is unavailable for now. Otherwise the statement has a fault. */
 export function isDatabaseOutage(error: unknown): boolean {
   const { code, message, severity, syscall } = (error ?? {}) as { code?: string; message?: string; severity?: string; syscall?: string }
   // The server ends the session, for example when it may not connect to this database.
   if (severity === 'FATAL') return true
-  // A socket of the server's machine; any other file that is missing is a fault of this process.
+  // The socket of a local server. Any other missing file is a fault of this process.
   if (code === 'ENOENT') return syscall === 'connect'
   if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
   return message !== undefined && LOST_CONNECTION.test(message)
 }
 
-/**
- * Whether PostgreSQL ended a statement after `lock_timeout` or `statement_timeout`, or an operator cancelled it. The transaction is rolled
- * back.
- */
+/** A timeout of a lock or statement, or a cancellation by an operator. The transaction is rolled back. */
 export function isTimeout(error: unknown): boolean {
   const state = sqlState(error)
   return state === LOCK_NOT_AVAILABLE || state === QUERY_CANCELED
 }
 
-/** Whether PostgreSQL has undone the whole transaction to end a deadlock or a conflict with another one: it may be run again. */
+/** PostgreSQL has undone the whole transaction, which may run again. */
 export function isConflict(error: unknown): boolean {
   const state = sqlState(error)
   return state === SERIALIZATION_FAILURE || state === DEADLOCK_DETECTED
 }
 
-/** Whether the same request may succeed in a moment: it is answered 503, never 500. */
+/** The same request may succeed in a moment, so the answer is 503, never 500. */
 export function isTemporary(error: unknown): boolean {
   return isDatabaseOutage(error) || isTimeout(error) || isConflict(error)
 }
@@ -64,7 +59,6 @@ export function isTemporary(error: unknown): boolean {
 // Data exception, integrity constraint violation, transaction rollback, program limit exceeded, raised by a trigger.
 const ROW_CLASSES = new Set(['22', '23', '40', '54', 'P0'])
 
-/** Whether one row may be the reason why PostgreSQL rolled a transaction back, so that the others can be written without it. */
 export function canOneRowBeAtFault(error: unknown): boolean {
   const { severity } = (error ?? {}) as { severity?: string }
   return severity !== undefined && (ROW_CLASSES.has(sqlState(error)?.slice(0, 2) ?? '') || isTimeout(error))

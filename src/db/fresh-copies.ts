@@ -6,44 +6,26 @@ import type { Queryable } from './pool.ts'
 import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 import { type Connect, withReconnect } from './with-reconnect.ts'
 
-/** Polls in the time that a copy is relied on. A used copy stays fresh when one of its polls is late or lost. */
+/** Polls per maximum age. A used copy stays fresh when one poll is late or lost. */
 const POLLS_IN_AGE = { used: 2, unused: 1.1 }
 const QUERY_TIMEOUT_MS = 2_000
 const RETRY_MS = 250
 const EVERYTHING = '0'
 
-/**
- * A part of the database that a process keeps in memory:
- *
- *     copies.add<{ issuer: string | null }>({
- *       name: 'issuer',
- *       columns: ['issuer'],
- *       read: () => sql`select (select issuer from token_issuers) as issuer`,
- *       maxAgeMs: 1_000,
- *       learn: ({ issuer }) => { known = issuer },
- *     })
- */
 export interface CopyDefinition<Row extends object> {
-  /** Names the copy in the polling statement. */
   name: string
   columns: readonly (keyof Row & string)[]
-  /**
-   * Reads one row with these columns: the part itself, or a mark that shows whether it has changed. Every poll contains it, so it must be cheap.
-   * `since` is the id of the oldest transaction whose changes no poll has seen, '0' for none.
-   */
+  /** Every poll contains it, so it must be cheap. `since`: the oldest transaction that no poll has seen, or '0'. */
   read(since: string): Sql
-  /** An older copy is not fresh. In milliseconds. */
   maxAgeMs: number
-  /** A notification on this channel starts a poll at once. */
   channel?: string
-  /** Takes a row. Polls do not wait for a promise that it returns; `refresh` does. */
+  /** Polls do not wait for a returned promise. `refresh` does. */
   learn(row: Row, reading: Reading): void | Promise<void>
 }
 
 export interface Reading {
-  /** A time of performance.now(). */
   beganAt: number
-  /** Whether `since` was '0': what an earlier reading has found may be gone. */
+  /** Whether `since` was '0'. Rows of an earlier reading may be gone then. */
   isWhole: boolean
 }
 
@@ -54,11 +36,7 @@ interface CopiesOptions {
   logger: Logger
 }
 
-/**
- * Copies of database state in memory, so that no request queries it. One statement on one connection reads all, twice
- * in the age to which they are relied on, and earlier after a notification. While polls fail no copy stays fresh: its
- * owner then queries the database. See docs/decisions/db-copies.md.
- */
+/** While polls fail no copy stays fresh, and its owner queries the database. See docs/decisions/db-copies.md. */
 export class FreshCopies {
   readonly #options: CopiesOptions
   readonly #copies: Polled[] = []
@@ -90,14 +68,12 @@ export class FreshCopies {
     return copy
   }
 
-  /** Returns after the first poll, or its failure. */
   async start(): Promise<void> {
     if (this.#copies.length === 0) return
     await this.#loop.start()
     await this.#started.promise
   }
 
-  /** Idempotent, safe before start. */
   async stop(): Promise<void> {
     await this.#loop.stop()
     this.#started.resolve()
@@ -124,14 +100,13 @@ export class FreshCopies {
   }
 
   async #listen(client: pg.Client): Promise<void> {
-    // The server ends a poll that is no longer awaited: otherwise each would keep its session, as long as a table is
-    // locked.
+    // The server ends a poll that is no longer awaited. Otherwise each would keep its session while a table is locked.
     await client.query(sql`set statement_timeout = ${literal(QUERY_TIMEOUT_MS)}`)
     client.on('notification', this.#wakeSignal.notify)
     for (const { channel } of this.#copies) if (channel !== undefined) await client.query(sql`listen ${identifier(channel)}`)
   }
 
-  /** Returns where the next poll begins: every transaction before that has ended. */
+  /** Returns the start of the next poll: every transaction before it has ended. */
   async #poll(client: pg.Client, since: string): Promise<string> {
     const polled = this.#nextPoll
     this.#nextPoll = Promise.withResolvers()
@@ -147,14 +122,12 @@ interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeM
   readonly columns: readonly string[]
   /** Call it before a reading, and the returned function with its row. */
   begin(isWhole: boolean): (row: Record<string, unknown>) => void
-  /** Where the next poll, which begins at `since` for all copies, begins for this one. */
+  /** The start of this copy's next poll. `since` is that of all copies. */
   sinceOf(since: string): string
-  /** Whether it was asked for since the last call. */
   wasUsedSincePoll(): boolean
   settled(): Promise<void>
 }
 
-/** Reads these copies by one statement, and returns the next `since`. */
 async function readCopies(db: Queryable, copies: readonly Polled[], since: string): Promise<string> {
   const sinces = copies.map((copy) => copy.sinceOf(since))
   const columns = copies.flatMap(({ name, columns }) =>
@@ -179,16 +152,13 @@ interface CopyOptions {
   nextPoll: () => Promise<void>
 }
 
-/** The age of one copy, and its reading outside the polls. */
 export class FreshCopy<Row extends object> implements Polled {
   readonly #definition: CopyDefinition<Row>
   readonly #options: CopyOptions
-  /** Start of the newest successful reading, by performance.now(). */
   #readAt = Number.NEGATIVE_INFINITY
   #wasUsed = false
-  /** A poll was left out, or a reading outside the polls may have replaced what one has read: the next one reads everything. */
+  /** A poll was skipped or overtaken by another reading, so the next one reads everything. */
   #isIncomplete = false
-  /** How many readings have begun, and which of them was learned last. */
   #begun = 0
   #learned = 0
   #reading: Promise<void> | null = null
@@ -204,13 +174,12 @@ export class FreshCopy<Row extends object> implements Polled {
     return performance.now() - this.#readAt <= this.maxAgeMs
   }
 
-  /** Reads the copy when it is not fresh; concurrent calls share the reading. Throws when that fails. */
   async ensureFresh(): Promise<void> {
     if (this.isFresh) return
     const shared = this.#reading
     try {
       await (shared ?? this.#read())
-      // The poll may have begun longer before this call than a copy is relied on.
+      // The poll may have begun longer ago than the maximum age.
       if (shared !== null && !this.isFresh) await this.#read()
     } catch (error) {
       if (!this.isFresh) throw error
@@ -218,8 +187,8 @@ export class FreshCopy<Row extends object> implements Polled {
   }
 
   /**
-   * Reads the copy now, so that this process sees the change that it has just made. Concurrent calls share a reading that begins after all of
-   * them. It does not throw, because the change has been made: without an answer the copy is not fresh until a reading that begins later.
+   * Reads the copy after a change by this process. Calls share a reading that begins after all of them. Does not throw:
+   * after a failure the copy is not fresh until a later reading.
    */
   async refresh(): Promise<void> {
     try {
@@ -231,7 +200,7 @@ export class FreshCopy<Row extends object> implements Polled {
     }
   }
 
-  /** Reads the copy now, for a change that another process may have made. It does not throw, and leaves the copy as fresh as it was. */
+  /** Reads the copy after a possible change by another process. Does not throw, and keeps the copy's freshness. */
   async look(): Promise<void> {
     await this.#read().catch((error) => this.#options.logger.warn({ err: error, copy: this.name }, 'could not look for a change'))
   }
@@ -289,7 +258,7 @@ export class FreshCopy<Row extends object> implements Polled {
     const beganAt = performance.now()
     const turn = ++this.#begun
     return (row) => {
-      // Of two readings that overlap, the one that began first may have read an older state.
+      // The reading that began first may have read an older state.
       if (turn < this.#learned) {
         this.#isIncomplete = true
         return
@@ -304,7 +273,6 @@ export class FreshCopy<Row extends object> implements Polled {
     }
   }
 
-  /** Returns when everything learned is in effect. */
   async settled(): Promise<void> {
     await this.#reading?.catch(() => {})
     await this.#learning

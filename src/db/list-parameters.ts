@@ -1,15 +1,14 @@
-// A list of values as one parameter, in the form that costs the driver and PostgreSQL least. The driver's own arrays are quoted and escaped
-// value by value, and PostgreSQL undoes that.
+// One parameter is cheapest for the driver and PostgreSQL. The driver's own arrays escape value by value.
 import { literal, type Sql, sql } from './sql.ts'
 
-/** An array of values that need no quotes in it: ids, numbers and times. */
+/** For values that need no quotes: ids, numbers and times. */
 export function plainArray(values: readonly (string | number)[]): string {
   return `{${values.join(',')}}`
 }
 
 const SEPARATOR = '\u001e'
 
-/** An array of the type text[], of texts without control characters, such as JSON, ids, positions and times. */
+/** For texts without control characters, such as JSON, ids, positions and times. */
 export function textArray(texts: readonly string[]): Sql {
   return sql`string_to_array(${texts.join(SEPARATOR)}, ${literal(SEPARATOR)})`
 }
@@ -18,10 +17,7 @@ const HEADER_BYTES = 20
 const UUID_BYTES = 16
 const UUID_TYPE = 2950
 
-/**
- * An array of UUIDs in PostgreSQL's binary format, which the driver sends for a `Buffer`, as `array_recv` and `uuid_recv` read it:
- * dimensions, whether there are nulls, type, length, lower bound, and each value behind its length. Throws RangeError for another text.
- */
+/** PostgreSQL's binary format, as `array_recv` and `uuid_recv` read it. Throws RangeError for other text. */
 export function uuidArray(ids: readonly string[]): Buffer {
   const array = Buffer.allocUnsafe(HEADER_BYTES + ids.length * (4 + UUID_BYTES))
   for (const [index, value] of [1, 0, UUID_TYPE, ids.length, 1].entries()) array.writeInt32BE(value, 4 * index)

@@ -5,19 +5,14 @@ import { sql } from './sql.ts'
 import { DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, sqlState } from './sql-state.ts'
 
 export interface LockRetryOptions {
-  /** Address of the database, for the role whose sessions wait. */
   url: string
-  /** The total time of all retries. */
   waitMs?: number
-  /** Called for each try that got no lock, and while one waits for long, with a sentence that names the sessions in the way. */
+  /** Called when an attempt gets no lock or waits for long, with a sentence that names the blocking sessions. */
   onWaiting?: (line: string) => void
-  /** The pause between two tries, in which statements that queued behind the lock run. */
   pauseMs?: number
-  /** The time that a try waits before it is reported. */
   reportMs?: number
 }
 
-/** Registers a session: what it waits for is reported. */
 export type Watch = (session: Queryable) => Promise<void>
 
 export const LOCK_WAIT_MS = 3_600_000
@@ -26,18 +21,17 @@ const REPORT_MS = 5_000
 const LOOK_MS = 250
 const MAX_NAMED = 5
 
-/** Tries work that needs locks until it gets them: each try ends after the `lock_timeout` of its sessions, and others pass in the pause. */
+/** Each attempt ends after the `lock_timeout` of its sessions, and others pass in the pause. */
 export class LockRetries {
   readonly #options: Required<LockRetryOptions>
   readonly #startedAt = performance.now()
-  /** The sessions that the newest check found in the way. */
   #blockers: string[] = []
 
   constructor(options: LockRetryOptions) {
     this.#options = { waitMs: LOCK_WAIT_MS, onWaiting: () => {}, pauseMs: PAUSE_MS, reportMs: REPORT_MS, ...options }
   }
 
-  /** Runs `work`, which must have undone everything when it throws. Throws OperatorError when the time is over. */
+  /** `work` must have undone everything when it throws. Throws OperatorError when the time is over. */
   async run<T>(work: (watch: Watch) => Promise<T>): Promise<T> {
     for (;;) {
       const sessions: number[] = []
@@ -56,7 +50,6 @@ export class LockRetries {
     }
   }
 
-  /** Passes a line about the work on. */
   report(line: string): void {
     this.#options.onWaiting(line)
   }
@@ -71,7 +64,6 @@ export class LockRetries {
     await delay(pauseMs)
   }
 
-  /** Looks at what the sessions wait for, from a connection of its own, until `signal` aborts. */
   async #look(sessions: readonly number[], signal: AbortSignal): Promise<void> {
     const { url, reportMs, onWaiting } = this.#options
     let reportAt = performance.now() + reportMs
@@ -88,12 +80,10 @@ export class LockRetries {
         await delay(LOOK_MS, undefined, { signal })
       }
     } catch (error) {
-      // The retries continue without the names.
       if (!signal.aborted) onWaiting(`cannot read who holds locks: ${(error as Error).message}`)
     }
   }
 
-  /** The rest of `waitMs`. */
   get leftMs(): number {
     return this.#startedAt + this.#options.waitMs - performance.now()
   }
@@ -120,7 +110,6 @@ interface Blocker {
   wanted: string
 }
 
-/** The sessions that these wait for, the oldest transaction first. */
 async function findBlockers(db: Queryable, sessions: readonly number[]): Promise<string[]> {
   const { rows } = await db.query<Blocker>(
     sql`select
@@ -140,12 +129,11 @@ async function findBlockers(db: Queryable, sessions: readonly number[]): Promise
 
 function describe({ pid, application, role, state, query_start: began, wanted }: Blocker): string {
   if (pid === 0) return `a prepared transaction (pg_prepared_xacts) holds ${wanted}`
-  // State and times of other roles' sessions show only to those with pg_read_all_stats.
+  // State and times of other roles' sessions are visible only to pg_read_all_stats.
   const known = [application, role, state, began === null ? null : `query began ${began.toISOString()}`]
   return `pid ${pid} (${known.filter((each) => each !== null).join(', ')}) holds ${wanted}`
 }
 
-/** A duration with its greatest unit, rounded up. */
 function inWords(ms: number): string {
   const seconds = Math.ceil(ms / 1_000)
   return seconds < 120 ? `${seconds} s` : seconds < 7_200 ? `${Math.ceil(seconds / 60)} min` : `${Math.ceil(seconds / 3_600)} h`

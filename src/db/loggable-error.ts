@@ -1,10 +1,8 @@
-// https://www.postgresql.org/docs/current/errcodes-appendix.html class 22, data exception: its messages quote the value.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html class 22, data exception: its messages quote the
+// value.
 const DATA_EXCEPTION_CLASS = '22'
 
-/**
- * An error without personal data, for the log. Of an error of PostgreSQL it keeps code, names and stack: its `detail`, its `where` and the
- * message about a bad value can contain values of a row, such as an e-mail address. Any other error is returned unchanged.
- */
+/** PostgreSQL's `detail`, `where` and message can contain values of a row. Returns other errors unchanged. */
 export function loggableError(error: unknown): unknown {
   if (!isDatabaseError(error)) return error
   const { name: type, code = '', constraint, table, column } = error
@@ -15,7 +13,6 @@ export function loggableError(error: unknown): unknown {
 
 const MAX_CAUSES = 5
 
-/** The cause of a failure, on one line and without personal data: message and code, and those of its causes. */
 export function reasonOf(error: unknown, depth = 0): string {
   const { message = '', code, name, errors, cause } = (loggableError(error) ?? {}) as Partial<AggregateError> & { code?: unknown }
   const parts = [message.replaceAll(/\s*\n\s*/g, ' ')]
@@ -28,7 +25,7 @@ export function reasonOf(error: unknown, depth = 0): string {
   return message === '' ? reason : own.includes(reason) ? own : `${own}: ${reason}`
 }
 
-/** The fields of an error of PostgreSQL. Not `pg`'s class: commands load this file without `pg`. */
+/** Commands load this file without `pg`, so this is not `pg`'s class. */
 interface DatabaseError extends Error {
   severity: string
   code?: string

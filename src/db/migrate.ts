@@ -11,53 +11,44 @@ import { identifier, sql } from './sql.ts'
 import { createFunctions, listFunctions } from './sql-functions.ts'
 import { INSUFFICIENT_PRIVILEGE, INVALID_PARAMETER_VALUE, SUCCESSFUL_COMPLETION, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
 
-/** The lock id that node-pg-migrate takes in earlier releases, so that no two versions migrate at once. */
+/** The lock id of node-pg-migrate in earlier releases, so no two versions migrate at once. */
 const LOCK_ID = 7_241_865_325_823_964
 const CREATED_INDEX = /^create (?:unique )?index concurrently if not exists (\w+)/m
 const CONCURRENT = /^(?:create (?:unique )?|drop )index concurrently\b/m
 const BATCH = /^do\b/m
-/**
- * The time that a batch waits for a row that a customer changes: less than `deadlock_timeout`, so an order never has to
- * give way to a batch.
- */
+/** Less than `deadlock_timeout`, so an order never has to give way to a batch. */
 const BATCH_LOCK_MS = 300
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))
 
-/** The database's schema is older than this program. */
 export class MigrationsPending extends OperatorError {
   override readonly name = 'MigrationsPending'
 }
 
-/** The schema was made by a development version, before the migrations of the first release. */
+/** A development version made the schema, before the migrations of the first release. */
 export class DevelopmentSchema extends OperatorError {
   override readonly name = 'DevelopmentSchema'
 }
 
-/**
- * Applies the migrations that the database lacks and returns their names. Several processes may call it at once: one works, the others
- * wait. A migration that gets no lock is undone and retried; those before it stay. Throws DevelopmentSchema.
- */
+/** Several processes may call it. A migration that gets no lock is undone and retried, and earlier ones stay. */
 export async function migrate(url: string, retries = new LockRetries({ url })): Promise<string[]> {
   await using client = await connectClient(url, 'storefront-migrate')
   if ((await countPending(client)).pending === 0) return []
-  // The bounds come before the wait, which has a snapshot: the concurrent index build of another process waits for the
-  // end of each try.
+  // The bounds precede the wait, which has a snapshot: another process's concurrent index build waits for each attempt.
   await setUpSession(client, MIGRATION_BOUNDS)
-  // Held in the pauses too, until the connection ends: two processes in turn would leave none for orders.
+  // Held in the pauses, too, until the connection ends: two processes in turn would leave none for orders.
   await retries.run(async (watch) => {
     await watch(client)
     await client.query(sql`select pg_advisory_lock(${LOCK_ID})`)
   })
   await endWithClient(client)
-  // Each `raise notice` of a migration is a line about its progress.
   client.on('notice', ({ code, message }) => code === SUCCESSFUL_COMPLETION && retries.report(message ?? ''))
   await client.query(
     sql`create table if not exists migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null)`,
   )
   const pending = [...(await listKnown()).difference(await listApplied(client))].toSorted()
-  // New functions come before the tables whose triggers and indexes call them. Existing ones stay those of the previous
-  // schema until the last migration.
+  // Tables of a migration may call new functions. Existing ones stay those of the previous schema until the last
+  // migration.
   const earlier = await listFunctions(client)
   await inTransaction(client, () => createFunctions(client, (name) => !earlier.has(name)))
   for (const name of pending) {
@@ -76,7 +67,7 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
   return pending
 }
 
-/** Ends what the session does soon after this process was killed, so that the next run need not wait for it. A server on Windows cannot. */
+/** Ends the session's work soon after this process was killed. A server on Windows cannot. */
 async function endWithClient(client: pg.Client): Promise<void> {
   await client.query(`set client_connection_check_interval = '1s'`).catch((error: unknown) => {
     if (sqlState(error) !== INVALID_PARAMETER_VALUE) throw error
@@ -110,12 +101,12 @@ async function applyStatements(client: pg.Client, text: string, retries: LockRet
 }
 
 function lockTimeoutOf(statement: string, retries: LockRetries): number {
-  // Nobody waits behind what these wait for, such as the end of a dump.
+  // No statement waits behind these, which wait for example for the end of a dump.
   if (CONCURRENT.test(statement)) return retries.leftMs
   return BATCH.test(statement) ? BATCH_LOCK_MS : MIGRATION_BOUNDS.lock
 }
 
-/** A concurrent build that was killed or has failed leaves an index that is never used and always maintained. */
+/** A killed or failed concurrent build leaves an index that is never used and always maintained. */
 async function dropUnfinished(client: pg.Client, index: string): Promise<void> {
   const { rowCount } = await client.query(sql`select from pg_index where indexrelid = to_regclass(${index}) and not indisvalid`)
   if (rowCount === 1) await client.query(sql`drop index concurrently ${identifier(index)}`)
@@ -125,44 +116,37 @@ async function setLockTimeout(client: pg.Client, ms: number): Promise<void> {
   await client.query(sql`select set_config('lock_timeout', ${String(Math.max(1, Math.round(ms)))}, false)`)
 }
 
-/** Whether the file's statements run one by one, without a transaction around them: see migrations/README.md. */
+/** The file's statements run one by one, without a transaction: see migrations/README.md. */
 export function isWithoutTransaction(text: string): boolean {
   return text.startsWith('-- no transaction\n')
 }
 
-/** The statements of a file without a transaction, which empty lines separate. */
 export function statementsOf(text: string): string[] {
   return text.split(/\n\s*\n/).filter((paragraph) => /^(?!--)\S/m.test(paragraph))
 }
 
-/** Throws MigrationsPending unless every migration has been applied and `db` may read which, or DevelopmentSchema. */
+/** Throws MigrationsPending when a migration is missing or unreadable for `db`, or DevelopmentSchema. */
 export async function assertMigrated(db: Queryable): Promise<void> {
   const { pending, total } = await countPending(db)
   if (pending > 0) throw new MigrationsPending(`the database lacks ${pending} of ${total} migrations; run storefront migrate`)
 }
 
-/** Whether a later release has migrated the database. */
 export async function isOfLaterRelease(db: Queryable): Promise<boolean> {
   return !(await listApplied(db)).isSubsetOf(await listKnown())
 }
 
-/** A migration that a database has. `sha256`: of its file, in hex; null when the program that wrote this has no such file. */
 export interface AppliedMigration {
   name: string
   sha256: string | null
 }
 
-/** The migrations of the database, in order. */
 export async function listMigrations(db: Queryable): Promise<AppliedMigration[]> {
   const applied = await listApplied(db)
   const known = await listKnown()
   return Promise.all([...applied].toSorted().map(async (name) => ({ name, sha256: known.has(name) ? await hashOf(name) : null })))
 }
 
-/**
- * Throws DevelopmentSchema or OperatorError unless this program can continue with a schema of these migrations. A file that was released
- * never changes, so a different one under the same name is of a development version.
- */
+/** A released file never changes, so a different one of the same name is of a development version. */
 export async function assertKnownSchema(applied: readonly AppliedMigration[], what: string): Promise<void> {
   const known = await listKnown()
   const names = new Set(applied.map(({ name }) => name))
@@ -189,7 +173,6 @@ function fileOf(name: string): string {
   return join(DIRECTORY, `${name}.sql`)
 }
 
-/** The names of this program's migrations. */
 async function listKnown(): Promise<Set<string>> {
   const files = await readdir(DIRECTORY)
   return new Set(files.filter((file) => file.endsWith('.sql')).map((file) => file.replace(/\.sql$/, '')))
@@ -200,8 +183,8 @@ async function countPending(db: Queryable): Promise<{ pending: number; total: nu
   const applied = await listApplied(db)
   const missing = [...wanted.difference(applied)].toSorted()
   const pending = missing.length
-  // A later release has every migration of this one, and each follows those before it. A database that lacks some and has others or later ones
-  // is of no release.
+  // A later release has every migration of this one, and each follows the earlier ones. Any other database is of no
+  // release.
   if (pending > 0 && [...applied].some((name) => !wanted.has(name) || name > String(missing[0]))) {
     throw new DevelopmentSchema(
       'this store was made by a development version and cannot be upgraded: export its data with that version, then remove the data folder or the database and start again, or restore a backup',
@@ -215,10 +198,10 @@ async function listApplied(db: Queryable): Promise<Set<string>> {
     const { rows } = await db.query<{ name: string }>('select name from migrations')
     return new Set(rows.map(({ name }) => name))
   } catch (error) {
-    // A role that may not read the table has not been given its rights, which comes with the newest migration.
+    // A role that may not read the table lacks its rights, which come with the newest migration.
     const state = sqlState(error)
     if (state === UNDEFINED_TABLE) return new Set()
-    // What ends the connection itself is the right to connect.
+    // An error that ends the connection is about the right to connect.
     if (state === INSUFFICIENT_PRIVILEGE && (error as { severity?: string }).severity !== 'FATAL') {
       throw new MigrationsPending("the API's role lacks its rights in the database; run storefront migrate", { cause: error })
     }

@@ -5,12 +5,9 @@ import { DataFolderInUse, dataFolder, hasCluster } from './embedded/data-folder.
 import { assertNotMoved, findEmbeddedPostgres, startEmbeddedPostgres } from './embedded/embedded-postgres.ts'
 
 export interface DatabaseOptions {
-  /** Is null for the embedded server in `dataDir`. */
   databaseAddresses: DatabaseAddresses | null
   dataDir: string
-  /** Connections that an embedded server allows besides those of commands and of one process with every role. */
   extraConnections?: number
-  /** Called when the embedded server exits, and each time a restart fails. */
   onUnexpectedExit?: (message: string) => void
   onRestarted?: () => void
   onWarning?: (message: string) => void
@@ -18,13 +15,11 @@ export interface DatabaseOptions {
 
 export interface OpenDatabase {
   readonly addresses: DatabaseAddresses
-  /** Why the embedded server is not running now; null while it is, and for any other server. */
   readonly failure: string | null
-  /** Stops the embedded server if this process has started it. Idempotent. */
   close(): Promise<void>
 }
 
-/** Opens the database for a store: it starts the embedded server itself, and restarts it when it exits. Throws DataFolderInUse. */
+/** Starts the embedded server itself, and restarts it when it exits. Throws DataFolderInUse. */
 export async function openOwnDatabase({ databaseAddresses, dataDir, ...callbacks }: DatabaseOptions): Promise<OpenDatabase> {
   if (databaseAddresses !== null) return externalDatabase(databaseAddresses)
   const server = await startEmbeddedPostgres(dataFolder(dataDir), { ...callbacks, isSupervised: true })
@@ -37,7 +32,6 @@ export async function openOwnDatabase({ databaseAddresses, dataDir, ...callbacks
   }
 }
 
-/** A server that this process has not started. */
 function externalDatabase(addresses: DatabaseAddresses): OpenDatabase {
   return { addresses, failure: null, close: async () => {} }
 }
@@ -45,10 +39,7 @@ function externalDatabase(addresses: DatabaseAddresses): OpenDatabase {
 const WAIT_MS = 30_000
 const POLL_MS = 100
 
-/**
- * Opens the database for one command: the server of a running store, or one for the duration of the command, which
- * waits for other commands that use it. Throws DataFolderInUse when neither works.
- */
+/** Uses the server of a running store, or starts one for the command. Throws DataFolderInUse when neither works. */
 export async function openSharedDatabase(options: DatabaseOptions): Promise<OpenDatabase> {
   if (options.databaseAddresses !== null) return externalDatabase(options.databaseAddresses)
   const folder = dataFolder(options.dataDir)
@@ -66,7 +57,6 @@ export async function openSharedDatabase(options: DatabaseOptions): Promise<Open
   }
 }
 
-/** The folder contains no embedded store. */
 class StoreMissing extends OperatorError {
   override readonly name = 'StoreMissing'
 }

@@ -6,7 +6,10 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { connectClient, createPool } from './pool.ts'
 
-/** A server that ends each session in the packet in which it accepts it, as PostgreSQL does when an administrator ends it then. */
+/**
+ * A server that ends each session in the packet in which it accepts it, as PostgreSQL does when an administrator ends
+ * it then.
+ */
 async function startEndingServer(t: TestContext): Promise<string> {
   const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0')
   const length = Buffer.alloc(4)

@@ -25,7 +25,7 @@ test('lists the rights on every table and sequence of the store, and on no other
     `select relname as name, relkind as kind
     from pg_class
     where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'S')
-      -- Those of identity columns are used without a right of one's own.
+      -- The sequences of identity columns need no right of their own.
       and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'i' and classid = 'pg_class'::regclass)`,
   )
   // The owner alone counts migrations.

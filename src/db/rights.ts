@@ -1,11 +1,7 @@
 import type { Queryable } from './pool.ts'
 import { readRevokes } from './sql-functions.ts'
 
-/**
- * The rights of the API's role, which the subscribers and the commands use too, on each table and sequence. It has no
- * right on any other. A right that a release no longer uses stays for one more: processes of the previous release may
- * still be running.
- */
+/** A right that a release no longer uses stays for one more: processes of the previous release may still run. */
 export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   migrations: ['select'],
   users: ['select', 'insert', 'update', 'delete'],
@@ -35,9 +31,10 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   product_pages: ['select', 'insert', 'update', 'delete'],
   product_slugs: ['select', 'insert', 'update', 'delete'],
   product_prices: ['select', 'insert', 'delete'],
+  product_rankings: ['select', 'insert', 'update', 'delete'],
   inventory: ['select', 'insert', 'update'],
   stock_adjustments: ['select', 'insert'],
-  // Written by functions with the owner's rights.
+  // Functions with the owner's rights write it.
   product_events: ['select'],
   product_event_backfill: ['select'],
   stock_event_settings: ['select', 'update'],
@@ -51,14 +48,14 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   pending_order_counts: ['select', 'insert', 'update'],
   guest_holds: ['select', 'insert', 'delete'],
   idempotency_keys: ['select', 'insert', 'update', 'delete'],
-  // Written by triggers and functions with the owner's rights.
+  // Triggers and functions with the owner's rights write it.
   order_search_texts: ['select'],
   order_repeats: ['select', 'insert', 'update', 'delete'],
   order_event_deliveries: ['select', 'insert'],
   lake_arrivals: ['select', 'insert'],
   topic_messages: ['select', 'insert'],
   topic_subscribers: ['select', 'insert', 'update'],
-  // No statement updates it: `lock table` needs the right.
+  // `lock table` needs the right to update.
   topic_epochs: ['select', 'insert', 'update'],
   catalogue_messages: ['select', 'insert'],
   catalogue_epochs: ['select', 'insert', 'update'],
@@ -75,7 +72,6 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   webhook_events: ['select', 'insert', 'delete'],
   webhook_deliveries: ['select', 'insert', 'update', 'delete'],
   customer_addresses: ['select', 'insert', 'update', 'delete'],
-  // Activities cannot be changed.
   activities: ['select', 'insert'],
   api_keys: ['select', 'insert', 'update'],
   audit_runs: ['select', 'insert', 'update', 'delete'],
@@ -85,7 +81,6 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   figure_checkpoints: ['select', 'insert', 'delete'],
 }
 
-/** The rights that the role of this connection lacks, as `right on table`. */
 export async function findMissingRights(db: Queryable): Promise<string[]> {
   const wanted = Object.entries(API_RIGHTS).flatMap(([name, rights]) => rights.map((right) => ({ name, right })))
   const { rows } = await db.query<{ missing: string }>(
@@ -150,9 +145,8 @@ const STATEMENTS = `
   select string_agg(statement, '; ') as statements from needed`
 
 /**
- * Grants `role` the rights above and the functions with the owner's rights, and revokes every other right on these
- * tables, and everybody's on those functions: a restore without privileges makes them new. `owner` owns them, and may
- * be `role` itself. Several processes may call it at once. Returns whether anything changed.
+ * Revokes all other rights, also everybody's on functions with the owner's rights, which a restore opens. `owner` may
+ * be `role`. Several processes may call it at once. Returns whether anything changed.
  */
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {
   const rights = Object.values(API_RIGHTS).map((granted) => granted.toSorted().join(', '))

@@ -1,20 +1,16 @@
 import type { Queryable } from './pool.ts'
 
-/** The conditions of this process on a server that it did not start. */
 export interface Needs {
   connections: number
-  /** Whether this process reads the change stream. */
   replicates: boolean
 }
 
-/** A setting with which the store works, but not as documented. */
 export interface MisconfiguredSetting {
   setting: string
   value: string
   remedy: string
 }
 
-/** Reads the settings of a store session and returns the harmful ones, which the session cannot set itself. */
 export async function findMisconfiguredSettings(db: Queryable, needs: Needs): Promise<MisconfiguredSetting[]> {
   const { rows } = await db.query<{ name: string; value: string; shown: string }>(
     `select name, setting as value, current_setting(name) as shown
@@ -30,28 +26,26 @@ export async function findMisconfiguredSettings(db: Queryable, needs: Needs): Pr
   })
 }
 
-/** Pairs of setting and remedy. */
 function* findRemedies(values: ReadonlyMap<string, string>, { connections, replicates }: Needs): Generator<[string, string]> {
   const numberOf = (name: string) => Number(values.get(name) ?? 0)
   if (replicates && values.get('wal_level') !== 'logical')
     yield ['wal_level', 'no change of an order is published without it: set wal_level = logical and restart PostgreSQL']
   const free = numberOf('max_connections') - numberOf('superuser_reserved_connections') - numberOf('reserved_connections')
   if (free < connections)
-    yield ['max_connections', `this process alone opens up to ${connections}: raise it, or lower DATABASE_POOL_SIZE in every process`]
+    yield ['max_connections', `this start alone opens up to ${connections}: raise it, or lower DATABASE_POOL_SIZE in every process`]
   for (const name of ['fsync', 'full_page_writes'])
     if (values.get(name) === 'off') yield [name, 'a crash of the server can destroy the database, with its orders: set it to on']
   for (const name of ['zero_damaged_pages', 'ignore_checksum_failure'])
     if (values.get(name) === 'on') yield [name, 'PostgreSQL hides damage of the tables and loses what is in them: set it to off']
 }
 
-/** What the address, the role, the database or the server says of a setting of which the store's sessions have a value of their own. */
 export interface OverriddenSetting {
   setting: string
   value: string
   origin: string
 }
 
-/** Values that an installation of PostgreSQL chooses by itself, after the machine's locale. */
+/** An installation of PostgreSQL chooses these values after the machine's locale. */
 const CHOSEN_BY_INSTALLATION: Readonly<Record<string, RegExp>> = {
   DateStyle: /^ISO/,
   TimeZone: /^/,
@@ -61,10 +55,7 @@ const CHOSEN_BY_INSTALLATION: Readonly<Record<string, RegExp>> = {
   default_text_search_config: /^/,
 }
 
-/**
- * The settings that somebody has changed for this session, without an effect on the store. `db`: one session that has
- * been set up.
- */
+/** These changes have no effect on the store. `db`: one session that has been set up. */
 export async function findOverriddenSettings(db: Queryable): Promise<OverriddenSetting[]> {
   const { rows } = await db.query<OverriddenSetting>(
     `select name as setting, reset_val || coalesce(' ' || unit, '') as value, coalesce(

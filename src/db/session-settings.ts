@@ -2,14 +2,13 @@ import type pg from 'pg'
 import { commaList, literal, sql } from './sql.ts'
 
 /**
- * How long the database lets a session work and wait, in milliseconds, as PostgreSQL's settings `<name>_timeout`. Then it ends the statement;
- * in the last two cases the session with its locks. `transaction`: from PostgreSQL 17 on.
+ * `<name>_timeout` in milliseconds. The first two end the statement, the others the session. `transaction`: PostgreSQL
+ * 17.
  */
 export type SessionBounds = Readonly<Record<'lock' | 'statement' | 'idle_in_transaction_session' | 'transaction', number>>
 
 const [SECOND_MS, HOUR_MS] = [1_000, 3_600_000]
 
-/** Bounds for requests and the pipeline, whose transactions are short. */
 export const SERVING_BOUNDS: SessionBounds = {
   lock: 5 * SECOND_MS,
   statement: 30 * SECOND_MS,
@@ -17,10 +16,7 @@ export const SERVING_BOUNDS: SessionBounds = {
   transaction: 60 * SECOND_MS,
 }
 
-/**
- * Bounds for commands, which read or write a whole store, and for connections that hold a lock or listen. An export
- * waits for its reader.
- */
+/** Commands read or write a whole store, and an export waits for its reader. */
 export const COMMAND_BOUNDS: SessionBounds = {
   lock: 60 * SECOND_MS,
   statement: 6 * HOUR_MS,
@@ -28,20 +24,13 @@ export const COMMAND_BOUNDS: SessionBounds = {
   transaction: 24 * HOUR_MS,
 }
 
-/**
- * Bounds for migrations, behind whose locks orders queue. Longer than PostgreSQL's `deadlock_timeout`, after which a
- * vacuum makes way, and shorter than orders wait.
- */
+/** Longer than `deadlock_timeout`, after which a vacuum makes way, and shorter than orders wait. */
 export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 1_200 }
 
 export type SessionSettings = Readonly<Record<string, string>>
 
-/**
- * The settings of every session of the store, whatever the role, the database or the server says: all that changes what we read, write or
- * decide. docs/operate/database.md explains them, and test/hostile-settings.ts sets each of them against us.
- */
+/** All settings that change what the store reads, writes or decides: docs/operate/database.md. */
 export const SESSION_SETTINGS: SessionSettings = {
-  // The text of values, in both directions.
   DateStyle: 'ISO, MDY',
   IntervalStyle: 'postgres',
   TimeZone: 'UTC',
@@ -57,32 +46,29 @@ export const SESSION_SETTINGS: SessionSettings = {
   idle_session_timeout: '0',
   // The similarity of words that a search tries instead.
   'pg_trgm.similarity_threshold': '0.3',
-  // The similarity of names that an operator's search finds: one wrong letter of five.
+  // The similarity of names in an operator's search: one wrong letter of five.
   'pg_trgm.word_similarity_threshold': '0.5',
-  // Compiling a plan costs more than running any statement of the store: docs/decisions/db-sessions.md#plans.
+  // Compiling a plan costs more than any statement: docs/decisions/db-sessions.md#plans.
   jit: 'off',
-  // Random reads cost about as much as sequential ones on flash and in memory: docs/decisions/db-sessions.md#plans.
+  // Random reads cost about as much as sequential ones: docs/decisions/db-sessions.md#plans.
   random_page_cost: '1.1',
   // No statement joins as many tables as the genetic optimizer is for.
   geqo: 'off',
-  // The server ends a connection whose client has gone or reads nothing. Otherwise its locks would stay for hours.
+  // The server ends a connection whose client is gone or reads nothing. Otherwise its locks would stay for hours.
   tcp_keepalives_idle: '30',
   tcp_keepalives_interval: '10',
   tcp_keepalives_count: '3',
   tcp_user_timeout: '30000',
 }
 
-/** Further ones, which have PostgreSQL's built-in value in every session of the store; also the planner's switches, `enable_…`. */
+/** Settings with PostgreSQL's built-in value, and the planner's switches `enable_…`. */
 export const BUILT_IN_SETTINGS: readonly string[] = [
   ...['default_transaction_isolation', 'default_transaction_read_only', 'default_transaction_deferrable', 'exit_on_error'],
-  // The meaning of a statement, and the rows that it sees.
   ...['standard_conforming_strings', 'backslash_quote', 'array_nulls', 'transform_null_equals', 'quote_all_identifiers', 'row_security'],
   ...['gin_fuzzy_search_limit', 'default_text_search_config', 'restrict_nonsystem_relation_kind'],
-  // The objects that a migration creates, and their checks.
   ...['default_table_access_method', 'check_function_bodies'],
-  // Few roles may set these: `findMisconfiguredSettings` reports them where ours may not.
+  // Few roles may set these. `findMisconfiguredSettings` reports them where ours may not.
   ...['session_replication_role', 'zero_damaged_pages', 'ignore_checksum_failure'],
-  // Plans.
   ...['plan_cache_mode', 'constraint_exclusion', 'from_collapse_limit', 'join_collapse_limit', 'cursor_tuple_fraction'],
   ...['recursive_worktable_factor', 'seq_page_cost', 'cpu_tuple_cost', 'cpu_index_tuple_cost', 'cpu_operator_cost'],
   ...['parallel_setup_cost', 'parallel_tuple_cost', 'min_parallel_table_scan_size', 'min_parallel_index_scan_size'],
@@ -92,8 +78,8 @@ export const BUILT_IN_SETTINGS: readonly string[] = [
 /** A table of the first migration: the store is in its schema. */
 const STORE_TABLE = 'session_revocations'
 
-// A new store is made in the first schema of the path, which is a choice. An existing one is found where it is, also by a session whose path
-// leads elsewhere, and nothing shadows its tables. A hosted server may have pg_trgm in a schema of its own.
+// A new store is made in the first schema of the path. An existing one is found where it is, and nothing shadows its
+// tables. A hosted server may have pg_trgm in a schema of its own.
 const SEARCH_PATH = sql`
   select pg_catalog.quote_ident(home.nspname) || coalesce((
     select ', ' || pg_catalog.quote_ident(nspname)
@@ -115,15 +101,14 @@ const SEARCH_PATH = sql`
   )`
 
 /**
- * Sets the bounds and settings of a new session by a statement, because a pooler refuses or ignores settings of the
- * connection. It has no parameters, which a replication connection does not take. A server ignores settings that its
- * version does not have.
+ * A pooler refuses or ignores settings of the connection, so this is a statement. A replication connection takes no
+ * parameters.
  */
 export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds, more: SessionSettings = {}): Promise<void> {
   const timeouts = Object.entries(bounds).map(([name, bound]) => [`${name}_timeout`, String(bound)] as const)
   const ours = [...Object.entries(SESSION_SETTINGS), ...timeouts, ...Object.entries(more)]
   const rows = ours.map(([name, value]) => sql`(${literal(name)}, ${literal(value)})`)
-  // Alone, because a bound of the role would hold for all of a longer text. Without jit no plan below takes seconds to compile.
+  // Alone, because a bound of the role would apply to all of a longer text. Without jit no plan below takes seconds.
   await client.query(sql`set statement_timeout = ${literal(bounds.statement)}; set jit = off`.text)
   await client.query(
     sql`with wanted (name, value) as (

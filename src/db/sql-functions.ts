@@ -9,7 +9,6 @@ const ROOMS = fileURLToPath(new URL('..', import.meta.url))
 const BEGINNING = /^(?=create or replace function )/m
 const NAME = /^create or replace function (\w+)/
 
-/** The current functions of the schema, from `src/<room>/sql/*.sql`. `text`: the statement that creates it. */
 export async function readFunctions(): Promise<{ name: string; text: string }[]> {
   const files = await Array.fromAsync(glob('*/sql/*.sql', { cwd: ROOMS }))
   const texts = await Promise.all(files.toSorted().map((file) => readFile(join(ROOMS, file), 'utf8')))
@@ -21,13 +20,11 @@ export async function readFunctions(): Promise<{ name: string; text: string }[]>
     })
 }
 
-/** Identifies the current form of all functions: 16 hexadecimal digits. */
 export async function hashFunctions(): Promise<string> {
   const texts = (await readFunctions()).map(({ text }) => text)
   return createHash('sha256').update(texts.join('')).digest('hex').slice(0, 16)
 }
 
-/** The names of the existing functions, including those of extensions. */
 export async function listFunctions(db: Queryable): Promise<ReadonlySet<string>> {
   const { rows } = await db.query<{ name: string }>(
     sql`select proname::text as name from pg_proc where pronamespace = current_schema()::regnamespace`,
@@ -35,13 +32,10 @@ export async function listFunctions(db: Queryable): Promise<ReadonlySet<string>>
   return new Set(rows.map(({ name }) => name))
 }
 
-/**
- * Creates or replaces the functions whose names are wanted; `grantRights` says who may call those with the owner's
- * rights. Call it in a transaction.
- */
+/** Call it in a transaction. `grantRights` decides who may call functions with the owner's rights. */
 export async function createFunctions(db: Queryable, isWanted: (name: string) => boolean): Promise<void> {
-  // Bodies may use tables that later migrations create. `pg_temp` last, or a table in the caller's temporary schema would replace one of the store in
-  // a function with the owner's rights.
+  // Bodies may use tables of later migrations. `pg_temp` is last: otherwise a temporary table of the caller would
+  // replace one of the store in a function with the owner's rights.
   await db.query(
     sql`select set_config('check_function_bodies', 'off', true), set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`,
   )
@@ -51,7 +45,7 @@ export async function createFunctions(db: Queryable, isWanted: (name: string) =>
   if (revokes !== null) await db.query(revokes)
 }
 
-/** Statements that close functions with the owner's rights, which PostgreSQL opens to everybody; null for none. */
+/** PostgreSQL opens functions with the owner's rights to everybody. Null for none. */
 export async function readRevokes(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ revokes: string | null }>(
     sql`select string_agg(format('revoke execute on function %s from public', oid::regprocedure), '; ') as revokes

@@ -17,22 +17,18 @@ export const UNDEFINED_FUNCTION = '42883'
 export const UNDEFINED_TABLE = '42P01'
 export const DISK_FULL = '53100'
 export const TOO_MANY_CONNECTIONS = '53300'
-/** PostgreSQL sends it when all replication slots are in use, for example. */
 export const CONFIGURATION_LIMIT_EXCEEDED = '53400'
 export const OBJECT_NOT_IN_PREREQUISITE_STATE = '55000'
-/** A database, or a replication slot that another connection reads. */
 export const OBJECT_IN_USE = '55006'
 export const LOCK_NOT_AVAILABLE = '55P03'
 export const QUERY_CANCELED = '57014'
 export const ADMIN_SHUTDOWN = '57P01'
 export const CRASH_SHUTDOWN = '57P02'
-/** The server is starting or stopping. */
 export const CANNOT_CONNECT_NOW = '57P03'
 export const IDLE_SESSION_TIMEOUT = '57P05'
 
-/** The SQLSTATE of an error of PostgreSQL; undefined for any other error. */
 export function sqlState(error: unknown): string | undefined {
   const { code } = (error ?? {}) as { code?: unknown }
-  // No class of PostgreSQL begins with E; the codes of Node.js do, and EPIPE has five characters too.
+  // No class of PostgreSQL begins with E. Codes of Node.js do, and EPIPE has five characters, too.
   return typeof code === 'string' && /^[0-9A-DF-Z][0-9A-Z]{4}$/.test(code) ? code : undefined
 }

@@ -7,9 +7,8 @@ const MAX_ATTEMPTS = 3
 const PAUSE_MS = 5
 
 /**
- * Runs `work` in one READ COMMITTED transaction: committed when it returns, undone when it throws.
- * `work` may run again after a deadlock, so it must do nothing that the database cannot undo. A wait for a lock that lasts longer
- * than `lockTimeoutMs`, or else the session allows, throws SQLSTATE 55P03. The database ends the transaction of a process that is paused.
+ * READ COMMITTED. `work` may run again after a deadlock, so it must do nothing that the database cannot undo. A lock
+ * wait above `lockTimeoutMs` throws SQLSTATE 55P03.
  */
 export async function inTransaction<T>(pool: Pool, work: (tx: Transaction) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
   return retryDeadlocks(() =>
@@ -30,7 +29,6 @@ function beginStatement({ lockTimeoutMs }: TransactionOptions): Sql {
   return lockTimeoutMs === undefined ? sql`begin` : sql`begin; set local lock_timeout = ${literal(lockTimeoutMs)}`
 }
 
-/** Runs a transaction, at most three times when PostgreSQL has undone it to end a deadlock or a conflict. */
 export async function retryDeadlocks<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -38,8 +36,7 @@ export async function retryDeadlocks<T>(run: () => Promise<T>): Promise<T> {
     } catch (error) {
       if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error
     }
-    // The pause varies by up to three times, so that the same transactions do not deadlock again. It holds no
-    // connection.
+    // The pause varies, so that the same transactions do not deadlock again. It holds no connection.
     await delay(PAUSE_MS * 2 ** (attempt - 1) * (1 + 2 * Math.random()))
   }
 }
@@ -56,7 +53,7 @@ async function attempt<T>(pool: Pool, run: (tx: Transaction) => Promise<T>): Pro
   }
 }
 
-/** Rolls back and releases the connection. One that cannot roll back is in an unknown state: it is closed, and PostgreSQL rolls back. */
+/** A connection that cannot roll back is in an unknown state. It is closed, and PostgreSQL rolls back. */
 export async function rollBack(tx: Transaction): Promise<void> {
   const isBroken = await tx.query('rollback').then(
     () => false,

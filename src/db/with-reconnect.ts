@@ -2,16 +2,14 @@ import type pg from 'pg'
 import { Loop, type LoopOptions } from '../loop.ts'
 import { abandonClient } from './pool.ts'
 
-/** Opens a connection outside the pool, which may be busy. Rejects at once when the signal aborts. */
 export type Connect = (signal: AbortSignal) => Promise<pg.Client>
 
 export interface ReconnectOptions extends Pick<LoopOptions, 'onFailure' | 'onRecovered' | 'retryMs'> {
   connect: Connect
-  /** Returns when `signal` aborts: the connection has broken, or the loop stops. Calls `well` whenever it has worked. */
+  /** Returns when `signal` aborts. Calls `well` whenever it has worked. */
   work: (client: pg.Client, signal: AbortSignal, well: () => void) => Promise<void>
 }
 
-/** Runs `work` on one connection after another, a new one whenever the last has failed. */
 export function withReconnect({ connect, work, ...options }: ReconnectOptions): Loop {
   return new Loop({
     ...options,

@@ -12,72 +12,78 @@ import { type Sql, sql } from '../db/sql.ts'
  * A row in flight stays `queued` and has a `lease`. See docs/decisions/deliveries.md#a-deliverys-row-is-its-job.
  */
 export interface DeliveryKind {
-  /** Names the queue in metrics and in the log. */
+  /** The queue's name in metrics and in the log. */
   name: string
   table: Sql
   /** The columns of the table's primary key, all of them text or UUIDs. */
   key: readonly string[]
-  /** The column that names the receiver. Deliveries of `NO_RECEIVER` share no places. */
+  /** The column that names the receiver. Deliveries to `NO_RECEIVER` share no places. */
   receiver: { column: Sql; type: 'text' | 'uuid' }
   /** Further columns that a take returns. */
   columns: readonly string[]
-  /** Selects the attempt from `taken`, which has the key, `receiver`, `attempts` and these columns; all of them unless given. */
+  /**
+   * Selects the attempt from `taken`, which has the key, `receiver`, `attempts` and `columns`. The default selects all
+   * of them.
+   */
   read?: Sql
-  /** The pause after the first attempt; each further one is about twice as long, up to the longest. */
+  /** The pause after the first attempt. Each further pause is about twice as long, up to `longestPauseSeconds`. */
   firstPauseSeconds: number
   longestPauseSeconds: number
-  /** Whether rows stay when their delivery has ended, in the column `status`; otherwise they are deleted. */
+  /** Whether a finished delivery's row stays, with its `status`. Otherwise the row is deleted. */
   isKept: boolean
-  /** Further assignments of a transition. */
+  /** Extra assignments of each transition. */
   onTaken?: readonly Sql[]
   onDelivered?: readonly Sql[]
   onFailed?: readonly Sql[]
   onRequeued?: readonly Sql[]
-  /** When an attempt that was not made is taken back. */
+  /** For an attempt that was counted but not made. */
   onUncounted?: readonly Sql[]
-  /** How much waits, where a table knows a better answer than the usual one. */
+  /** Replaces the usual query for the queue length. */
   readLength?: (db: Queryable) => Promise<QueueLength>
 }
 
 export const NO_RECEIVER = '-'
 
-/** A row that was taken. `attempts` is their number with this one. */
+/** A taken row. `attempts` includes this attempt. */
 export type Taken<Row> = Row & { receiver: string; attempts: number }
 
-/** The result of an attempt. `reason` is stored as `last_error`: one line, without personal data. */
+/** An attempt's result. `reason` is stored as `last_error`: one line, without personal data. */
 export type DeliveryOutcome =
   | { to: 'delivered' }
-  /** No more attempts, until an operator asks for one. */
+  /** No more attempts until an operator requeues the delivery. */
   | { to: 'failed'; reason: string }
   /**
-   * `seconds` replaces the kind's pause, and the end of an outage does not end it. `isAttempt` is false when nothing
-   * was sent: the attempt does not count.
+   * `seconds` replaces the kind's pause; the end of an outage does not shorten it. `isAttempt` is false when nothing
+   * was sent, so the attempt does not count.
    */
   | { to: 'retry'; reason: string; seconds?: number; isAttempt?: boolean }
 
 const SECRET_PAUSE_SECONDS = 30
 
-/** The outcome where this process cannot decrypt: nothing was sent, and the fault is not the receiver's. */
+/** The outcome when this process cannot decrypt a secret. Nothing was sent, and the receiver is not at fault. */
 export function waitForSecret(reason: string): DeliveryOutcome {
   return { to: 'retry', reason, seconds: SECRET_PAUSE_SECONDS, isAttempt: false }
 }
 
 export interface QueueLength {
   queued: number
-  /** How long the oldest due delivery to a receiver that is not failing has waited for its first attempt; 0 when none waits. */
+  /**
+   * How long the oldest due first attempt has waited, in seconds. Failing receivers are left out. 0 when no delivery
+   * waits.
+   */
   oldestUntriedSeconds: number
 }
 
 export const EMPTY_QUEUE: QueueLength = { queued: 0, oldestUntriedSeconds: 0 }
 
-/** True of rows whose delivery has not ended. */
+/** The condition that selects unfinished deliveries. */
 export function isQueued({ isKept }: DeliveryKind): Sql {
   return isKept ? sql`status = 'queued'` : sql`true`
 }
 
 /**
- * Counts what waits. The age leaves out receivers whose deliveries fail: they are asked by one at a time. A failure
- * that has been due for minutes says that nobody asks.
+ * Counts queued deliveries. The age ignores failing receivers, which get one delivery at a time. A failure that has
+ * been due for five minutes counts again, because then no worker retries it.
  */
 export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promise<QueueLength> {
   if (kind.readLength !== undefined) return kind.readLength(db)
@@ -96,7 +102,10 @@ export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promis
   return rows[0] ?? EMPTY_QUEUE
 }
 
-/** Seconds until the next attempt: they double with each one, and are spread by half, so that failures of one moment do not return together. */
+/**
+ * Seconds until the next attempt. They double with each attempt. Up to half of them is random, so simultaneous failures
+ * are not retried together.
+ */
 export function pauseAfter({ firstPauseSeconds, longestPauseSeconds }: DeliveryKind, attempts: number): number {
   const longest = Math.max(firstPauseSeconds, 1) * 2 ** Math.min(16, attempts)
   return Math.min(longestPauseSeconds, (longest / 2) * (1 + Math.random()))

@@ -8,34 +8,37 @@ import { correctTimes, isWholeWalk, STEP_SECONDS, type WalkedReceiver, walkRecei
 import { type Deliver, DeliveryWorker, type WorkOptions } from './delivery-worker.ts'
 import type { DeliveryPools } from './held-rows.ts'
 
-/** A due delivery waits at most this long for a worker of a process that did not queue it. */
+/** The longest wait of a due delivery for a worker of another process. */
 const POLL_MS = 2_000
-/** A step of the clock, there and back between two polls, is found by what it left. */
+/**
+ * Clock steps that happen and revert between two polls leave wrong times in rows. This interval bounds how long those
+ * stay.
+ */
 const CORRECT_MS = 60_000
 const CORRECT_AGAIN_MS = 2_000
 
 export interface DeliveryQueueOptions extends DeliveryPools {
   logger: Logger
-  /** The longest pause of every kind; 0 retries at once, for tests. */
+  /** The longest pause of every kind. 0 retries at once, for tests. */
   longestPauseSeconds?: number
 }
 
 /**
- * The workers of this process. One statement every two seconds finds what is due for all of them: what other processes queued, what is retried, and what
- * a dead process held. The same statement reads the clock of the database: a step of it delays no delivery, see
- * docs/decisions/deliveries.md.
+ * The workers of this process. One statement every two seconds finds due deliveries for all of them: those that other
+ * processes queued, retries, and those that a dead process held. The same statement reads the database's clock, so a
+ * clock step delays no delivery. See docs/decisions/deliveries.md.
  */
 export class DeliveryQueue {
   readonly #options: DeliveryQueueOptions
   readonly #workers = new Map<string, DeliveryWorker<never>>()
-  /** How far the walk through the receivers of a kind has come. */
+  /** The last receiver that the walk has reached, by kind. */
   readonly #walked = new Map<string, string>()
   readonly #loop: Loop
-  /** On its own: what is due is found meanwhile. */
+  /** A separate loop, so corrections do not delay the poll. */
   readonly #corrections: Loop
-  /** Seconds by which the clock is ahead of the time since the boot, which continues while a machine is suspended. */
+  /** Seconds between the database's clock and the time since boot, which also runs while a machine is suspended. */
   #aheadSeconds = Number.NaN
-  /** The step of the clock that was seen; 0 when there was none since the last correction. */
+  /** The clock step seen since the last correction; 0 for none. */
   #stepSeconds = 0
   #stopped: Promise<void> | undefined
 
@@ -69,7 +72,7 @@ export class DeliveryQueue {
     return this.#stopped
   }
 
-  /** Starts a worker. A process has one of each kind. */
+  /** Starts the worker of a kind. A process has one worker of each kind. */
   work<Row extends object>(kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>): DeliveryWorker<Row> {
     const { longestPauseSeconds = Number.POSITIVE_INFINITY } = this.#options
     const bounded = { ...kind, longestPauseSeconds: Math.min(kind.longestPauseSeconds, longestPauseSeconds) }
@@ -115,7 +118,7 @@ export class DeliveryQueue {
       try {
         corrected += await correctTimes(this.#options.pool, kind)
       } catch (error) {
-        // The other kinds are corrected.
+        // One kind's failure does not stop the others.
         failures.push(error)
       }
     }

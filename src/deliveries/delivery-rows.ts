@@ -4,22 +4,19 @@ import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { type DeliveryKind, type DeliveryOutcome, isQueued, pauseAfter, type Taken } from './delivery-kind.ts'
 
-/** The deliveries of a process are due again when they had no heartbeat for this time. */
+/** Another process may take a delivery that had no heartbeat for this time. */
 const LEASE_SECONDS = 15
 const LEASE = sql`now() + make_interval(secs => ${LEASE_SECONDS})`
 const NO_LEASE = [sql`lease = null`, sql`leased_until = null`]
 const DUE_NOW = [sql`due_at = now()`, sql`due_set_at = now()`]
-/**
- * Smallest step of the database's clock that is corrected. A smaller one is a correction by NTP, which delays
- * deliveries by as much.
- */
+/** The smallest clock step that is corrected. A smaller step, such as one of NTP, delays deliveries by its own length. */
 export const STEP_SECONDS = 60
 const STEP = sql`make_interval(secs => ${STEP_SECONDS})`
-/** A lease with a later end is from before the clock went back. */
+/** A lease with a later end was written before the clock went back. */
 const IS_FREE = sql`(leased_until is null or leased_until <= now() or leased_until > ${LEASE} + ${STEP})`
 const TYPES = { text: sql`text`, uuid: sql`uuid` }
 
-/** A delivery that this process holds: the key of its row, and the lease of its take. */
+/** A delivery that this process holds: its row's key and its lease. */
 export type HeldRow = Readonly<Record<string, unknown>> & { lease: string }
 
 function takenColumns({ key, columns }: DeliveryKind): Sql {
@@ -27,8 +24,8 @@ function takenColumns({ key, columns }: DeliveryKind): Sql {
 }
 
 /**
- * Takes due deliveries of these receivers, at most this number of each: half of them the oldest, half the newest, so that what happens now does not wait for
- * all that has come together. Counts an attempt of each. The update changes no index, so it writes little:
+ * Takes due deliveries, at most the given number for each receiver. Half are the oldest and half the newest, so new
+ * deliveries do not wait for a backlog. Counts an attempt of each. The update changes no index, so it writes little:
  * docs/decisions/mail.md.
  */
 export async function takeDeliveries<Row>(
@@ -41,7 +38,7 @@ export async function takeDeliveries<Row>(
   const changes = [sql`lease = ${lease}`, sql`leased_until = ${LEASE}`, sql`attempts = attempts + 1`, ...(kind.onTaken ?? [])]
   const isDue = sql`${isQueued(kind)} and ${receiver.column} = wanted.receiver::${TYPES[receiver.type]} and due_at <= now() and ${IS_FREE}`
   const { rows } = await db.query<Taken<Row>>(
-    // An array: joined, the planner expects thousands of rows and reads the whole table.
+    // An array, because with a join the planner expects thousands of rows and reads the whole table.
     sql`with taken as (
       update ${table} as delivery
       set ${commaList(changes)}
@@ -67,7 +64,7 @@ export async function takeDeliveries<Row>(
   return rows
 }
 
-/** A step of the walk from one receiver to the next that has queued deliveries, however many each has. */
+/** Receivers that one walk statement visits at most. */
 const WALKED = 2_000
 
 export interface WalkedReceiver {
@@ -76,7 +73,7 @@ export interface WalkedReceiver {
   is_due: boolean
 }
 
-/** The receivers behind `after` that have queued deliveries, at most 2,000, and whether one is due. */
+/** Up to 2,000 receivers after `after` that have queued deliveries, and whether one of their deliveries is due. */
 export function walkReceivers(kind: DeliveryKind, after: string | null): Sql {
   const { table, receiver } = kind
   const start = after ?? (receiver.type === 'uuid' ? '00000000-0000-0000-0000-000000000000' : '')
@@ -100,17 +97,16 @@ export function isWholeWalk(receivers: number): boolean {
 }
 
 interface ChangeOptions {
-  /** In them `delivery` is the row, `held` and `item` have its lease and values. */
+  /** Assignments can use `delivery` (the row), `held` (its lease) and `item` (its values). */
   assignments: readonly Sql[] | 'delete'
-  /** Which of the rows are changed; those that this process still holds unless given. */
+  /** The rows to change; by default those that this process still holds. */
   which?: Sql
   values?: (place: number) => object
 }
 
 /**
- * Changes rows, and passes by those that another transaction has locked: neither a deadlock nor a wait, in which
- * other leases would end. Returns those that
- * were changed, and those that are locked.
+ * Changes rows and skips those that another transaction has locked. Waiting for them could deadlock, or outlast other
+ * leases. Returns the changed and the locked rows.
  */
 async function changeRows<Row extends HeldRow>(
   db: Queryable,
@@ -151,17 +147,15 @@ async function changeRows<Row extends HeldRow>(
 }
 
 /**
- * Extends the leases of deliveries in flight. Returns those whose lease this process still has; not those whose row
- * is locked.
+ * Extends the leases of deliveries in flight. Returns the rows whose lease this process still has, without locked rows.
  */
 export async function renewLeases<Row extends HeldRow>(db: Queryable, kind: DeliveryKind, held: readonly Row[]): Promise<Set<Row>> {
   return (await changeRows(db, kind, held, { assignments: [sql`leased_until = ${LEASE}`] })).changed
 }
 
 /**
- * Gives deliveries back that this process does not finish: they are due at once. `isAttempt` is false for those that
- * it has not begun. Returns those whose
- * row is locked, which stay.
+ * Releases deliveries that this process does not finish, so they are due at once. `isAttempt` is false for deliveries
+ * that it has not begun. Returns the locked rows, which stay unchanged.
  */
 export async function releaseDeliveries<Row extends HeldRow>(
   db: Queryable,
@@ -173,7 +167,7 @@ export async function releaseDeliveries<Row extends HeldRow>(
   return (await changeRows(db, kind, held, { assignments })).locked
 }
 
-/** Takes back the count of attempts that are not made; the process keeps the rows. */
+/** Subtracts attempts that are not made. The process keeps the rows. */
 export async function uncountAttempts(db: Queryable, kind: DeliveryKind, held: readonly HeldRow[]): Promise<void> {
   await changeRows(db, kind, held, { assignments: uncounted(kind) })
 }
@@ -188,8 +182,8 @@ export interface Ended {
 }
 
 /**
- * Stores outcomes, one statement for each word. A row that this process no longer holds stays unchanged, unless the delivery succeeded: the receiver has
- * it then. Returns those whose row is locked, which are to be stored later.
+ * Stores outcomes, one statement for each kind of outcome. A row that this process no longer holds changes only if the
+ * delivery succeeded. Returns the outcomes of locked rows, which the caller must store later.
  */
 export async function recordOutcomes(db: Queryable, kind: DeliveryKind, ended: readonly Ended[]): Promise<Set<Ended>> {
   const { isKept, onDelivered = [], onFailed = [] } = kind
@@ -219,7 +213,7 @@ function wordOf(outcome: DeliveryOutcome): string {
 
 function valuesOf(kind: DeliveryKind, { row, outcome }: Ended): object {
   if (outcome.to === 'delivered') return {}
-  // JSON text has neither a NUL nor half of a character.
+  // PostgreSQL's JSON accepts neither NUL nor lone surrogates.
   const last_error = outcome.reason.replaceAll('\0', ' ').toWellFormed()
   if (outcome.to === 'failed') return { last_error }
   return { last_error, seconds: outcome.seconds ?? pauseAfter(kind, row.attempts), is_pause_asked: outcome.seconds !== undefined }
@@ -229,21 +223,20 @@ const BATCH = 1_000
 const PAUSES_PER_OUTAGE = 3
 
 /**
- * Ends the pauses of failed deliveries, 1,000 a call. `outages`: by receiver, null for all of them, how long it was unavailable in milliseconds. A pause
- * that is left and several times as long is of a delivery that failed before, and would fail again; one that the
- * receiver asked for stays as well. Returns
- * the receivers of those whose pause ended, and whether there are more.
+ * Ends the pauses of failed deliveries after outages, 1,000 a call. `outages` gives each outage's milliseconds by
+ * receiver; null stands for all receivers. Two kinds of pause stay: those that the receiver asked for, and those much
+ * longer than the outage, whose deliveries failed before it. Returns the receivers whose pauses ended, and whether
+ * there are more.
  */
 export async function endPauses(
   db: Queryable,
   kind: DeliveryKind,
   outages: ReadonlyMap<string | null, number>,
 ): Promise<{ receivers: Set<string>; hasMore: boolean }> {
-  // Pauses double, so that one which began in an outage is about as long as that.
+  // Pauses double, so a pause that began in an outage is about as long as the outage.
   const longest = [...outages.values()].map((ms) => (Number.isFinite(ms) ? Math.ceil((ms * PAUSES_PER_OUTAGE) / 1_000) : null))
   const { column, type } = kind.receiver
-  // A select for each receiver reads its part of the index; one with a condition on all of them would read the whole
-  // queue.
+  // A select for each receiver uses the index. One condition on all receivers would read the whole queue.
   const paused = (of: Sql) => sql`select ctid from ${kind.table}
     where ${isQueued(kind)} and ${of} and attempts > 0 and not is_pause_asked and due_at > now()
       and (outage.seconds is null or due_at <= now() + make_interval(secs => outage.seconds))
@@ -269,9 +262,8 @@ export async function endPauses(
 }
 
 /**
- * Corrects times that the clock of the database has not reached, because it went back, 1,000 a statement. A delivery
- * that is due later than this was
- * written counts from now; one that is due earlier has a time of its own. Returns the number of corrected rows.
+ * Corrects times that lie in the future because the clock went back, 1,000 a statement. A delivery keeps its remaining
+ * pause, or its own earlier due time. Returns the number of corrected rows.
  */
 export async function correctTimes(db: Queryable, kind: DeliveryKind): Promise<number> {
   return inBatches(
@@ -287,7 +279,9 @@ export async function correctTimes(db: Queryable, kind: DeliveryKind): Promise<n
   )
 }
 
-/** Ends the leases of a restored backup, whose processes are gone. The server must have been started on the restored files. */
+/**
+ * Ends the leases in a restored backup, whose processes are gone. The server must have started on the restored files.
+ */
 export async function releaseRestored(db: Queryable, kind: DeliveryKind): Promise<void> {
   await db.query(
     sql`update ${kind.table} set ${commaList(NO_LEASE)}
@@ -304,13 +298,15 @@ export interface RequeueOptions {
   which: Sql
   /** Runs first in each transaction. */
   before?: (tx: Transaction) => Promise<void>
-  /** No more than these, the oldest first; all unless given. */
+  /** The largest number to requeue, the oldest first; all by default. */
   atMost?: number
-  /** Runs last in each transaction that has queued some. */
+  /** Runs last in each transaction that requeued deliveries. */
   onRequeued?: (tx: Transaction, deliveries: readonly DeliveryKey[]) => Promise<void>
 }
 
-/** Queues deliveries like new ones, in transactions of 1,000. Returns their number. A worker finds them at its next poll. */
+/**
+ * Queues deliveries like new ones, in transactions of 1,000. Returns their number. Workers find them at the next poll.
+ */
 export async function requeueDeliveries(
   pool: Pool,
   kind: DeliveryKind,

@@ -12,47 +12,50 @@ import { type DeliveryPools, type Held, HeldRows } from './held-rows.ts'
 import { NO_SHARE, type ReceiverShare, Receivers } from './receivers.ts'
 
 export interface Attempt {
-  /** Says how the receiver did when it was asked. */
+  /** Reports whether the receiver works, once it was asked. */
   report: (health: 'well' | 'failing') => void
-  /** Stores the outcome, together with others that end at the same time. */
+  /** Stores the outcome, batched with others that end at the same time. */
   record: (outcome: DeliveryOutcome) => Promise<void>
 }
 
-/** Makes one attempt and records it. When it throws before that, the delivery is retried. */
+/** Makes one attempt and records it. The delivery is retried if this throws before recording. */
 export type Deliver<Row> = (row: Taken<Row>, attempt: Attempt) => Promise<void>
 
 export interface WorkOptions {
-  /** Deliveries that are in flight in this process at once. */
+  /** The most deliveries in flight in this process. */
   places: number
-  /** How the places are shared by receivers; deliveries to `NO_RECEIVER` begin as they come. */
+  /** How receivers share the places. Deliveries to `NO_RECEIVER` begin in the order they arrive. */
   share?: ReceiverShare
-  /** Ends the attempts in flight when the patience of a stop has ended, before another process gets them. */
+  /** Aborts attempts in flight when a stop has waited long enough, before another process takes them. */
   breakOff?: () => Promise<void> | void
 }
 
 const POLL_MS = 60_000
 const RETRY_MS = 2_000
 const STOP_PATIENCE_MS = 5_000
-/** A third of a lease. */
 const HEARTBEAT_MS = 5_000
-/** The pause before an outcome is stored whose row another transaction has locked, and the wait for attempts that were broken off. */
+/** The pause before storing a locked row's outcome again, and the wait for aborted attempts. */
 const LOCKED_MS = 500
-/** A delivery that waited longer than this without a heartbeat is not begun: its lease may have ended. */
+/** A delivery that waited longer without a heartbeat is not begun, because its lease may have ended. */
 const LEASE_MARGIN_MS = 12_000
-/** A full process takes more when this number of its places is free, or after this time. */
+/** A full process takes more once this number of places is free, or after `TAKE_SOON_MS`. */
 const FREE_PLACES = 32
 const TAKE_SOON_MS = 50
 const TAKEN_AT_ONCE = 100
-/** Times its share of deliveries may wait in memory for a healthy receiver: enough to keep it busy until the next take. */
+/**
+ * The most deliveries that wait in memory for a healthy receiver, in multiples of its share. They keep it busy until
+ * the next take.
+ */
 const WAITING_PER_SHARE = 4
-// A receiver that is back waits no longer than this, whatever the pauses of its kind.
+// The longest pause of a failing receiver, for every kind.
 const LONGEST_RECEIVER_PAUSE_SECONDS = 60
-/** The bound for a delivery that ends its process every time. */
+/** Bounds a delivery whose every attempt crashes its process. */
 const MAX_ATTEMPTS = 1_000
 
 /**
- * The worker of this process on one kind of delivery. It takes what can begin soon: deliveries to a receiver that is slow, failing or busy stay in the
- * table, where they hold up no other. See docs/decisions/deliveries.md#a-share-for-each-receiver.
+ * The worker of this process for one kind of delivery. It takes only what can begin soon. Deliveries to a slow, failing
+ * or busy receiver stay in the table, where they delay no others. See
+ * docs/decisions/deliveries.md#a-share-for-each-receiver.
  */
 export class DeliveryWorker<Row extends object> {
   readonly kind: DeliveryKind
@@ -62,23 +65,25 @@ export class DeliveryWorker<Row extends object> {
   readonly #deliver: Deliver<Row>
   readonly #receivers: Receivers
   readonly #loop: Loop
-  /** Extends the leases. What waits and is no longer queued is not begun: its receiver may be gone. */
+  /**
+   * Extends the leases. A waiting delivery that is no longer queued is not begun, since its receiver may be removed.
+   */
   readonly #heartbeat: Loop
   /** Returns whether the outcome is stored. */
   readonly #record: (ended: Ended) => Promise<boolean>
-  /** Receivers that may have due deliveries: healthy ones, and the others, which share places. */
+  /** Receivers that may have due deliveries. Suspects share a limited number of places. */
   readonly #due = new Set<string>()
   readonly #dueSuspects = new Set<string>()
   readonly #held: HeldRows<Row>
   readonly #ends = new Set<Promise<void>>()
-  /** How long the outages of receivers were that have ended; null for what all receivers share. */
+  /** The lengths of ended outages in milliseconds, by receiver; null for an outage of all receivers. */
   readonly #back = new Map<string | null, number>()
-  /** Free places that healthy receivers leave to others, which wait for one. */
+  /** Free places that healthy receivers leave to suspects. */
   #kept = 0
   #takingSoon: NodeJS.Timeout | undefined
   #stopped: Promise<void> | undefined
   #isBroken = false
-  /** The patience of the stop has ended. */
+  /** The stop no longer waits for attempts. */
   #isOver = false
 
   constructor({ logger, ...pools }: DeliveryPools & { logger: Logger }, kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>) {
@@ -120,14 +125,17 @@ export class DeliveryWorker<Row extends object> {
     if (this.#due.size > 0) this.#loop.wake()
   }
 
-  /** What all deliveries of this kind need was unavailable for `outageMs` and is back: those that failed meanwhile are due now. */
+  /**
+   * Ends an outage of `outageMs` that affected all deliveries of this kind. Deliveries that failed during it are due
+   * now.
+   */
   endPauses(outageMs: number): void {
     this.#receivers.forgive()
     this.#isBack(null, outageMs)
     this.#loop.wake()
   }
 
-  /** Takes no more and waits for what is in flight, five seconds at most. Idempotent. */
+  /** Takes no more and waits for deliveries in flight, five seconds at most. Idempotent. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop()
     return this.#stopped
@@ -139,13 +147,13 @@ export class DeliveryWorker<Row extends object> {
     for (const receiver of [...this.#held.waiting.keys()]) this.#held.return(receiver)
     await this.#release().catch((error) => this.#report(error))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
-    // Other kinds may share what is closed.
+    // Other kinds may share the connections that this closes.
     if (this.#ends.size > 0) await this.#options.breakOff?.()
     await withinMs(LOCKED_MS, Promise.all(this.#ends), null)
     this.#isOver = true
-    // Its statement would have the rows locked, which then keep their leases.
+    // A heartbeat in flight would lock the rows, so they would keep their leases.
     await this.#heartbeat.stop()
-    // Another process makes them now, and not at the end of their leases.
+    // Another process can take them now instead of when their leases end.
     await releaseDeliveries(this.#pool, this.kind, [...this.#held.running], { isAttempt: true }).catch((error) => this.#report(error))
   }
 
@@ -159,9 +167,9 @@ export class DeliveryWorker<Row extends object> {
     await this.#release()
     const wanted = this.#wanted()
     if (wanted.size > 0) await this.#take(wanted)
-    // Last: what is due does not wait for a large backlog of pauses, nor for a failure of this.
+    // This runs last, so neither a large backlog of pauses nor a failure here delays due deliveries.
     const hasEndedPauses = await this.#endPauses()
-    // What was kept for a receiver whose rows another process has taken is free.
+    // Another process may have taken the rows that places were kept for.
     if (!this.#loop.isStopped) this.#beginAll()
     if (this.#isBroken) this.#logger.info({ queue: this.kind.name }, 'deliveries are taken again')
     this.#isBroken = false
@@ -169,7 +177,7 @@ export class DeliveryWorker<Row extends object> {
   }
 
   async #take(wanted: ReadonlyMap<string, number>): Promise<void> {
-    // One that is announced meanwhile may be too late for this statement.
+    // A receiver announced during the statement may be too late for it, so its announcement must stay.
     for (const receiver of wanted.keys()) this.#forget(receiver)
     const lease = randomUUID()
     const leasedAt = performance.now()
@@ -182,7 +190,7 @@ export class DeliveryWorker<Row extends object> {
     }
     const taken = Map.groupBy(rows, ({ receiver }) => receiver)
     for (const [receiver, deliveries] of wanted) {
-      // The others come first next time.
+      // Re-adding puts this receiver behind the others.
       if ((taken.get(receiver)?.length ?? 0) >= Math.ceil(deliveries / 2)) this.#due.add(receiver)
     }
     const again = this.#held.keep(rows.map((row) => ({ ...row, lease, leasedAt })))
@@ -202,17 +210,17 @@ export class DeliveryWorker<Row extends object> {
     }
   }
 
-  /** Begins what waits for this receiver and has a place. */
+  /** Begins waiting deliveries to this receiver while there are places. */
   #begin(receiver: string): void {
     const waiting = this.#held.waiting.get(receiver) ?? []
     const isSuspect = this.#isSuspect(receiver)
     while (waiting.length > 0 && this.#freePlaces > (isSuspect ? 0 : this.#kept) && this.#roomOf(receiver) >= 1) {
       const row = waiting.shift() as Held<Row>
       if (isSuspect && this.#kept > 0) this.#kept--
-      // The others come first next time.
+      // Re-inserting puts this receiver behind the others.
       this.#held.waiting.delete(receiver)
       this.#held.waiting.set(receiver, waiting)
-      // This process was paused, or cut off: another one makes it.
+      // This process was paused or cut off, so another process makes the attempt.
       if (performance.now() - row.leasedAt > LEASE_MARGIN_MS) {
         this.#held.returned.add(row)
         this.#loop.wake()
@@ -233,11 +241,11 @@ export class DeliveryWorker<Row extends object> {
     return this.#options.places - this.#held.running.size
   }
 
-  /** How many deliveries to each receiver can begin now, or soon. */
+  /** How many deliveries to each receiver can begin now or soon. */
   #wanted(): Map<string, number> {
     const wanted = new Map<string, number>()
     const waiting = this.#held.waiting.values().reduce((sum, { length }) => sum + length, 0)
-    // The number of places is the most that may wait.
+    // At most as many deliveries wait as there are places.
     let places = Math.min(this.#freePlaces + this.#options.places - waiting, TAKEN_AT_ONCE)
     const want = (receiver: string, room: number): number => {
       const deliveries = Math.min(room, places)
@@ -249,21 +257,21 @@ export class DeliveryWorker<Row extends object> {
     for (const receiver of this.#due) {
       if (!this.#isSuspect(receiver)) continue
       this.#due.delete(receiver)
-      // One that is there keeps its place: a poll announces all of them, again and again.
+      // A set keeps the order in which receivers were first added, however often polls announce them.
       this.#dueSuspects.add(receiver)
     }
-    // Suspects come first: there is a limit to their places, and healthy receivers with a backlog would take any number.
+    // Suspects come first because their places are limited. Healthy receivers with a backlog would take every place.
     let { suspectRoom } = this.#receivers
     let free = this.#freePlaces
     this.#kept = 0
     for (const receiver of this.#dueSuspects) {
       if (suspectRoom === 0) break
       const room = Math.min(this.#roomOf(receiver), suspectRoom)
-      // The poll finds it again.
+      // The next poll finds it again.
       if (this.#receivers.isPaused(receiver)) this.#dueSuspects.delete(receiver)
       else if (!this.#isSuspect(receiver)) this.#move(receiver, this.#due)
       else if (room >= 1 && free === 0) {
-        // The next place that is free is for it.
+        // The next free place is for this receiver.
         this.#kept++
         break
       } else {
@@ -280,7 +288,10 @@ export class DeliveryWorker<Row extends object> {
     return wanted
   }
 
-  /** How many more deliveries to a healthy receiver this process takes: many at once, when half of those that wait for it have begun. */
+  /**
+   * How many more deliveries to take for a healthy receiver. It takes many at once, after half of the waiting ones have
+   * begun.
+   */
   #roomAhead(receiver: string): number {
     if (receiver === NO_RECEIVER) return this.#freePlaces - this.#kept
     const ahead = (this.#options.share?.perReceiver ?? 0) * WAITING_PER_SHARE
@@ -346,7 +357,7 @@ export class DeliveryWorker<Row extends object> {
     }
   }
 
-  /** Takes more when that is worth a statement, else a little later. */
+  /** Takes more now when that is worth a statement, otherwise after `TAKE_SOON_MS`. */
   #takeMore(receiver: string): void {
     if (this.#isWorthTaking(receiver)) this.#loop.wake()
     if (this.#due.size === 0 && this.#dueSuspects.size === 0) return
@@ -374,7 +385,7 @@ export class DeliveryWorker<Row extends object> {
     this.#back.set(receiver, Math.max(outageMs, this.#back.get(receiver) ?? 0))
   }
 
-  /** Returns whether some have ended. */
+  /** Returns whether any pause has ended. */
   async #endPauses(): Promise<boolean> {
     if (this.#back.size === 0) return false
     const back = new Map(this.#back)
@@ -384,12 +395,12 @@ export class DeliveryWorker<Row extends object> {
     return receivers.size > 0
   }
 
-  /** What has been taken and is no longer queued is not begun. */
+  /** Checks at once which waiting deliveries are still queued. */
   beat(): void {
     this.#heartbeat.wake()
   }
 
-  /** Logs the first error of an outage. */
+  /** Logs only the first error of an outage. */
   #report(error: unknown): void {
     if (this.#isBroken || this.#loop.isStopped) return
     this.#logger.error({ err: loggableError(error), queue: this.kind.name }, 'deliveries cannot be taken or stored')

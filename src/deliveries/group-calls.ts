@@ -1,6 +1,7 @@
 /**
- * A function whose calls share the work of `run`: calls that come during a run form the next group, of at most `max`. When a group
- * fails, each of its calls is made alone, so that one cannot fail the others. `run` returns the results in the order of the items.
+ * Returns a function whose concurrent calls share one `run`. Calls during a run form the next group, of at most `max`.
+ * If a group fails, each call runs alone, so one cannot fail the others. `run` must return results in the order of its
+ * items.
  */
 export function groupCalls<Item, Result>(run: (items: readonly Item[]) => Promise<Result[]>, max: number): (item: Item) => Promise<Result> {
   type Call = { item: Item; resolve: (result: Result) => void; reject: (error: unknown) => void }

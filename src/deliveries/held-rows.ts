@@ -2,26 +2,26 @@ import type { Pool } from '../db/pool.ts'
 import type { DeliveryKind, Taken } from './delivery-kind.ts'
 import { type HeldRow, releaseDeliveries, renewLeases } from './delivery-rows.ts'
 
-/** Younger deliveries have enough of their lease left for the next heartbeat. */
+/** Younger leases last until the next heartbeat. */
 const RENEWED_AFTER_MS = 2_000
 
 export type Held<Row> = Taken<Row> & HeldRow & { leasedAt: number }
 
 export interface DeliveryPools {
   pool: Pool
-  /** Serves only the heartbeats, which wait behind nothing else; `pool` by default. */
+  /** Serves only heartbeats, so they never wait for a connection; `pool` by default. */
   leasePool?: Pool
 }
 
-/** What a worker has taken. */
+/** The deliveries that a worker has taken. */
 export class HeldRows<Row extends object> {
   readonly #pool: Pool
   readonly #leasePool: Pool
   readonly #kind: DeliveryKind
   readonly running = new Set<Held<Row>>()
-  /** By receiver, what waits for a place. */
+  /** Deliveries that wait for a place, by receiver. */
   readonly waiting = new Map<string, Held<Row>[]>()
-  /** What waited and goes back to the table. */
+  /** Deliveries that will not begin and return to the table. */
   readonly returned = new Set<Held<Row>>()
 
   constructor({ pool, leasePool = pool }: DeliveryPools, kind: DeliveryKind) {
@@ -31,7 +31,7 @@ export class HeldRows<Row extends object> {
   }
 
   /**
-   * Adds rows that were taken to what waits. Returns those that were held already, under a lease that had ended: the
+   * Adds taken rows to the waiting ones. Returns rows that this worker already held under a lease that had ended: their
    * attempt counts once.
    */
   keep(rows: readonly Held<Row>[]): Held<Row>[] {
@@ -40,7 +40,7 @@ export class HeldRows<Row extends object> {
     const again: Held<Row>[] = []
     for (const row of rows) {
       const before = held.get(keyOf(row))
-      // Otherwise an operator has queued it again: the attempt in flight is not of this time.
+      // Otherwise an operator has requeued it, and the attempt in flight belongs to the previous queueing.
       const isSame = before !== undefined && row.attempts > before.attempts
       if (before === undefined || (!isSame && this.running.has(before)))
         this.waiting.set(row.receiver, [...(this.waiting.get(row.receiver) ?? []), row])
@@ -56,7 +56,7 @@ export class HeldRows<Row extends object> {
     return [...this.waiting.values()].flat()
   }
 
-  /** What waits for this receiver, or these of it, is not begun. */
+  /** Marks waiting deliveries of a receiver, by default all, for return to the table. */
   return(receiver: string, rows: readonly Held<Row>[] = this.waiting.get(receiver) ?? []): void {
     const left = (this.waiting.get(receiver) ?? []).filter((row) => !rows.includes(row))
     if (left.length > 0) this.waiting.set(receiver, left)
@@ -65,8 +65,8 @@ export class HeldRows<Row extends object> {
   }
 
   /**
-   * Returns to the table what is not begun; it stays here while that fails, or its row is locked. Returns the
-   * receivers.
+   * Releases the returned rows. Rows stay here while the statement fails or they are locked. Returns the receivers of
+   * released rows.
    */
   async release(): Promise<Set<string>> {
     const rows = [...this.returned]
@@ -77,8 +77,8 @@ export class HeldRows<Row extends object> {
   }
 
   /**
-   * Extends the leases. What waits and is no longer queued, or is locked and may change, is not begun. Returns
-   * whether there is such.
+   * Extends the leases. A waiting delivery is not begun if it is no longer queued, or is locked and may change. Returns
+   * whether there are such deliveries.
    */
   async renew(): Promise<boolean> {
     const now = performance.now()

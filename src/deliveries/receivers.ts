@@ -1,8 +1,8 @@
-/** How the places of a worker are shared among receivers, such as endpoints, caches or the domains of recipients. */
+/** How receivers, such as endpoints, caches or recipient domains, share a worker's places. */
 export interface ReceiverShare {
-  /** Deliveries to one receiver that are in flight at once. */
+  /** The most deliveries in flight to one receiver. */
   perReceiver: number
-  /** Deliveries in flight to all receivers that are new, slow or failing. */
+  /** The most deliveries in flight to all new, slow or failing receivers. */
   suspects: number
   /** A receiver that takes longer for a delivery is slow. */
   slowMs: number
@@ -14,7 +14,7 @@ export const NO_SHARE: ReceiverShare = {
   slowMs: Number.POSITIVE_INFINITY,
 }
 
-/** The pauses of a failing receiver: the first, and the longest. */
+/** The first and the longest pause of a failing receiver. */
 export interface ReceiverPauses {
   firstMs: number
   longestMs: number
@@ -22,24 +22,27 @@ export interface ReceiverPauses {
 
 interface Receiver {
   running: number
-  /** It has accepted a delivery. */
+  /** Whether it has ever accepted a delivery. */
   isProven: boolean
   isSlow: boolean
   isFailing: boolean
-  /** Its newest delivery ended without asking it, because nothing was to be sent. */
+  /** Whether its newest delivery ended before asking the receiver, because there was nothing to send. */
   isUnasked: boolean
   failures: number
-  /** When the first of them ended, by the clock of `performance.now()`; when this process has never seen it well, before all of them. */
+  /**
+   * When the first of these failures ended, on the clock of `performance.now()`. `-Infinity` if this process has never
+   * seen the receiver healthy.
+   */
   failingSince: number
-  /** Pauses since it began to fail. */
+  /** The number of pauses since it began to fail. */
   pauses: number
-  /** Time on the clock of `performance.now()`. */
+  /** A time on the clock of `performance.now()`. */
   pausedUntil: number
 }
 
-// Fewer may be about single deliveries that the receiver cannot take, unless each of them takes long.
+// Fewer failures may concern single deliveries, unless each takes long.
 const FAILURES_OF_AN_OUTAGE = 3
-/** The domains of recipients have 65,536 names: mail-share.ts. */
+/** Recipient domains have up to 65,536 names: mail-share.ts. */
 const REMEMBERED = 100_000
 const NEW: Readonly<Receiver> = {
   running: 0,
@@ -54,14 +57,15 @@ const NEW: Readonly<Receiver> = {
 }
 
 /**
- * What this process knows about the receivers of a kind of delivery. A new receiver gets one delivery at a time until
- * it has accepted one. A slow receiver gets a quarter of its share. One that fails is asked again after a pause, by one delivery. In memory only: each process learns it again.
+ * The receivers' health, as this process has seen it; kept in memory only. A new receiver gets one delivery at a time
+ * until it has accepted one. A slow receiver gets a quarter of its share. A failing receiver gets one delivery after
+ * each pause.
  */
 export class Receivers {
   readonly #share: ReceiverShare
   readonly #pauses: ReceiverPauses
   readonly #receivers = new Map<string, Receiver>()
-  /** Receivers with deliveries in flight: no more than there are places. */
+  /** Receivers with deliveries in flight, so at most one for each place. */
   readonly #busy = new Set<Receiver>()
 
   constructor(share: ReceiverShare, pauses: ReceiverPauses) {
@@ -69,7 +73,7 @@ export class Receivers {
     this.#pauses = pauses
   }
 
-  /** A look remembers nothing: thousands of receivers may have deliveries that wait. */
+  /** Reads without storing, since thousands of receivers may have waiting deliveries. */
   #look(name: string): Readonly<Receiver> {
     return this.#receivers.get(name) ?? NEW
   }
@@ -106,12 +110,12 @@ export class Receivers {
     return Math.max(0, this.#share.suspects - running)
   }
 
-  /** New, slow or failing. */
+  /** Whether the receiver is new, slow or failing. */
   isSuspect(name: string): boolean {
     return isSuspect(this.#look(name))
   }
 
-  /** It failed, and is asked again after a pause. */
+  /** Whether the receiver failed and its pause has not ended. */
   isPaused(name: string): boolean {
     return this.#look(name).pausedUntil > performance.now()
   }
@@ -122,12 +126,15 @@ export class Receivers {
     this.#busy.add(receiver)
   }
 
-  /** A delivery has taken longer than `slowMs`. */
+  /** Marks a receiver whose delivery takes longer than `slowMs`. */
   slow(name: string): void {
     this.#remember(name).isSlow = true
   }
 
-  /** A delivery ended. `health` is null when the receiver was not asked. Returns how long an outage lasted that has ended with it, in milliseconds, or null. */
+  /**
+   * Ends a delivery. `health` is null when the receiver was not asked. Returns the length of an outage that has ended
+   * with this delivery in milliseconds, or null.
+   */
   ended(name: string, health: 'well' | 'failing' | null, tookMs: number): number | null {
     const receiver = this.#remember(name)
     receiver.running--
@@ -149,16 +156,16 @@ export class Receivers {
     if (receiver.failures === 0 && receiver.isProven) receiver.failingSince = performance.now()
     receiver.failures++
     receiver.isFailing ||= receiver.isSlow || receiver.failures >= FAILURES_OF_AN_OUTAGE
-    // Deliveries that were made together fail together: one pause.
+    // Simultaneous deliveries fail together and cause one pause.
     if (!receiver.isFailing || receiver.pausedUntil > performance.now()) return
     const { firstMs, longestMs } = this.#pauses
     const pause = Math.min(firstMs * 2 ** receiver.pauses, longestMs)
     receiver.pauses = Math.min(receiver.pauses + 1, 20)
-    // Up to a quarter is added at random, so that receivers that failed together are not all asked together.
+    // Up to a quarter is added at random, so receivers that failed together are not all asked together.
     receiver.pausedUntil = performance.now() + pause * (1 + Math.random() / 4)
   }
 
-  /** What all receivers share was unavailable and is back: their failures say nothing about them. */
+  /** Clears all failures after an outage that affected every receiver. */
   forgive(): void {
     for (const receiver of this.#receivers.values())
       Object.assign(receiver, { isSlow: false, isFailing: false, failures: 0, pauses: 0, pausedUntil: 0 })

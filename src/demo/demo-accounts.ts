@@ -34,7 +34,10 @@ export interface DemoAccounts {
   newOperator: { email: string; password: string } | null
 }
 
-/** Throws OperatorError when a customer has placed an order, also when that account is deleted since. Addresses for examples are no customers'. */
+/**
+ * Throws OperatorError when a customer has placed an order, also when that account is deleted since. Addresses for
+ * examples are no customers'.
+ */
 export async function assertNoForeignOrder(pool: Pool): Promise<void> {
   const { rows } = await pool.query<{ has_foreign_orders: boolean }>(
     `select exists (
@@ -51,7 +54,10 @@ export async function assertNoForeignOrder(pool: Pool): Promise<void> {
   )
 }
 
-/** The invented customers, and an operator. Those that the store lacks are created as of `now`; nobody can log in as a customer. */
+/**
+ * The invented customers, and an operator. Missing ones are created as of `now`; nobody can log in as a
+ * customer.
+ */
 export async function openDemoAccounts(pool: Pool, now: Date): Promise<DemoAccounts> {
   const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
   try {

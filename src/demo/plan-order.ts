@@ -50,8 +50,8 @@ export function busynessAt(time: Date): number {
 }
 
 /**
- * The moves of an order placed at `placedAt`. `speed` divides the times: with 1 it is confirmed within an hour, shipped within 31, and
- * delivered two to four days after it was placed.
+ * The moves of an order placed at `placedAt`. `speed` divides the times: with 1 it is confirmed within an hour,
+ * shipped within 31, and delivered two to four days after it was placed.
  */
 export function planMoves(placedAt: Date, ending: Ending, speed: number): PlannedMove[] {
   let at = placedAt.getTime()

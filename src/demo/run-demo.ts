@@ -42,7 +42,10 @@ interface Step {
   move: PlannedMove['to'] | null
 }
 
-/** Places invented orders and moves them, by the clock or, fast, with the times of the past month. Throws OperatorError for a shop's store. */
+/**
+ * Places invented orders and moves them, by the clock or, fast, with the times of the past month. Throws
+ * OperatorError for a shop's store.
+ */
 export async function runDemo({ pool, isFast, signal, onProgress, ...options }: DemoOptions): Promise<DemoCounts> {
   if (!options.isForced) await assertNoForeignOrder(pool)
   const startedAt = new Date()

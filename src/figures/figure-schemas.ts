@@ -4,27 +4,53 @@ import { MoneySchema } from '../money.ts'
 const MINUTES = [0, 1, 2]
 const EUR = 'EUR'
 
-/** A body that the OpenAPI document shows. A test checks it against its schema. */
+/** The OpenAPI document shows it. A test checks it against its schema. */
 const EXAMPLE_FIGURES = {
   range: 'hour',
   time_zone: 'Europe/Vienna',
   generated_at: '2026-03-04T18:03:00.120Z',
+  filled_from: null,
   step_seconds: 60,
   from: '2026-03-04T18:00:00.000Z',
   to: '2026-03-04T18:03:00.000Z',
   times: MINUTES.map((minute) => `2026-03-04T18:0${minute}:00.000Z`),
-  sales: [{ currency: EUR, orders: [2, 0, 1], revenue: [5_160, 0, 1_290] }],
+  sales: [
+    {
+      currency: EUR,
+      ...{ orders: [2, 0, 1], revenue: [5_160, 0, 1_290], net_revenue: [3_870, 0, 1_290] },
+      ...{ cancelled: [1, 0, 0], returned: [0, 0, 0] },
+    },
+  ],
   best_sellers: [
     {
       product_id: '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21',
       sku: 'MUG-BLUE',
       name: 'Blue mug',
+      image_url: null,
       quantity: 5,
       revenue: [{ amount: 6_450, currency: EUR }],
     },
   ],
-  low_stock: [{ product_id: '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c22', sku: 'LAMP-1', name: 'Table lamp', available: 3 }],
-  totals: { orders: 3, revenue: [{ amount: 6_450, currency: EUR }] },
+  low_stock: [{ product_id: '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c22', sku: 'LAMP-1', name: 'Table lamp', available: 3, sold_7_days: 4 }],
+  totals: {
+    ...{ orders: 3, cancelled: 1, returned: 0 },
+    ...{ revenue: [{ amount: 6_450, currency: EUR }], net_revenue: [{ amount: 5_160, currency: EUR }] },
+  },
+  before: {
+    from: '2026-03-04T17:57:00.000Z',
+    to: '2026-03-04T18:00:00.000Z',
+    sales: [
+      {
+        currency: EUR,
+        ...{ orders: [0, 1, 0], revenue: [0, 1_290, 0], net_revenue: [0, 1_290, 0] },
+        ...{ cancelled: [0, 0, 0], returned: [0, 0, 0] },
+      },
+    ],
+    totals: {
+      ...{ orders: 1, cancelled: 0, returned: 0 },
+      ...{ revenue: [{ amount: 1_290, currency: EUR }], net_revenue: [{ amount: 1_290, currency: EUR }] },
+    },
+  },
 }
 
 /** Sums end where JSON numbers lose units. */
@@ -35,14 +61,15 @@ const Counts = (description: string) => Type.Array(Count, { description })
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
 
-const RANGES = ['hour', 'day', 'week', 'today'] as const
+const RANGES = ['hour', 'day', 'week', 'today', 'yesterday', '7_days', '30_days'] as const
 
 export const RangeQuery = Type.Object(
   {
     range: Type.Optional(
       Type.Enum(RANGES, {
         default: 'hour',
-        description: "The last hour, 24 hours or seven days, or the shop's day, which began at midnight.",
+        description:
+          'The last hour, 24 hours or seven times 24 hours, or days of the shop, which begin at midnight: `today`, `yesterday`, or the last 7 or 30 days with today.',
       }),
     ),
   },
@@ -50,11 +77,20 @@ export const RangeQuery = Type.Object(
 )
 export type Range = NonNullable<Static<typeof RangeQuery>['range']>
 
+const NET_REVENUE =
+  'What the same orders are worth now: their present totals, with adjustments, added lines and cancelled units, less returned units and refunds of more than was owed back. ' +
+  'A return and its refund are subtracted once. Cancelled, returned and fully refunded orders are worth nothing. A partial refund without an amount is not subtracted.'
+
 const SalesSeries = Type.Object(
   {
     currency: MoneySchema.properties.currency,
-    orders: Counts('Orders placed in each step.'),
-    revenue: Counts(`Their totals in each step, in minor units of the currency, including orders that were cancelled later; ${AT_MOST}.`),
+    orders: Counts('Orders placed in each step. Orders that were imported from another shop do not count.'),
+    revenue: Counts(
+      `Their totals when they were placed, in minor units of the currency, with orders that were cancelled later; ${AT_MOST}.`,
+    ),
+    net_revenue: Counts(`${NET_REVENUE} Of the step in which the order was placed, and not in which it changed; ${AT_MOST}.`),
+    cancelled: Counts('Those of the orders that are cancelled now.'),
+    returned: Counts('Those of the orders that are returned now as a whole.'),
   },
   { title: 'SalesSeries' },
 )
@@ -64,6 +100,7 @@ const BestSeller = Type.Object(
     product_id: Type.String({ format: 'uuid' }),
     sku: NullableText('Null for a product that no longer exists.'),
     name: NullableText('Null for a product that no longer exists.'),
+    image_url: NullableText('Its first image.'),
     quantity: Count,
     revenue: Type.Array(MoneySchema, { description: `One amount for each currency, ${AT_MOST}.` }),
   },
@@ -71,8 +108,37 @@ const BestSeller = Type.Object(
 )
 
 const LowStock = Type.Object(
-  { product_id: Type.String({ format: 'uuid' }), sku: Type.String(), name: Type.String(), available: Count },
+  {
+    product_id: Type.String({ format: 'uuid' }),
+    sku: Type.String(),
+    name: Type.String(),
+    available: Count,
+    sold_7_days: Type.Integer({ minimum: 0, description: 'Units that were ordered in the last seven days.' }),
+  },
   { title: 'LowStock' },
+)
+
+const Sales = Type.Array(SalesSeries, { description: 'By currency.' })
+
+const Totals = Type.Object(
+  {
+    orders: Count,
+    cancelled: Type.Integer({ minimum: 0, description: 'Those of the orders that are cancelled now.' }),
+    returned: Type.Integer({ minimum: 0, description: 'Those of the orders that are returned now as a whole.' }),
+    revenue: Type.Array(MoneySchema, { description: `One amount for each currency, ${AT_MOST}.` }),
+    net_revenue: Type.Array(MoneySchema, { description: NET_REVENUE }),
+  },
+  { title: 'FigureTotals', description: 'The sums of the series.' },
+)
+
+const MORE = 'At most 1000, which means 1000 or more.'
+
+const Waiting = Type.Object(
+  {
+    count: Type.Integer({ minimum: 0, description: MORE }),
+    oldest_at: NullableText('When the oldest of them was placed. Null if there is none.'),
+  },
+  { title: 'WaitingOrders' },
 )
 
 export const FiguresSchema = Type.Object(
@@ -82,25 +148,62 @@ export const FiguresSchema = Type.Object(
     generated_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
       description: 'When the figures were collected, which happens once a minute. Null before the first time.',
     }),
-    step_seconds: Type.Integer({ description: '60 for an hour, 600 for a day or today, 3600 for a week.' }),
+    filled_from: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+      description:
+        'The store still computes the figures of orders before this time, newest first, as after an upgrade: until then they are missing here. Null if the range and the period before are complete.',
+    }),
+    step_seconds: Type.Integer({
+      description:
+        '60 for an hour, 600 for a day or today, 3600 for a week or yesterday, 86400 for days of the shop, of which some have 23 or 25 hours.',
+    }),
     from: Time('Begin of the first step.'),
-    to: Time('End of the last step, which is not over yet.'),
+    to: Time('End of the last step, which is not over yet unless the range is `yesterday`.'),
     times: Type.Array(Type.String({ format: 'date-time' }), {
       description: 'Begin of each step, oldest first. Every series has a value for each.',
     }),
-    sales: Type.Array(SalesSeries, { description: 'By currency.' }),
+    sales: Sales,
     best_sellers: Type.Array(BestSeller, {
       description: 'The ten products with the greatest quantity in orders of the range, from a full ten minutes on.',
     }),
     low_stock: Type.Array(LowStock, { description: 'The ten products with the least stock, of those whose stock is tracked. Of now.' }),
-    totals: Type.Object(
+    totals: Totals,
+    before: Type.Object(
+      { from: Time('Its begin.'), to: Time('Its end.'), sales: Sales, totals: Totals },
       {
-        orders: Count,
-        revenue: Type.Array(MoneySchema, { description: `One amount for each currency, ${AT_MOST}.` }),
+        title: 'FiguresBefore',
+        description:
+          'The same of the period before, of the same length, up to the time of its last day at which the figures were collected, in whole minutes. Its series have a value for each step.',
       },
-      { title: 'FigureTotals', description: 'The sums of the series.' },
     ),
   },
   { title: 'Figures', examples: [EXAMPLE_FIGURES] },
 )
 export type Figures = Static<typeof FiguresSchema>
+
+const EXAMPLE_TO_DO = {
+  to_confirm: { count: 1, oldest_at: '2026-03-04T18:02:10.000Z' },
+  to_ship: { count: 2, oldest_at: '2026-03-02T09:12:44.000Z' },
+  unpaid: { count: 0, oldest_at: null },
+}
+
+export const OrdersToDoSchema = Type.Object(
+  { to_confirm: Waiting, to_ship: Waiting, unpaid: Waiting },
+  {
+    title: 'OrdersToDo',
+    description: 'Orders that are pending or confirmed now, and those of them without a payment.',
+    examples: [EXAMPLE_TO_DO],
+  },
+)
+export type OrdersToDo = Static<typeof OrdersToDoSchema>
+
+export const MailsToDoSchema = Type.Object(
+  { failed: Type.Integer({ minimum: 0, description: MORE }) },
+  { title: 'MailsToDo', description: 'Mails about orders that have failed.', examples: [{ failed: 0 }] },
+)
+export type MailsToDo = Static<typeof MailsToDoSchema>
+
+export const StockToDoSchema = Type.Object(
+  { sold_out: Type.Integer({ minimum: 0, description: MORE }) },
+  { title: 'StockToDo', description: 'Products that are sold out.', examples: [{ sold_out: 3 }] },
+)
+export type StockToDo = Static<typeof StockToDoSchema>

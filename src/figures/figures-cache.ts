@@ -1,15 +1,13 @@
 import type { Pool } from '../db/pool.ts'
-import type { Range } from './figure-schemas.ts'
-import { readCollectedAt, readFigures } from './read-figures.ts'
+import type { Figures, MailsToDo, OrdersToDo, Range, StockToDo } from './figure-schemas.ts'
+import { type Progress, readBestSellers, readLowStock, readProgress, readSalesOf } from './read-figures.ts'
+import { readMailsToDo, readOrdersToDo, readStockToDo } from './read-to-do.ts'
 
-/** A page that polls gets the same bytes for this long, unless figures were collected meanwhile. */
+/** A page that polls gets the same for this long, unless figures were collected meanwhile. */
 const FRESH_MS = 30_000
-
-interface Entry {
-  body: Promise<string>
-  collectedAt: number | null
-  readAt: number
-}
+/** A slow reading is kept for this many times the time it took, so that it takes at most 3 % of a processor. */
+const KEPT_TIMES = 30
+const SLOW_MS = 250
 
 export interface FiguresOptions {
   pool: Pool
@@ -18,33 +16,76 @@ export interface FiguresOptions {
   timeZone: string
 }
 
-/** The figures of each range as JSON, read at most once per collection and half minute, however many ask at once. */
+/**
+ * Figures and to-do counts in memory, for any number of operators. Each part is kept separately: see
+ * docs/decisions/figures.md.
+ */
 export class FiguresCache {
-  readonly #pool: Pool
-  readonly #now: () => Date
-  readonly #timeZone: string
-  readonly #entries = new Map<Range, Entry>()
+  readonly #options: FiguresOptions
+  readonly #readings = new Map<string, Reading<unknown>>()
 
-  constructor({ pool, now, timeZone }: FiguresOptions) {
-    this.#pool = pool
-    this.#now = now
-    this.#timeZone = timeZone
+  constructor(options: FiguresOptions) {
+    this.#options = options
   }
 
-  async get(range: Range): Promise<string> {
-    const collectedAt = await readCollectedAt(this.#pool)
-    const known = this.#entries.get(range)
-    const isFresh =
-      known !== undefined && known.collectedAt === (collectedAt?.getTime() ?? null) && performance.now() - known.readAt < FRESH_MS
-    if (isFresh) return known.body
-    const options = { range, collectedAt, now: this.#now(), timeZone: this.#timeZone }
-    const body = readFigures(this.#pool, options).then((figures) => JSON.stringify(figures))
-    const entry = { body, collectedAt: collectedAt?.getTime() ?? null, readAt: performance.now() }
-    this.#entries.set(range, entry)
+  /** The answer is JSON. */
+  async figures(range: Range): Promise<string> {
+    const { pool, now, timeZone } = this.#options
+    const progress = await readProgress(pool)
+    const options = { range, ...progress, now: now(), timeZone }
+    const sales = await this.#read(`sales ${range}`, progress, () => readSalesOf(pool, options))
+    const best_sellers = await this.#read(`best sellers ${range}`, progress, () => readBestSellers(pool, options))
+    const low_stock = await this.#read('low stock', progress, () => readLowStock(pool, options.now))
+    return JSON.stringify({ ...sales, best_sellers, low_stock } satisfies Figures)
+  }
+
+  /** Read each time: an operator who has confirmed an order sees the count fall. */
+  ordersToDo(): Promise<OrdersToDo> {
+    return readOrdersToDo(this.#options.pool)
+  }
+
+  mailsToDo(): Promise<MailsToDo> {
+    return this.#read('mails to do', null, () => readMailsToDo(this.#options.pool))
+  }
+
+  stockToDo(): Promise<StockToDo> {
+    return this.#read('stock to do', null, () => readStockToDo(this.#options.pool))
+  }
+
+  /** `progress`: null for what does not depend on the figures. */
+  #read<T>(name: string, progress: Progress | null, read: () => Promise<T>): Promise<T> {
+    const state = progress && JSON.stringify(progress)
+    const known = this.#readings.get(name) as Reading<T> | undefined
+    if (known?.isKept(state) === true) return known.value
+    const reading = new Reading(state, read)
+    this.#readings.set(name, reading)
     // The next call reads again.
-    body.catch(() => {
-      if (this.#entries.get(range) === entry) this.#entries.delete(range)
+    reading.value.catch(() => {
+      if (this.#readings.get(name) === reading) this.#readings.delete(name)
     })
-    return body
+    return reading.value
+  }
+}
+
+class Reading<T> {
+  readonly value: Promise<T>
+  readonly #state: string | null
+  readonly #startedAt = performance.now()
+  #tookMs: number | null = null
+
+  constructor(state: string | null, read: () => Promise<T>) {
+    this.#state = state
+    const done = () => {
+      this.#tookMs = performance.now() - this.#startedAt
+    }
+    this.value = read()
+    this.value.then(done, done)
+  }
+
+  isKept(state: string | null): boolean {
+    if (this.#tookMs === null) return true
+    const ageMs = performance.now() - this.#startedAt
+    const isFresh = state !== null && state === this.#state && ageMs < FRESH_MS
+    return isFresh || (this.#tookMs > SLOW_MS && ageMs < this.#tookMs * KEPT_TIMES)
   }
 }

@@ -1,104 +1,181 @@
 import type { Pool, Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { startOfDay } from '../shop-time.ts'
+import { instantOf, localTimeOf, startOfDay } from '../shop-time.ts'
 import type { Figures, Range } from './figure-schemas.ts'
 
-/** Length of a step, and their number; null: those since the shop's day began. */
-const STEPS: Readonly<Record<Range, { seconds: number; count: number | null }>> = {
+const DAY_SECONDS = 86_400
+const MINUTE_MS = 60_000
+
+/** Length of a step with the number of steps, or of the shop's days that end with today or yesterday. */
+const RANGES: Readonly<Record<Range, { seconds: number; count: number } | { seconds: number; days: number; isOver?: true }>> = {
   hour: { seconds: 60, count: 60 },
   day: { seconds: 600, count: 144 },
   week: { seconds: 3_600, count: 168 },
-  today: { seconds: 600, count: null },
+  today: { seconds: 600, days: 1 },
+  yesterday: { seconds: 3_600, days: 1, isOver: true },
+  '7_days': { seconds: DAY_SECONDS, days: 7 },
+  '30_days': { seconds: DAY_SECONDS, days: 30 },
 }
+const SOLD_DAYS = 7
 const LISTED_PRODUCTS = 10
 /** A greater sum would lose units as a JSON number. */
 const MOST = Number.MAX_SAFE_INTEGER
 
 interface Window {
-  from: Date
+  /** Begin of each step. */
+  times: readonly Date[]
+  /** End of the last one. */
   to: Date
-  seconds: number
-  count: number
 }
 
-/** When figures were last collected, null before the first time. */
-export async function readCollectedAt(db: Queryable): Promise<Date | null> {
-  const { rows } = await db.query<{ at: Date | null }>('select collected_at as at from figure_progress')
-  return rows[0]?.at ?? null
-}
-
-interface ReadOptions {
-  range: Range
+export interface Progress {
+  /** It is null before the first time. */
   collectedAt: Date | null
+  /** Figures of earlier minutes may be missing. Null: all may be missing. */
+  filledFrom: Date | null
+}
+
+export async function readProgress(db: Queryable): Promise<Progress> {
+  const { rows } = await db.query<Progress>(sql`select collected_at as "collectedAt", filled_from as "filledFrom" from figure_progress`)
+  return rows[0] ?? { collectedAt: null, filledFrom: null }
+}
+
+interface ReadOptions extends Progress {
+  range: Range
   now: Date
   timeZone: string
 }
 
-/** The figures of a range that ends with the step of `collectedAt`; today ends now, whenever they were collected. */
-export async function readFigures(pool: Pool, { range, collectedAt, now, timeZone }: ReadOptions): Promise<Figures> {
-  const window = windowOf(range, range === 'today' ? now : (collectedAt ?? now), timeZone)
-  const { from, to, seconds, count } = window
-  const stepMs = seconds * 1_000
-  const sales = await readSales(pool, window)
+/** What was ordered in a range, which ends with the step of `collectedAt`, or with the shop's day. */
+export async function readSalesOf(pool: Pool, options: ReadOptions): Promise<Omit<Figures, 'best_sellers' | 'low_stock'>> {
+  const { range, collectedAt, filledFrom, timeZone } = options
+  const [window, before] = windowsOf(options)
+  const { times, to } = window
+  const filled = filledFrom === null || filledFrom > to ? to : filledFrom
   return {
     range,
     time_zone: timeZone,
     generated_at: collectedAt?.toISOString() ?? null,
-    step_seconds: seconds,
-    from: from.toISOString(),
+    filled_from: filled > beginOf(before) ? filled.toISOString() : null,
+    step_seconds: RANGES[range].seconds,
+    from: beginOf(window).toISOString(),
     to: to.toISOString(),
-    times: Array.from({ length: count }, (_, step) => new Date(from.getTime() + step * stepMs).toISOString()),
+    times: times.map((time) => time.toISOString()),
+    ...(await readSales(pool, window)),
+    before: { from: beginOf(before).toISOString(), to: before.to.toISOString(), ...(await readSales(pool, before)) },
+  }
+}
+
+const beginOf = ({ times, to }: Window): Date => times[0] ?? to
+
+/** The steps of a range, and the period before, which ends where the range ended as long ago. */
+function windowsOf({ range, collectedAt, now, timeZone }: ReadOptions): [Window, Window] {
+  const rule = RANGES[range]
+  const stepMs = rule.seconds * 1_000
+  const stepsFrom = (from: number, count: number) => Array.from({ length: count }, (_, step) => new Date(from + step * stepMs))
+  if ('count' in rule) {
+    const until = wholeMinute(collectedAt ?? now).getTime()
+    const to = (Math.floor(until / stepMs) + 1) * stepMs
+    const spanMs = rule.count * stepMs
+    return [
+      { times: stepsFrom(to - spanMs, rule.count), to: new Date(to) },
+      { times: stepsFrom(to - 2 * spanMs, rule.count), to: new Date(until - spanMs) },
+    ]
+  }
+  const { days, isOver = false } = rule
+  const daysAgo = (instant: Date, count: number) => shiftDays(instant, -count, timeZone)
+  const today = startOfDay(now, timeZone)
+  const last = isOver ? daysAgo(today, 1) : today
+  const end = shiftDays(last, 1, timeZone)
+  const from = daysAgo(last, days - 1)
+  const until = isOver ? end : wholeMinute(latest(today, collectedAt !== null && collectedAt < now ? collectedAt : now))
+  const dayTimes = (first: Date) => Array.from({ length: days }, (_, day) => shiftDays(first, day, timeZone))
+  const beforeFrom = daysAgo(from, days)
+  const beforeTo = daysAgo(until, days)
+  if (rule.seconds === DAY_SECONDS)
+    return [
+      { times: dayTimes(from), to: end },
+      { times: dayTimes(beforeFrom), to: beforeTo },
+    ]
+  const count = (to: Date) => Math.ceil((to.getTime() - from.getTime()) / stepMs)
+  const to = isOver ? end : new Date(from.getTime() + (Math.floor((until.getTime() - from.getTime()) / stepMs) + 1) * stepMs)
+  return [
+    { times: stepsFrom(from.getTime(), count(to)), to },
+    { times: stepsFrom(beforeFrom.getTime(), count(to)), to: beforeTo },
+  ]
+}
+
+const wholeMinute = (instant: Date): Date => new Date(Math.floor(instant.getTime() / MINUTE_MS) * MINUTE_MS)
+const latest = (a: Date, b: Date): Date => (a > b ? a : b)
+
+/** The same time of the shop's clock, some days later. */
+function shiftDays(instant: Date, days: number, timeZone: string): Date {
+  const local = localTimeOf(instant, timeZone)
+  const day = new Date(Date.parse(`${local.slice(0, 10)}T00:00:00Z`) + days * DAY_SECONDS * 1_000).toISOString().slice(0, 10)
+  // A day may begin at one o'clock.
+  const isBegin = instant.getTime() === startOfDay(instant, timeZone).getTime()
+  return instantOf(isBegin ? day : `${day}${local.slice(10)}`, timeZone) as Date
+}
+
+type Series = Figures['sales'][number]
+type Counted = { [Name in Exclude<keyof Series, 'currency'>]: number }
+
+async function readSales(pool: Pool, window: Window): Promise<Pick<Figures, 'sales' | 'totals'>> {
+  const { times, to } = window
+  const { rows } = await pool.query<Counted & { currency: string; step: number }>(
+    sql`select
+      currency,
+      width_bucket(minute, ${times}::timestamptz[]) - 1 as step,
+      sum(orders)::bigint as orders,
+      sum(cancelled)::bigint as cancelled,
+      sum(returned)::bigint as returned,
+      least(${MOST}, sum(revenue))::bigint as revenue,
+      least(${MOST}, greatest(0, sum(coalesce(net_revenue, revenue))))::bigint as net_revenue
+    from order_figures
+    where minute >= ${beginOf(window)} and minute < ${to}
+    group by 1, 2
+    order by 1, 2`,
+  )
+  const sales = [...Map.groupBy(rows, ({ currency }) => currency)].map(([currency, steps]) => {
+    const series = (name: keyof Counted) => {
+      const values = Array<number>(times.length).fill(0)
+      for (const counted of steps) values[counted.step] = counted[name]
+      return values
+    }
+    return {
+      currency,
+      orders: series('orders'),
+      revenue: series('revenue'),
+      net_revenue: series('net_revenue'),
+      cancelled: series('cancelled'),
+      returned: series('returned'),
+    }
+  })
+  const count = (of: keyof Counted) => sum(sales.flatMap((series) => series[of]))
+  const amounts = (of: keyof Counted) => sales.map((series) => ({ currency: series.currency, amount: sum(series[of]) }))
+  return {
     sales,
-    best_sellers: await readBestSellers(pool, window),
-    low_stock: await readLowStock(pool),
     totals: {
-      orders: sum(sales.flatMap((series) => series.orders)),
-      revenue: sales.map(({ currency, revenue }) => ({ currency, amount: sum(revenue) })),
+      orders: count('orders'),
+      cancelled: count('cancelled'),
+      returned: count('returned'),
+      revenue: amounts('revenue'),
+      net_revenue: amounts('net_revenue'),
     },
   }
 }
 
-function windowOf(range: Range, until: Date, timeZone: string): Window {
-  const { seconds, count } = STEPS[range]
-  const stepMs = seconds * 1_000
-  const dayStart = count === null ? startOfDay(until, timeZone).getTime() : 0
-  const to = dayStart + (Math.floor((until.getTime() - dayStart) / stepMs) + 1) * stepMs
-  const steps = count ?? (to - dayStart) / stepMs
-  return { from: new Date(to - steps * stepMs), to: new Date(to), seconds, count: steps }
-}
-
-async function readSales(pool: Pool, window: Window): Promise<Figures['sales']> {
-  const { rows } = await pool.query<{ currency: string; step: number; orders: number; revenue: number }>(
-    sql`select
-      currency,
-      (extract(epoch from minute - ${window.from}::timestamptz)::integer / ${window.seconds}::integer) as step,
-      sum(orders)::bigint as orders,
-      least(${MOST}, sum(revenue))::bigint as revenue
-    from order_figures
-    where minute >= ${window.from} and minute < ${window.to}
-    group by 1, 2
-    order by 1, 2`,
-  )
-  return [...Map.groupBy(rows, ({ currency }) => currency)].map(([currency, steps]) => {
-    const series = { currency, orders: zeros(window.count), revenue: zeros(window.count) }
-    for (const { step, orders, revenue } of steps) {
-      series.orders[step] = orders
-      series.revenue[step] = revenue
-    }
-    return series
-  })
-}
-
-async function readBestSellers(pool: Pool, window: Window): Promise<Figures['best_sellers']> {
+export async function readBestSellers(pool: Pool, options: ReadOptions): Promise<Figures['best_sellers']> {
+  const [window] = windowsOf(options)
   const { rows } = await pool.query<Figures['best_sellers'][number]>(
-    sql`select best.product_id, products.sku, products.name, best.quantity, best.revenue
+    sql`select best.product_id, products.sku, products.name, products.image_url, best.quantity, best.revenue
     from (
       select product_id, least(${MOST}, sum(quantity))::bigint as quantity,
         json_agg(json_build_object('amount', revenue, 'currency', currency) order by currency) as revenue
       from (
         select product_id, currency, sum(quantity) as quantity, least(${MOST}, sum(revenue))::bigint as revenue
         from product_figures
-        where slice > ${window.from}::timestamptz - interval '10 minutes' and slice < ${window.to}
+        where slice > ${beginOf(window)}::timestamptz - interval '10 minutes' and slice < ${window.to}
         group by product_id, currency
       ) as sold
       group by product_id
@@ -111,11 +188,11 @@ async function readBestSellers(pool: Pool, window: Window): Promise<Figures['bes
   return rows
 }
 
-// The whole table is read only where fewer are sold out than are listed: no index has the stock, which every order
-// changes. See docs/decisions/figures.md.
-async function readLowStock(pool: Pool): Promise<Figures['low_stock']> {
+// Reads the whole table only when few products are sold out: no index has the stock, which every order changes. See
+// docs/decisions/figures.md.
+export async function readLowStock(pool: Pool, now: Date): Promise<Figures['low_stock']> {
   const columns = sql`products.id as product_id, products.sku, products.name, inventory.available`
-  const { rows } = await pool.query<Figures['low_stock'][number]>(
+  const { rows } = await pool.query<Omit<Figures['low_stock'][number], 'sold_7_days'>>(
     sql`with sold_out as materialized (
       select ${columns}
       from products
@@ -136,11 +213,15 @@ async function readLowStock(pool: Pool): Promise<Figures['low_stock']> {
     )
     limit ${LISTED_PRODUCTS}`,
   )
-  return rows
-}
-
-function zeros(count: number): number[] {
-  return Array<number>(count).fill(0)
+  const since = new Date(now.getTime() - SOLD_DAYS * DAY_SECONDS * 1_000)
+  const { rows: sold } = await pool.query<{ product_id: string; quantity: number }>(
+    sql`select product_id, least(${MOST}, sum(quantity))::bigint as quantity
+    from product_figures
+    where slice > ${since} and product_id = any(${rows.map(({ product_id }) => product_id)}::uuid[])
+    group by product_id`,
+  )
+  const quantities = new Map(sold.map(({ product_id, quantity }) => [product_id, quantity]))
+  return rows.map((row) => ({ ...row, sold_7_days: quantities.get(row.product_id) ?? 0 }))
 }
 
 function sum(values: readonly number[]): number {

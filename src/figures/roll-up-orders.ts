@@ -1,9 +1,7 @@
 import type { Pool, Transaction } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
-
-/** The time that figures are kept: the week that is shown, and a day more. */
-const KEPT_DAYS = 8
+import { computeFigures, KEPT_DAYS, MAY_DIFFER, mayDeleteOld, type OnUnreadable, startOfSlice } from './compute-figures.ts'
 
 export interface RollUpOptions {
   /** Orders whose minutes are computed together. */
@@ -13,12 +11,12 @@ export interface RollUpOptions {
   /** Does nothing when another process has begun a run within this time. */
   notWithinSeconds?: number
   signal?: AbortSignal
+  /** Called for each order whose history cannot be read, which then counts as placed. */
+  onUnreadable?: OnUnreadable
 }
 
-const CHUNK_ORDERS = 20_000
+const CHUNK_ORDERS = 5_000
 const BUDGET_MS = 20_000
-/** Minutes, or ten minutes, that one statement computes. */
-const SLICES_AT_ONCE = 100
 /** A number may be drawn by a statement whose transaction has no id yet: this is more than any such statement takes. */
 const SETTLED_SECONDS = 120
 /**
@@ -26,45 +24,76 @@ const SETTLED_SECONDS = 120
  * into another cluster, where transaction ids mean nothing.
  */
 const SURELY_SETTLED_SECONDS = 25 * 3_600
+/** A change commits later than its `updated_at` says: by at most a request's bound and the difference of two clocks. */
+const LATE_CHANGE_SECONDS = 600
+/** The number of the previous release's minutes that one transaction computes, far below its time limit. */
+const MINUTES_AT_ONCE = 500
+/** The time for which the previous release computes figures. */
+const DAYS_BEFORE = 8
 
 /**
- * Computes the figures of every minute that has an order above the settled number. Such a minute is computed from the table, in one transaction:
- * a run can be repeated, ended anywhere, or run in two processes, and late commits and past-dated orders are found by their numbers. Returns the number of
- * minutes, null when another process has just begun a run.
+ * Computes the figures of new, changed and older orders, newest first. A minute is always computed from the table, in
+ * one transaction: a run can be repeated, ended anywhere, or run in two processes, and late commits and past-dated
+ * orders are found by their numbers. Returns the number of computed minutes, null when another process has just begun.
  */
 export async function rollUpOrders(pool: Pool, options: RollUpOptions = {}): Promise<number | null> {
-  const { chunkOrders = CHUNK_ORDERS, budgetMs = BUDGET_MS, notWithinSeconds = 0, signal } = options
+  const { chunkOrders = CHUNK_ORDERS, budgetMs = BUDGET_MS, notWithinSeconds = 0, signal, onUnreadable = () => {} } = options
   const startedAt = performance.now()
   const run = await beginRun(pool, notWithinSeconds)
   if (run === null) return null
   let minutes = 0
-  for (let after = run.after; ; ) {
-    if (signal?.aborted || performance.now() - startedAt > budgetMs) return minutes
-    const upTo = await findChunkEnd(pool, after, run.newest, chunkOrders)
-    if (upTo === null) return minutes
-    minutes += await rollUpChunk(pool, after, upTo, run.settled)
-    after = upTo
+  const isStopped = () => signal?.aborted === true
+  if (isStopped()) return minutes
+  for await (const computed of computeAll({ pool, chunkOrders, onUnreadable }, run)) {
+    minutes += computed
+    if (isStopped() || performance.now() - startedAt > budgetMs) break
   }
+  return minutes
+}
+
+/** What each part of a run uses. */
+interface Work extends Required<Pick<RollUpOptions, 'chunkOrders' | 'onUnreadable'>> {
+  pool: Pool
+}
+
+async function* computeAll(work: Work, run: Run): AsyncGenerator<number> {
+  yield* computeNewest(work, run)
+  yield* computeChanged(work, run)
+  await finishCollection(work.pool, run)
+  yield* computeThoseOfPreviousRelease(work)
+  if (!run.isFilled) yield* computeOlder(work)
+  yield* computeSettled(work, run)
+}
+
+/** Now the figures have every order and change from before the run. Processes that have read them read them again. */
+async function finishCollection(pool: Pool, { startedAt }: Run): Promise<void> {
+  await pool.query(
+    sql`update figure_progress
+    set collected_at = ${startedAt}
+    where collected_at is null or collected_at < ${startedAt} or collected_at > clock_timestamp()`,
+  )
 }
 
 interface Run {
-  /** Orders up to this number are in the figures permanently. */
+  /** Orders up to this number are in the figures permanently, if they are not older than `filled_from`. */
   after: number
   newest: number
   /** No transaction can add an order up to this number. */
   settled: number
+  startedAt: Date
+  changedAt: Date
+  /** Whether the figures reach back to the oldest that are kept. */
+  isFilled: boolean
 }
 
 async function beginRun(pool: Pool, notWithinSeconds: number): Promise<Run | null> {
   return inTransaction(pool, async (tx) => {
     await lockProgress(tx)
-    const { rows: begun } = await tx.query<{ after: number }>(
-      sql`update figure_progress set collected_at = clock_timestamp()
-      where collected_at is null or collected_at <= clock_timestamp() - make_interval(secs => ${notWithinSeconds}) or collected_at > clock_timestamp()
-      returning order_number as after`,
+    const { rowCount } = await tx.query(
+      sql`update figure_progress set begun_at = clock_timestamp()
+      where begun_at is null or begun_at <= clock_timestamp() - make_interval(secs => ${notWithinSeconds}) or begun_at > clock_timestamp()`,
     )
-    const [progress] = begun
-    if (progress === undefined) return null
+    if (rowCount === 0) return null
     const { rows } = await tx.query<{ newest: number; settled: number }>(
       sql`with newest as (
         select coalesce(max(number), 0) as number from orders
@@ -82,8 +111,25 @@ async function beginRun(pool: Pool, notWithinSeconds: number): Promise<Run | nul
     )
     const { newest = 0, settled = 0 } = rows[0] ?? {}
     await tx.query(sql`delete from figure_checkpoints where order_number < ${settled}`)
-    return { after: progress.after, newest, settled }
+    await beginFilling(tx, settled)
+    const { rows: progress } = await tx.query<Omit<Run, 'newest' | 'settled'>>(
+      sql`select order_number as after, now() as "startedAt", coalesce(changed_at, now()) as "changedAt",
+        filled_from <= now() - make_interval(days => ${KEPT_DAYS}) as "isFilled"
+      from figure_progress`,
+    )
+    const [known] = progress
+    return known === undefined ? null : { ...known, newest, settled }
   })
+}
+
+/** Orders with settled numbers are all found by their times, so they need not be found by their numbers too. */
+async function beginFilling(tx: Transaction, settled: number): Promise<void> {
+  await tx.query(
+    sql`update figure_progress
+    set order_number = greatest(order_number, ${settled}), changed_at = now(),
+      filled_from = date_bin('10 minutes', greatest(now(), (select max(created_at) from orders)), 'epoch') + interval '10 minutes'
+    where filled_from is null`,
+  )
 }
 
 // Each statement after the lock sees what every earlier chunk of any process has committed.
@@ -91,76 +137,140 @@ async function lockProgress(tx: Transaction): Promise<void> {
   await tx.query('select from figure_progress for update')
 }
 
-/** The last order number of the next chunk, or null when no orders remain. */
-async function findChunkEnd(pool: Pool, after: number, newest: number, chunkOrders: number): Promise<number | null> {
-  const { rows } = await pool.query<{ last: number | null }>(
-    sql`select max(number) as last
-    from (select number from orders where number > ${after} and number <= ${newest} order by number limit ${chunkOrders}) as chunk`,
-  )
-  return rows[0]?.last ?? null
-}
-
-async function rollUpChunk(pool: Pool, after: number, upTo: number, settled: number): Promise<number> {
-  return inTransaction(pool, async (tx) => {
+/** Computes the minutes that `orders` selects as `created_at`, and records the progress. */
+async function computeChunk(work: Work, orders: Sql, { progress, withProducts = true }: { progress?: Sql; withProducts?: boolean }) {
+  return inTransaction(work.pool, async (tx) => {
     await lockProgress(tx)
-    // With old statistics the planner would read the whole table for each minute.
-    await tx.query('set local enable_seqscan = off')
     const { rows } = await tx.query<{ minute: Date }>(
       sql`select distinct date_trunc('minute', created_at) as minute
-      from orders
-      where number > ${after} and number <= ${upTo} and created_at >= now() - make_interval(days => ${KEPT_DAYS})`,
+      from (${orders}) as found
+      where created_at >= now() - make_interval(days => ${KEPT_DAYS})`,
     )
-    const minutes = rows.map((row) => row.minute)
-    for (const slice of inParts(minutes)) await computeMinutes(tx, slice)
-    for (const slice of inParts(slicesOf(minutes))) await computeProducts(tx, slice)
-    // The time is set too: a process that has read the figures while they were computed reads them again.
-    await tx.query(
-      sql`update figure_progress
-      set order_number = greatest(order_number, ${Math.min(upTo, settled)}), collected_at = clock_timestamp()`,
+    await computeFigures(
+      tx,
+      rows.map(({ minute }) => minute),
+      { withProducts, onUnreadable: work.onUnreadable },
     )
-    return minutes.length
+    if (progress !== undefined) await tx.query(sql`update figure_progress set ${progress}`)
+    return rows.length
   })
 }
 
-async function computeMinutes(tx: Transaction, minutes: readonly Date[]): Promise<void> {
-  await tx.query(sql`delete from order_figures where minute = any(${minutes}::timestamptz[])`)
-  await tx.query(
-    sql`insert into order_figures (minute, currency, orders, revenue)
-    select computed.minute, placed.currency, count(*), sum(placed.total_amount)
-    from unnest(${minutes}::timestamptz[]) as computed (minute)
-    join orders as placed on placed.created_at >= computed.minute and placed.created_at < computed.minute + interval '1 minute'
-    group by computed.minute, placed.currency`,
+/** Orders that another transaction may still precede are computed in each run. */
+async function* computeNewest(work: Work, { after, newest, settled }: Run): AsyncGenerator<number> {
+  const { pool, chunkOrders } = work
+  const downTo = Math.max(after, settled)
+  for (let upTo = newest; upTo > downTo; ) {
+    const { rows } = await pool.query<{ first: number | null }>(
+      sql`select min(number) as first
+      from (select number from orders where number > ${downTo} and number <= ${upTo} order by number desc limit ${chunkOrders}) as chunk`,
+    )
+    const first = rows[0]?.first ?? null
+    if (first === null) return
+    yield await computeChunk(work, sql`select created_at from orders where number between ${first} and ${upTo}`, {})
+    upTo = first - 1
+  }
+}
+
+/** Orders that were cancelled, returned, refunded or charged differently since the last run. */
+async function* computeChanged(work: Work, { startedAt, changedAt }: Run): AsyncGenerator<number> {
+  const { pool, chunkOrders } = work
+  for (let since = new Date(changedAt.getTime() - LATE_CHANGE_SECONDS * 1_000); ; ) {
+    const changed = sql`select created_at, updated_at from orders where ${MAY_DIFFER} and updated_at > ${since}
+      order by updated_at fetch first ${chunkOrders} rows with ties`
+    const { rows } = await pool.query<{ count: number; last: Date | null }>(
+      sql`select count(*)::integer as count, max(updated_at) as last from (${changed}) as chunk`,
+    )
+    const [{ count, last } = { count: 0, last: null }] = rows
+    // The next run begins after this chunk. Near the present it begins with it, for what commits late.
+    const upTo =
+      count < chunkOrders || last === null ? startedAt : earlier(new Date(last.getTime() + LATE_CHANGE_SECONDS * 1_000), startedAt)
+    if (count === 0) await pool.query(sql`update figure_progress set changed_at = greatest(changed_at, ${upTo})`)
+    else yield await computeChunk(work, changed, { progress: sql`changed_at = greatest(changed_at, ${upTo})`, withProducts: false })
+    if (count < chunkOrders || last === null) return
+    since = last
+  }
+}
+
+const earlier = (a: Date, b: Date): Date => (a < b ? a : b)
+
+/** While processes of the previous release run, they compute minutes as well. The newest come first. */
+async function* computeThoseOfPreviousRelease(work: Work): AsyncGenerator<number> {
+  const found = sql`select minute as created_at
+    from order_figures
+    where net_revenue is null and minute >= (select filled_from from figure_progress) and minute >= now() - make_interval(days => ${DAYS_BEFORE})
+    order by minute desc`
+  for (;;) {
+    const { rowCount } = await work.pool.query(sql`${found} limit 1`)
+    if (rowCount === 0) return
+    yield await computeChunk(work, sql`${found} limit ${MINUTES_AT_ONCE}`, {})
+  }
+}
+
+/** Orders from before the figures, down to the oldest that are kept: each chunk is as old as the one before began. */
+async function* computeOlder(work: Work): AsyncGenerator<number> {
+  for (let computed: number | null = 0; ; ) {
+    computed = await inTransaction(work.pool, (tx) => computeOlderChunk(tx, work))
+    if (computed === null) return
+    yield computed
+  }
+}
+
+async function computeOlderChunk(tx: Transaction, { chunkOrders, onUnreadable }: Work): Promise<number | null> {
+  await lockProgress(tx)
+  const { rows: progress } = await tx.query<{ to: Date; oldest: Date }>(
+    sql`select filled_from as to, now() - make_interval(days => ${KEPT_DAYS}) as oldest
+    from figure_progress
+    where filled_from > now() - make_interval(days => ${KEPT_DAYS})`,
   )
-}
-
-async function computeProducts(tx: Transaction, slices: readonly Date[]): Promise<void> {
-  await tx.query(sql`delete from product_figures where slice = any(${slices}::timestamptz[])`)
-  await tx.query(
-    sql`insert into product_figures (slice, product_id, currency, quantity, revenue)
-    select computed.slice, line.product_id, placed.currency, sum(line.quantity), sum((line.total ->> 'amount')::numeric)
-    from unnest(${slices}::timestamptz[]) as computed (slice)
-    join orders as placed on placed.created_at >= computed.slice and placed.created_at < computed.slice + interval '10 minutes'
-    cross join json_to_recordset(placed.items) as line (product_id uuid, quantity bigint, total json)
-    group by computed.slice, line.product_id, placed.currency`,
+  const [left] = progress
+  if (left === undefined) return null
+  const { to, oldest } = left
+  const { rows } = await tx.query<{ count: number; first: Date | null }>(
+    sql`select count(*)::integer as count, min(created_at) as first
+    from (
+      select created_at from orders where created_at >= ${oldest} and created_at < ${to} order by created_at desc limit ${chunkOrders}
+    ) as chunk`,
   )
+  const [{ count, first } = { count: 0, first: null }] = rows
+  const from = startOfSlice(count < chunkOrders ? oldest : (first ?? oldest))
+  await mayDeleteOld(tx)
+  await tx.query(sql`delete from order_figures where minute >= ${from} and minute < ${to}`)
+  await tx.query(sql`delete from product_figures where slice >= ${from} and slice < ${to}`)
+  const { rows: minutes } = await tx.query<{ minute: Date }>(
+    sql`select distinct date_trunc('minute', created_at) as minute from orders where created_at >= ${from} and created_at < ${to}`,
+  )
+  await computeFigures(
+    tx,
+    minutes.map(({ minute }) => minute),
+    { onUnreadable },
+  )
+  await tx.query(sql`update figure_progress set filled_from = ${from}`)
+  return minutes.length
 }
 
-const SLICE_MS = 600_000
-
-function slicesOf(minutes: readonly Date[]): Date[] {
-  const starts = new Set(minutes.map((minute) => Math.floor(minute.getTime() / SLICE_MS) * SLICE_MS))
-  return [...starts].map((start) => new Date(start))
-}
-
-function* inParts<T>(list: readonly T[]): Generator<T[]> {
-  for (let start = 0; start < list.length; start += SLICES_AT_ONCE) yield list.slice(start, start + SLICES_AT_ONCE)
+async function* computeSettled(work: Work, { after, settled }: Run): AsyncGenerator<number> {
+  const { pool, chunkOrders } = work
+  for (let done = after; done < settled; ) {
+    const { rows } = await pool.query<{ last: number | null }>(
+      sql`select max(number) as last
+      from (select number from orders where number > ${done} and number <= ${settled} order by number limit ${chunkOrders}) as chunk`,
+    )
+    const last = rows[0]?.last ?? null
+    if (last === null) return
+    const progress = sql`order_number = greatest(order_number, ${last})`
+    yield await computeChunk(work, sql`select created_at from orders where number > ${done} and number <= ${last}`, { progress })
+    done = last
+  }
 }
 
 /** Deletes figures that are older than any that is shown. Returns their number. */
 export async function deleteOldFigures(pool: Pool, now: Date): Promise<number> {
   const oldest = new Date(now.getTime() - KEPT_DAYS * 86_400_000)
-  const statements = [sql`delete from order_figures where minute < ${oldest}`, sql`delete from product_figures where slice < ${oldest}`]
-  let deleted = 0
-  for (const statement of statements) deleted += (await pool.query(statement)).rowCount ?? 0
-  return deleted
+  return inTransaction(pool, async (tx) => {
+    await mayDeleteOld(tx)
+    const { rowCount: minutes } = await tx.query(sql`delete from order_figures where minute < ${oldest}`)
+    const { rowCount: slices } = await tx.query(sql`delete from product_figures where slice < ${oldest}`)
+    return (minutes ?? 0) + (slices ?? 0)
+  })
 }

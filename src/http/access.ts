@@ -6,19 +6,18 @@ import type { HttpServer } from './http-server.ts'
 import { REALM } from './problem.ts'
 import { isScope, type Scope } from './scopes.ts'
 
-/** The callers of a route: anybody, an account with a session, any API key, or an operator or key with a scope. */
+/** Anybody, an account with a session, any API key, or an operator or key with a scope. */
 export type Access = 'public' | 'caller' | 'key' | Scope
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The callers of the route. There is no default: a route without it stops the start. */
     access?: Access
-    /** Whether the call requires recent authentication, because a stolen session must not make it. */
+    /** A stolen session must not make such a call. */
     stepUp?: StepUp
   }
 }
 
-/** Closes every route that is not marked `public`: the caller is authenticated before the body is read. */
+/** Every route that is not `public` is closed. Callers are authenticated before the body is read. */
 export function enforceAccess(server: HttpServer, authenticate: Authenticate, guard: SessionGuard | null, admission?: Admission): void {
   server.decorateRequest(CALLER)
   server.addHook('onRoute', (route) => {
@@ -43,14 +42,14 @@ export function enforceAccess(server: HttpServer, authenticate: Authenticate, gu
         request.setDecorator(CALLER, caller)
         if (caller.kind !== 'account' || guard === null) return undefined
         const prove = () => assertProven(guard, caller, access, stepUp)
-        // The proof queries, so a customer's needs a place. Operators are few, and never wait for customers.
+        // The proof queries the database, so a customer needs a place. Operators never wait for customers.
         return access === 'caller' && stepUp !== undefined && admission !== undefined ? admission.admit('token', request, prove) : prove()
       })
       .then(() => done(), done)
   })
 }
 
-/** Linters of documents know no scopes of bearer tokens (OpenAPI 3.1 §4.8.30), so an extension has the scope. */
+/** Linters know no scopes of bearer tokens (OpenAPI 3.1 §4.8.30), so an extension contains the scope. */
 function withScope(schema: FastifySchema | undefined, scope: Scope) {
   const { description } = (schema ?? {}) as { description?: string }
   return { 'x-required-scope': scope, description: [description, `Needs the scope \`${scope}\`.`].filter(Boolean).join(' ') }
@@ -65,7 +64,6 @@ function withStepUp(schema: FastifySchema | undefined, stepUp: StepUp) {
   }
 }
 
-/** The proofs that the session needs besides its account and role. */
 async function assertProven(
   guard: SessionGuard,
   caller: AccountCaller,
@@ -96,20 +94,15 @@ function assertHasScope(caller: Caller, scope: Scope): void {
   })
 }
 
-/** For a route that needs another scope besides that of its access. Throws `forbidden`. */
 export function assertMayUse(request: FastifyRequest, scope: Scope): void {
   assertHasScope(anyCallerOf(request), scope)
 }
 
-/** When a route needs recent authentication: `true` for accounts that have a second factor, `always` for all. */
+/** `true` for accounts with a second factor, `always` for all. */
 export type StepUp = true | 'always'
 
-/**
- * The proofs that a session needs besides its account and role. Implemented by `auth/`; API keys have no session and
- * are not asked.
- */
+/** Implemented by `auth/`. API keys have no session, so their calls need no proof. */
 export interface SessionGuard {
-  /** Throws `second_factor_setup_required`. */
   assertMayUseScopes(caller: AccountCaller): Promise<void>
   /** Throws `step_up_required`, and `invalid_token` for a session that has ended. */
   assertFreshProof(caller: AccountCaller, when: StepUp): Promise<void>

@@ -8,18 +8,16 @@ import { type CostClass, costOf, REQUEST_COSTS, type RequestCost, type ShedClass
 import { RequestLimiter } from './request-limiter.ts'
 
 export interface AdmissionOptions {
-  /** Connections to the database that all requests share. */
   connections: number
-  /** Whether requests count for their network. */
   isByNetwork: boolean
 }
 
 // Every requested page is read again after a change of the catalogue.
 const MAX_WAITING = 500
-/** Bodies above it are parsed and validated one at a time: 256 KiB take several milliseconds. */
+/** Larger bodies are parsed and validated one at a time: 256 KiB take several milliseconds. */
 const SMALL_BODY_BYTES = 2_048
 const BODY_WAIT_MS = 10_000
-/** Classes of which parts of a request take a place, and not the whole of it. */
+/** Parts of these requests take places, not the whole request. */
 const IN_PARTS: ReadonlySet<CostClass> = new Set(['page', 'search', 'feed', 'export'])
 
 /** Gives each class of requests its places. See docs/decisions/http-overload.md. */
@@ -39,10 +37,7 @@ export class Admission {
     this.#limiters = new Map(limited)
   }
 
-  /**
-   * Runs a request, or a part of it, when its class has a place. Throws `overloaded`, and `Error` when the request holds a place already: others
-   * would wait for that place as long as this request waits for another.
-   */
+  /** Throws `overloaded`, and `Error` when the request already holds a place, which could block all. */
   async admit<T>(cost: CostClass, request: FastifyRequest, work: () => Promise<T>): Promise<T> {
     const limiter = this.#limiters.get(cost)
     if (limiter === undefined) return work()
@@ -57,7 +52,7 @@ export class Admission {
     })
   }
 
-  /** The parts of an answer, each of which waits for a place before it is read. A client that reads slowly holds none. */
+  /** Each part waits for a place before it is read, so a client that reads slowly holds none. */
   async *inParts<T>(cost: CostClass, request: FastifyRequest, parts: AsyncGenerator<T>): AsyncGenerator<T> {
     try {
       for (;;) {
@@ -70,10 +65,7 @@ export class Admission {
     }
   }
 
-  /**
-   * Waits until a body that has arrived may be parsed and validated: large ones one at a time, networks and accounts in turns, and other requests continue
-   * between two of them. Throws `overloaded`.
-   */
+  /** Large bodies are parsed one at a time, networks and accounts in turns. Throws `overloaded`. */
   async takeBodyTurn(request: FastifyRequest, bytes: number): Promise<void> {
     if (bytes <= SMALL_BODY_BYTES) return
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -86,15 +78,11 @@ export class Admission {
     await promise
   }
 
-  /** The share of the queue of a class that waits: see `RequestLimiter`. */
   fullnessOf(cost: CostClass): number {
     return this.#limiters.get(cost)?.fullness ?? 0
   }
 
-  /**
-   * A guest counts for the network alone: a new guest costs nothing. Neither does another /64 of the /48 that an IPv6 customer of a data
-   * centre has.
-   */
+  /** A guest counts for the network alone: a new guest costs nothing, nor does another /64 of a data centre's /48. */
   quotaKey(request: FastifyRequest): QuotaKey {
     const caller = request.getDecorator<Caller | undefined>(CALLER) ?? null
     const address = this.isByNetwork ? clientAddress(request) : null
@@ -103,9 +91,8 @@ export class Admission {
     return [caller.kind === 'key' ? caller.keyId : caller.userId, ...network]
   }
 
-  /** Lets each request to the routes that are added from now on wait for a place, after its caller is known and its body is valid. */
+  /** Requests wait for a place after their caller is known and their body is valid. */
   guard(server: HttpServer): void {
-    // HEAD has the handler of its GET.
     const guarded = new WeakSet<object>()
     server.addHook('onRoute', (route) => {
       const { handler } = route

@@ -13,7 +13,10 @@ const store = await startStore({ after }, { logger, loggedRequests: 'all' })
 const [operator] = await addBuyers(store, 1, 'admin')
 const ERROR = pino.levels.values.error ?? 50
 
-/** A client that sends the beginning of a body and disconnects while the server reads it. Returns the log lines of the request. */
+/**
+ * A client that sends the beginning of a body and disconnects while the server reads it. Returns the log lines of the
+ * request.
+ */
 async function breakOff(path: string, headers: readonly string[], beginning: string, isReset: boolean) {
   lines.length = 0
   const socket = await openSocket(store)

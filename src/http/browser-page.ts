@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { stripTypeScriptTypes } from 'node:module'
+import { basename } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { Type } from 'typebox'
@@ -10,54 +10,42 @@ import { defineRoute } from './define-route.ts'
 import type { HttpServer } from './http-server.ts'
 import { readOnce } from './read-once.ts'
 
-const TYPES: Readonly<Record<string, string>> = {
-  css: 'text/css; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-  ts: 'text/javascript; charset=utf-8',
-}
-const INDEX = 'index.html'
+const TYPES: Readonly<Record<string, string>> = { css: 'text/css; charset=utf-8', js: 'text/javascript; charset=utf-8' }
 
-/** A file from elsewhere that a page has, too. */
-export interface SharedFile {
-  /** The name in the page's addresses. */
-  name: string
-  file: URL | string
-  /** The name by which the page's modules import it; absent when they do not. */
-  specifier?: string
-}
-
-/** A page of the store for browsers: `index.html`, and the modules and styles beside it. */
-export interface BrowserPage {
-  /** The page's address. Its files are below it. */
+interface BrowserPage {
   path: `/${string}`
   folder: URL
-  shared: readonly SharedFile[]
-  /** Directives of the policy besides scripts and calls of this origin, such as `style-src 'self'`. */
   policy: readonly string[]
 }
 
-/** Serves a page without a build: files are read, and types removed from them, when somebody asks for them. */
-export function servePage(server: HttpServer, { path, folder, shared, policy }: BrowserPage): void {
-  const sharedFiles = new Map(shared.map((one) => [one.name, one.file]))
+/** The console's inline styles are those of mails, in frames without scripts. */
+export const CONSOLE_PAGE: BrowserPage = {
+  path: '/console',
+  folder: new URL('../../console/', import.meta.url),
+  policy: ["style-src 'self' 'unsafe-inline'", "frame-src 'self'", "img-src 'self' https: data:"],
+}
+
+interface Bundle {
+  index: string
+  etag: string
+  files: ReadonlyMap<string, Buffer>
+}
+
+/** Bundles are made at the first request, once per process. */
+const bundles = readOnce(makeBundle)
+
+export function servePage(server: HttpServer, { path, folder, policy }: BrowserPage): void {
   const security = [
     ...["default-src 'none'", "script-src 'self'", ...policy, "connect-src 'self'"],
     ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
   ].join('; ')
-  const readFileOnce = readOnce(async (file) => {
-    const text = await readFile(sharedFiles.get(file) ?? new URL(file, folder), 'utf8')
-    // Every browser that the pages support accepts gzip.
-    return file === INDEX ? Buffer.from(text) : promisify(gzip)(file.endsWith('.ts') ? toModule(text, shared) : text)
-  })
-  /** A name never becomes a path: the file is a listed one. */
-  const isServed = (file: string) =>
-    sharedFiles.has(file) || (readdirSync(folder).includes(file) && /\.(?:ts|css)$/.test(file) && !file.endsWith('.d.ts'))
 
-  defineRoute(server, `GET ${path}`, { access: 'public', cost: 'console_page' }, async (_request, reply) =>
-    reply
-      .headers({ 'cache-control': 'no-cache', 'content-security-policy': security, 'referrer-policy': 'no-referrer' })
-      .type('text/html; charset=utf-8')
-      .send((await readFileOnce(INDEX)) as never),
-  )
+  defineRoute(server, `GET ${path}`, { access: 'public', cost: 'console_page' }, async (request, reply) => {
+    const { index, etag } = await bundles(fileURLToPath(folder))
+    reply.headers({ 'cache-control': 'no-cache', etag, 'content-security-policy': security, 'referrer-policy': 'no-referrer' })
+    if (request.headers['if-none-match'] === etag) return reply.code(304).send()
+    return reply.type('text/html; charset=utf-8').send(index as never)
+  })
 
   defineRoute(
     server,
@@ -67,34 +55,59 @@ export function servePage(server: HttpServer, { path, folder, shared, policy }: 
       const { file } = request.params
       // People type the slash, too.
       if (file === '') return reply.redirect(`..${path}`, 308)
-      if (!isServed(file)) throw notFound('file')
-      const bytes = await readFileOnce(file)
-      const etag = `"${hash('sha256', bytes, 'base64url')}"`
-      reply.headers({ 'cache-control': 'no-cache', etag })
-      if (request.headers['if-none-match'] === etag) return reply.code(304).send()
-      return reply
-        .header('content-encoding', 'gzip')
-        .type(TYPES[file.slice(file.lastIndexOf('.') + 1)] ?? '')
-        .send(bytes as never)
+      const { files } = await bundles(fileURLToPath(folder))
+      const bytes = files.get(file)
+      if (bytes === undefined) {
+        // During an update, `index.html` can come from a process of another release than its files.
+        const [, name, type] = /^([a-z]+)-[A-Z0-9]+\.(css|js)$/.exec(file) ?? []
+        const own = [...files.keys()].find((each) => each.startsWith(`${name}-`) && each.endsWith(`.${type}`))
+        if (own === undefined) throw notFound('file')
+        return reply.header('cache-control', 'no-store').redirect(own, 307)
+      }
+      return (
+        reply
+          // Every browser that the pages support accepts gzip.
+          .headers({ 'cache-control': 'public, max-age=31536000, immutable', 'content-encoding': 'gzip' })
+          .type(TYPES[file.slice(file.lastIndexOf('.') + 1)] ?? '')
+          .send(bytes as never)
+      )
     },
   )
 }
 
-/** Leads imports of shared files to their addresses: an import map would be an inline script. */
-function toModule(text: string, shared: readonly SharedFile[]): string {
-  return shared.reduce(
-    (code, { specifier, name }) => (specifier === undefined ? code : code.replaceAll(` from '${specifier}'`, ` from './${name}'`)),
-    stripTypes(text),
-  )
-}
+/** esbuild runs as a separate process, which ends with the last bundle. */
+let making: Promise<unknown> = Promise.resolve()
 
-/** Suppresses the warning that this function of the pinned Node.js is experimental. */
-function stripTypes(text: string): string {
-  const { emitWarning } = process
-  process.emitWarning = () => {}
-  try {
-    return stripTypeScriptTypes(text)
-  } finally {
-    process.emitWarning = emitWarning
-  }
+function makeBundle(folder: string): Promise<Bundle> {
+  const made = making.then(async (): Promise<Bundle> => {
+    const { build, stop } = await import('esbuild')
+    try {
+      const { outputFiles } = await build({
+        absWorkingDir: folder,
+        entryPoints: ['main.ts', 'main.css'],
+        entryNames: '[name]-[hash]',
+        chunkNames: '[name]-[hash]',
+        splitting: true,
+        outdir: '.',
+        bundle: true,
+        write: false,
+        minify: true,
+        format: 'esm',
+        target: 'es2022',
+        logLevel: 'silent',
+      })
+      let index = await readFile(`${folder}/index.html`, 'utf8')
+      const files = new Map<string, Buffer>()
+      for (const { path, contents } of outputFiles) {
+        const name = basename(path)
+        index = index.replace(name.replace(/-[^-.]+\./, '.'), name)
+        files.set(name, await promisify(gzip)(contents))
+      }
+      return { index, etag: `"${hash('sha256', index, 'base64url').slice(0, 22)}"`, files }
+    } finally {
+      await stop()
+    }
+  })
+  making = made.catch(() => {})
+  return made
 }

@@ -4,44 +4,37 @@ import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyReply } from 'fastify'
 
-/** The times in seconds that caches may keep an answer. */
 export interface CacheLifetimes {
   browserSeconds: number
-  /** Lifetime in caches that serve many, such as a CDN. They are purged when something changes. */
+  /** Such caches, for example a CDN, are purged when something changes. */
   sharedSeconds: number
 }
 
-/** The header from which a cache reads the tags: Varnish and Fastly use `Surrogate-Key`, Cloudflare `Cache-Tag`. */
+/** Varnish and Fastly use `Surrogate-Key`, Cloudflare `Cache-Tag`. */
 export type TagHeader = 'surrogate-key' | 'cache-tag'
 
-/** The tags as `writeHead` takes them. */
 export function taggedFor(headers: readonly TagHeader[], tags: readonly string[]): string[] {
   return headers.flatMap((name) => [name, tags.join(name === 'cache-tag' ? ',' : ' ')])
 }
 
-/** Times in seconds. */
-/** A cache may serve an answer so long after its lifetime. */
+/** A cache may serve an answer for this time after its lifetime. */
 export const STALE_SECONDS = 86_400
 const STALE = `stale-while-revalidate=60, stale-if-error=${STALE_SECONDS}`
 
 export interface AnswerOptions {
-  /** Opaque, of letters, digits, `-` and `_`. */
   etag: string
   lastModified: Date
-  /** The tags by which caches purge the answer. */
   tags: readonly string[]
   tagHeaders: readonly TagHeader[]
   /** RFC 8288. */
   link?: string | undefined
-  /** The address that the answer leads to: 301 instead of 200. */
+  /** The answer is 301 with this address. */
   location?: string | undefined
   language?: AnswerLanguage | null | undefined
   lifetimes: CacheLifetimes
 }
 
-/** The language of an answer, and whether the request's `Accept-Language` has chosen it. */
 export interface AnswerLanguage {
-  /** BCP 47. */
   tag: string
   isNegotiated: boolean
 }
@@ -49,19 +42,16 @@ export interface AnswerLanguage {
 const SUFFIXES = { identity: '', gzip: '-gz', br: '-br' }
 type Encoding = keyof typeof SUFFIXES
 
-/** A body in one encoding, with its headers as Node's `writeHead` takes them. */
 interface Variant {
   headers: readonly string[]
-  /** Headers of the 304 to a client that has these bytes. */
   headersOf304: readonly string[]
   bytes: Buffer
 }
 
-/** A smaller body saves too little to be worth another entry in caches. */
+/** A smaller body saves too little for another entry in caches. */
 const MIN_COMPRESSED_BYTES = 1_400
 const BROTLI_QUALITY = 5
 
-/** An answer for any caller, which caches may keep (RFC 9111, 5861, 9213): rendered once, sent many times. */
 export class CacheableAnswer {
   readonly #status: 200 | 301
   readonly #etag: string
@@ -85,7 +75,6 @@ export class CacheableAnswer {
     this.#add('identity', bytes)
   }
 
-  /** The size without the compressed forms, whose size `prepare` returns. */
   get sizeBytes(): number {
     return this.#identity.bytes.length + JSON.stringify(this.#common).length
   }
@@ -94,7 +83,6 @@ export class CacheableAnswer {
     return this.#variants.get('identity') as Variant
   }
 
-  /** Compresses the body for the client's preferred encoding unless that is done. Returns the additional bytes. */
   async prepare(asked: IncomingHttpHeaders): Promise<number> {
     const encoding = this.#choose(asked)
     if (this.#variants.has(encoding)) return 0
@@ -107,10 +95,7 @@ export class CacheableAnswer {
     return compressed.length
   }
 
-  /**
-   * Sends the answer with additional `headers`, or 304 when the client has it, and returns the status. Returns null and sends nothing when
-   * `prepare` must run first.
-   */
+  /** Sends 304 when the client has the answer. Returns null, without sending, when `prepare` must run first. */
   send(asked: IncomingHttpHeaders, response: ServerResponse, headers: readonly string[]): 200 | 301 | 304 | null {
     const encoding = this.#choose(asked)
     const variant = this.#variants.get(encoding)
@@ -123,7 +108,6 @@ export class CacheableAnswer {
     return status
   }
 
-  /** Sends the answer in place of Fastify's reply. */
   reply(asked: IncomingHttpHeaders, reply: FastifyReply): void {
     const headers = takeOver(reply)
     // Hooks and the log read the status.
@@ -146,14 +130,14 @@ export class CacheableAnswer {
   }
 }
 
-/** Sends 304 and returns true when the client has the answer with this entity tag, in any encoding, before the answer is rendered. */
+/** Sends 304 before the answer is rendered when the client has it in any encoding. */
 export function sendNotModified(
   asked: IncomingHttpHeaders,
   reply: FastifyReply,
   { etag, language, lifetimes }: Pick<AnswerOptions, 'etag' | 'language' | 'lifetimes'>,
 ): boolean {
   const condition = asked['if-none-match']
-  // `*` matches any existing answer, and whether one exists is not known yet.
+  // `*` matches any existing answer, and it is not known yet whether one exists.
   if (condition === undefined || condition.includes('*') || !isKnown(condition, etag)) return false
   const known = Object.values(SUFFIXES).find((suffix) => condition.includes(`"${etag}${suffix}"`)) ?? ''
   const headers = takeOver(reply.code(304))
@@ -162,12 +146,10 @@ export function sendNotModified(
   return true
 }
 
-/** An entity tag that differs when one of `parts` does. */
 export function entityTag(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 22)
 }
 
-/** Headers of an answer that caches may keep, as `writeHead` takes them. */
 export function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes, language: AnswerLanguage | null = null): string[] {
   return [
     ...['cache-control', `public, max-age=${browserSeconds}, s-maxage=${sharedSeconds}, ${STALE}`],
@@ -176,7 +158,7 @@ export function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes, 
   ]
 }
 
-/** Purged caches alone may keep a redirection: a browser that kept one for each direction would loop. */
+/** A browser that kept a redirection for each direction would loop, so only purged caches keep them. */
 function redirectionHeaders({ sharedSeconds }: CacheLifetimes, language: AnswerLanguage | null): string[] {
   return [
     ...['cache-control', `public, max-age=0, s-maxage=${sharedSeconds}`],
@@ -190,24 +172,24 @@ function languageHeaders(language: AnswerLanguage | null): string[] {
   return ['vary', vary, ...(language === null ? [] : ['content-language', language.tag])]
 }
 
-/** Takes the reply from Fastify, which would process each header and the body again. Returns the headers of every answer, but for `cache-control`. */
+/** Fastify would process each header and the body again. Returns all headers except `cache-control`. */
 function takeOver(reply: FastifyReply): string[] {
   reply.hijack()
   reply.removeHeader('cache-control')
   return Object.entries(reply.getHeaders()).flatMap(([name, value]) => [name, String(value)])
 }
 
-/** The part of RFC 9110 §12.5.3 that browsers and CDNs use: an encoding that is named without `q=0`; brotli before gzip. */
+/** The part of RFC 9110 §12.5.3 that browsers and CDNs use. Brotli has precedence over gzip. */
 function chooseEncoding(accepted: string): Encoding {
   if (/\bbr\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'br'
   if (/\bgzip\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'gzip'
   return 'identity'
 }
 
-/** `etag` has no quotes. RFC 9110 §13.1.2: a list of entity tags, compared weakly, or `*`. Any encoding of the same answer counts. */
+/** `etag` has no quotes. RFC 9110 §13.1.2: compared weakly. Any encoding of the same answer counts. */
 export function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
-  // The usual form of browsers and caches, without the work below.
+  // The usual form of browsers and caches needs no parsing.
   if (ifNoneMatch.length === etag.length + 2 && ifNoneMatch === `"${etag}"`) return true
   return ifNoneMatch.split(',').some((candidate) => {
     const tag = candidate.trim().replace(/^W\//, '')

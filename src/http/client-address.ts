@@ -9,15 +9,13 @@ declare module 'fastify' {
   }
 }
 
-/** Proxies whose reports of clients are trusted: addresses and networks, or their number. */
 export type TrustedProxies = readonly string[] | number | false
 
 export interface ProxyReports {
-  /** A peer that is no trusted proxy forwards a request: all clients behind it are one. Called for each such request. */
+  /** Called per request from a peer that forwards and is no trusted proxy: its clients count as one. */
   onUntrusted: (peer: string) => void
-  /** A trusted proxy reports an address that cannot be read. */
   onUnreadable: (header: ForwardedHeader, address: string) => void
-  /** A trusted proxy names the client in a header that is not read: all clients behind it are one. Called for each such request. */
+  /** A trusted proxy names the client in an unread header, so its clients count as one. Called per request. */
   onUnread: (header: string) => void
 }
 
@@ -36,17 +34,13 @@ export class ClientAddresses {
     return this.#isTrusted(plain(address), hop)
   }
 
-  /** Reports a peer that forwards and is not trusted. */
   watch({ headers, socket }: IncomingMessage): void {
     if (!FORWARDING_HEADERS.some((name) => headers[name] !== undefined)) return
     const peer = plain(socket.remoteAddress ?? '')
     if (!this.#isTrusted(peer, 0)) this.#reports.onUntrusted(peer)
   }
 
-  /**
-   * The address that the outermost trusted proxy reports, otherwise the connection's. Throws `malformed_request` when
-   * it cannot be read.
-   */
+  /** The address that the outermost trusted proxy reports, or the connection's. Throws `malformed_request`. */
   find({ headers, socket }: IncomingMessage): string {
     let address = plain(socket.remoteAddress ?? '')
     if (!this.#isTrusted(address, 0)) return address
@@ -88,15 +82,15 @@ function trusted(proxies: TrustedProxies): (address: string, hop: number) => boo
   return (address) => isIP(address) !== 0 && list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
 }
 
-/** The client's IP address: the connection's, or the one that a proxy named by TRUST_PROXY reports. IPv4 is never in IPv6 form. */
+/** The connection's address, or the one that a proxy of TRUST_PROXY reports. IPv4 is never in IPv6 form. */
 export function clientAddress({ server, raw }: Pick<FastifyRequest, 'server' | 'raw'>): string {
   return server.clientAddresses.find(raw)
 }
 
-// A port behind an IPv6 address without brackets is one only behind all eight groups.
+// A port can follow an IPv6 address without brackets only after all eight groups.
 const WITH_PORT = /^(?:\[([^[\]]+)\]|([\d.]+)|((?:[\da-f]{1,4}:){7}[\da-f]{1,4}))(?::(?:\d{1,5}|_[\w.-]+))?$/i
 
-/** The address in a form that proxies write: with quotes, brackets, a port, a zone id. Null for any other text. */
+/** Accepts the forms of proxies: quotes, brackets, a port, a zone id. Null for any other text. */
 export function readAddress(text: string): string | null {
   const unquoted = text.replace(/^"(.*)"$/, '$1')
   const [, bracketed, v4, v6] = WITH_PORT.exec(unquoted) ?? []
@@ -104,7 +98,6 @@ export function readAddress(text: string): string | null {
   return isIP(address) === 0 ? null : address
 }
 
-/** An IPv4 address in IPv6 form, such as `::ffff:192.0.2.7` or `::ffff:c000:207`, as IPv4. */
 function plain(address: string): string {
   if (!/^[0:]+:ffff:/i.test(address) || isIP(address) !== 6) return address
   const [, high, low] = /^::ffff:([\da-f]{1,4}):([\da-f]{1,4})$/i.exec(new URL(`http://[${address}]`).hostname.slice(1, -1)) ?? []
@@ -112,20 +105,16 @@ function plain(address: string): string {
   return [high, low].flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.')
 }
 
-/**
- * The unit that counts as one client: an IPv4 address, or the /48 of an IPv6 address, of which a data centre customer
- * chooses all other bits. Everything that is shared or limited by network uses it.
- */
+/** An IPv4 address, or the /48 of an IPv6 address, because a data centre customer chooses all other bits. */
 export function siteOf(address: string): string {
   return isIP(address) === 6 ? prefixOf(address, 3) : address
 }
 
-/** An IPv4 address, or the /64 of an IPv6 address: one subscriber's. Only for what must not make neighbours wait; see the throttle. */
+/** An IPv4 address, or the /64 of one IPv6 subscriber, for limits that must not affect neighbours: see the throttle. */
 export function networkOf(address: string): string {
   return isIP(address) === 6 ? prefixOf(address, 4) : address
 }
 
-/** The first `groups` of the eight 16-bit groups of an IPv6 address. */
 function prefixOf(address: string, groups: number): string {
   // The URL parser normalises an address (RFC 5952). A zone id has a meaning on this machine only.
   const [head = '', tail = ''] = new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1).split('::')
@@ -138,14 +127,10 @@ type ForwardedHeader = 'X-Forwarded-For' | 'Forwarded'
 
 interface ForwardedAddresses {
   header: ForwardedHeader
-  /** The addresses as written, the nearest proxy's report last. */
   addresses: string[]
 }
 
-/**
- * The clients that proxies report, null without a header. `X-Forwarded-For` counts where both are sent: a proxy that writes it passes
- * `Forwarded` on as the client sent it.
- */
+/** `X-Forwarded-For` has precedence: a proxy that writes it passes `Forwarded` on as the client sent it. */
 function forwardedAddresses(headers: IncomingHttpHeaders): ForwardedAddresses | null {
   const list = headers['x-forwarded-for']
   if (list !== undefined) return { header: 'X-Forwarded-For', addresses: splitList([list].flat().join(',')) }
@@ -161,7 +146,7 @@ function splitList(list: string): string[] {
 // RFC 7239 §4. Some proxies leave out the quotes that colons and brackets need.
 const PAIR = /[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=("(?:[^"\\]|\\.)*"|[^\s",;]+))?[ \t]*([;,]|$)/
 
-/** The `for` of each element; an empty text for an element without one, and for a header that does not follow the grammar. */
+/** An empty text for an element without `for`, and for a header that does not follow the grammar. */
 function readForwarded(header: string): string[] {
   const found: string[] = []
   const pairs = new RegExp(PAIR, 'y')

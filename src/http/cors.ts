@@ -5,7 +5,7 @@ export type CorsOrigins = readonly string[] | '*'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The same answer for every caller, kept by caches: any origin may read it, and it never varies. */
+    /** The same answer for every caller: any origin may read it, and it never varies. */
     isReadableByAnyOrigin?: boolean
   }
 }
@@ -18,15 +18,12 @@ const MAX_AGE_SECONDS = 7_200
 
 const PUBLIC = { 'access-control-allow-origin': '*', 'access-control-expose-headers': EXPOSED }
 
-/** The headers of a public answer in the form that `writeHead` takes. Empty when CORS is off. */
+/** Empty when CORS is off. */
 export function publicCorsHeaders(origins: CorsOrigins | null): readonly string[] {
   return origins === null ? [] : Object.entries(PUBLIC).flat()
 }
 
-/**
- * The CORS protocol of the Fetch standard. `allow` sets the headers of an answer; `answerPreflight` answers a preflight request of an
- * allowed origin and returns whether it did. Credentials are never allowed: tokens are sent in `Authorization`, which needs none.
- */
+/** `answerPreflight` returns whether it answered. Credentials are never allowed: tokens are sent in `Authorization`. */
 export function createCors(origins: CorsOrigins | null) {
   const mayUse = (origin: string | undefined) => origin !== undefined && (origins === '*' || origins?.includes(origin) === true)
 

@@ -8,9 +8,8 @@ import { Cursor, Limit, nextLink, type Page, type PageText, type Paging, pagingO
 import { isIcebergCall, problemResponses } from './problem.ts'
 import { isScope } from './scopes.ts'
 
-/** A route as a row with its particulars. The document's refusals, tag and security follow from it. */
 export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = Answers> extends FastifyContextConfig {
-  /** A route without one is no part of the document. Activities are named by it. */
+  /** A route without one is not in the document. Activities contain it. */
   operationId?: string
   summary?: string
   description?: string
@@ -18,16 +17,11 @@ export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = A
   query?: Q
   headers?: H
   body?: B
-  /** The limit in bytes. */
   bodyLimit?: number
   consumes?: string[]
   produces?: string[]
-  /**
-   * Answers by status: schema and description, or the description alone when there is no body. The first is sent unless
-   * the handler sets another.
-   */
+  /** Schema and description by status, or the description alone without a body. The first is the default. */
   answers?: A
-  /** The codes of its own rules; `refusalsOf` adds the others. */
   refuses?: readonly ErrorCode[]
   /** Answers browsers with a page instead of a problem. */
   refusalPages?: (error: unknown, request: FastifyRequest, reply: FastifyReply) => void
@@ -86,28 +80,18 @@ export function defineRoute<P = unknown, Q = unknown, H = unknown, B = unknown, 
   })
 }
 
-/**
- * A list with a cursor as a row: its `limit` and `cursor`, its refusals, `Link`, and the `ETag` for polling clients
- * follow from it.
- */
 export interface List<P, F extends TProperties, S extends TSchema, Position extends TSchema> extends Omit<Route<P>, 'query' | 'answers'> {
   filters?: TObject<F>
-  /** `Limit` unless given. */
   limit?: TInteger
-  /** A page: `PageOf` its items. */
   page: S
-  /** The content of the answer. */
   answer: string
-  /** The content of a cursor. Without it the handler reads the cursor itself. */
+  /** The handler reads the cursor itself when this is absent. */
   position?: Position
 }
 
 type Paged<F extends TProperties> = TObject<F & { limit: TOptional<TInteger>; cursor: TOptional<TString> }>
 
-/**
- * Adds a list. The handler returns a page, or its JSON. A cursor is one of this list, of its filters, and with the access `caller` of
- * the account.
- */
+/** A cursor is valid for this list and its filters, and with the access `caller` for the account. */
 export function defineList<
   S extends TSchema,
   P = unknown,
@@ -128,7 +112,6 @@ export function defineList<
     const owner = route.access === 'caller' ? [callerOf(request).userId] : []
     const sorted = Object.entries(filtered).sort(([a], [b]) => (a < b ? -1 : 1))
     const scope = [route.operationId, ...owner, ...params.map(([, value]) => value.toLowerCase()), ...sorted]
-    // A handler without a position reads the cursor itself.
     const paging = pagingOf(scope, position === undefined ? { limit } : { limit, cursor }, position ?? Type.Unknown())
     const found = await handler(request as never, paging as never)
     const address = params.reduce((url, [name, value]) => url.replace(`:${name}`, encodeURIComponent(value)), path.slice('GET '.length))
@@ -150,11 +133,10 @@ function responsesOf(answers: Answers = {}) {
 }
 
 const JSON_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
-/** An API key is refused where a session is needed, and too many requests with wrong ones are too. */
+/** Too many requests with wrong API keys are refused, too. */
 const CALLER = ['unauthenticated', 'invalid_token', 'forbidden', 'rate_limited'] as const
 const ANY_ROUTE = ['unavailable', 'overloaded', 'internal'] as const
 
-/** The refusals of a route: of its input, and of its own rules. */
 function refusalsOf(method: string, url: string, route: Route) {
   const { access = '', stepUp, params, query, headers, consumes, cost, refuses = [] } = route
   const codes: ErrorCode[] = [...refuses]
@@ -179,18 +161,18 @@ function has(schema: unknown, name: string): boolean {
   return Object.hasOwn((schema as { properties?: object } | undefined)?.properties ?? {}, name)
 }
 
-/** Fastify takes an undefined schema for one. */
+/** Fastify treats a member that is undefined as a schema. */
 function present<T extends object>(members: T): Partial<T> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Partial<T>
 }
 
-/** Sends an answer that pages poll, or 304 when the caller has it (RFC 9110 §13.1.2). No cache may keep it. */
+/** Sends 304 when the caller has the answer (RFC 9110 §13.1.2). No cache may keep it. */
 export function sendPolled<T>(request: FastifyRequest, reply: FastifyReply, answer: T): T {
   return isPolledAgain(request, reply, JSON.stringify(answer)) ? (reply.code(304).send() as T) : answer
 }
 
-/** Like `sendPolled`, for an answer that is JSON already. */
-function sendPolledText(request: FastifyRequest, reply: FastifyReply, json: string): never {
+/** The same for a text that is JSON already. */
+export function sendPolledText(request: FastifyRequest, reply: FastifyReply, json: string): never {
   if (isPolledAgain(request, reply, json)) return reply.code(304).send() as never
   return reply.type('application/json; charset=utf-8').send(json as never) as never
 }

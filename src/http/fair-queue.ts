@@ -1,13 +1,8 @@
-/**
- * The owners that something counts for: the account, then its network, as far as they are known and count. Networks
- * take turns, and within one its accounts; an account without a network takes turns with networks.
- */
+/** The account, then its network, if known. Networks take turns, and within one its accounts. */
 export type QuotaKey = readonly string[]
 
 interface Owner {
-  /** The weight of its items. */
   weight: number
-  /** Greater for the owner whose newest item came later. */
   newest: number
 }
 
@@ -21,12 +16,8 @@ interface Network<Item> extends Owner {
   since: number
 }
 
-/**
- * Items of several networks and accounts, which take turns: a caller never waits for everything that another has
- * queued.
- */
+/** Networks and accounts take turns: a caller never waits for everything that another has queued. */
 export class FairQueue<Item> {
-  /** The networks in the order of their turns. */
   #networks = new Map<string, Network<Item>>()
   #length = 0
   #weight = 0
@@ -36,12 +27,11 @@ export class FairQueue<Item> {
     return this.#length
   }
 
-  /** The weight of all items. */
   get weight(): number {
     return this.#weight
   }
 
-  /** The number of networks, and of accounts without one, that have items in it. */
+  /** Counts networks, and accounts without a network. */
   get owners(): number {
     return this.#networks.size
   }
@@ -58,15 +48,12 @@ export class FairQueue<Item> {
     this.#count(network, account, 1, weight)
   }
 
-  /**
-   * Removes items, one of each network in turn, then another of each: the first ready item of the account whose turn it
-   * is. An owner whose item does not fit comes earlier in the next call than those that had a turn in this one.
-   */
+  /** Removes one ready item of each network in turn. An owner whose item does not fit comes earlier next time. */
   *take(isReady: (item: Item) => boolean, fits: (item: Item) => boolean): Generator<Item> {
     const turns = new Map<Network<Item>, Iterator<Item>>()
     const passed = new Set<string>()
     try {
-      // The iteration comes again to a network that is moved to the end.
+      // The iteration returns to a network that is moved to the end.
       for (const [name, network] of this.#networks) {
         const fitsHere = (item: Item) => {
           if (fits(item)) return true
@@ -109,14 +96,12 @@ export class FairQueue<Item> {
     return count
   }
 
-  /** The time in milliseconds that the next ready network has waited for its turn. */
   turnWaitMs(isReady: (item: Item) => boolean): number {
     const hasReady = ({ items }: Account<Item>) => items.some(({ item }) => isReady(item))
     for (const { accounts, since } of this.#networks.values()) if (accounts.values().some(hasReady)) return performance.now() - since
     return 0
   }
 
-  /** Removes an item. Returns false when it is not in the queue. */
   remove(quotaKey: QuotaKey, item: Item): boolean {
     const [accountName, name] = ownersOf(quotaKey)
     const network = this.#networks.get(name)
@@ -132,7 +117,7 @@ export class FairQueue<Item> {
     return true
   }
 
-  /** Removes the newest item of the heaviest account in the heaviest network. Of several with one weight, the one whose newest item came last counts. */
+  /** The heaviest account in the heaviest network. Of equal ones, the owner whose newest item came last. */
   dropFromHeaviest(): Item | undefined {
     const [name = '', network] = heaviest(this.#networks)
     const [accountName = '', account] = heaviest(network?.accounts ?? new Map<string, Account<Item>>())
@@ -149,7 +134,7 @@ export class FairQueue<Item> {
   }
 }
 
-/** The account and the network; without the one or the other, it is both. */
+/** An account without a network is its own network, and the reverse. */
 function ownersOf(quotaKey: QuotaKey): [account: string, network: string] {
   return [quotaKey[0] ?? '', quotaKey.at(-1) ?? '']
 }

@@ -2,8 +2,16 @@ import { Type } from 'typebox'
 import { defineRoute } from './define-route.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** The parts that are not ready, with a reason for operators; empty when everything is healthy. */
-export type ReadinessCheck = () => Promise<{ name: string; reason: string }[]>
+/** `process`: the number of the process, where one command started several. */
+export interface Failing {
+  name: string
+  /** For operators. */
+  reason: string
+  process?: number
+}
+
+/** Empty when everything is healthy. */
+export type ReadinessCheck = () => Promise<Failing[]>
 
 const Health = Type.Object(
   {

@@ -2,28 +2,23 @@ import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import { AppError } from '../errors.ts'
 
-// RFC 3986 §3.2.2 and §3.2.3: a name, an IPv4 address or an IPv6 address in brackets, and a port. Empty where the target has no authority.
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%!$&'()*+,;=-]*)(?::\d*)?$/
 // RFC 9112 §3.2.2: scheme and authority, up to the path.
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i
 
-/** The hosts at which pages for operators answer: a site can point a name of its own at this machine (DNS rebinding). */
 export interface OwnHosts {
   baseUrl: string
-  /** Further names, in lower case, without a port. */
   allowedHosts: readonly string[]
 }
 
-/** Whether a `Host` value is BASE_URL's, a loopback name, an address or an allowed name; the port does not matter. */
+/** BASE_URL's host, a loopback name, an address or an allowed name, against DNS rebinding. Any port. */
 export function isOwnHost(host: string | undefined, { baseUrl, allowedHosts }: OwnHosts): boolean {
-  // HTTP/1.0, which no browser speaks.
   if (host === undefined) return true
   const name = host.toLowerCase().replace(/:\d*$/, '').replace(/\.$/, '')
   if (isIP(name) !== 0 || /^\[[0-9a-f:.]+\]$/.test(name)) return true
   return name === 'localhost' || name.endsWith('.localhost') || name === new URL(baseUrl).hostname || allowedHosts.includes(name)
 }
 
-/** The refusal of a request to another host than the store's. */
 export function findForeignHost({ headers: { host } }: Pick<IncomingMessage, 'headers'>, own: OwnHosts): AppError | null {
   if (isOwnHost(host, own)) return null
   return new AppError(
@@ -32,7 +27,7 @@ export function findForeignHost({ headers: { host } }: Pick<IncomingMessage, 'he
   )
 }
 
-/** The number of headers with this name, in lower case. Of `host` and `authorization` Node.js keeps the first and silently drops the others. */
+/** Node.js keeps the first `host` and `authorization` and silently drops the others. */
 export function countHeaders({ rawHeaders }: IncomingMessage, wanted: string): number {
   let count = 0
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -42,9 +37,7 @@ export function countHeaders({ rawHeaders }: IncomingMessage, wanted: string): n
   return count
 }
 
-/**
- * The refusal of a request that does not name one host (RFC 9112 §3.2), otherwise null. Only HTTP/1.0 may name none.
- */
+/** RFC 9112 §3.2: a request names one host. Only HTTP/1.0 may name none. */
 export function findHostFault(request: IncomingMessage): AppError | null {
   const count = countHeaders(request, 'host')
   if (count === 0 && request.httpVersion === '1.0') return null
@@ -55,14 +48,13 @@ export function findHostFault(request: IncomingMessage): AppError | null {
   return new AppError('malformed_request', 'The host of the target is not the one that Host names.')
 }
 
-/** The path and query of a target in absolute form; any other target unchanged. */
 export function toOriginForm(target: string): string {
   if (target.startsWith('/')) return target
   const rest = target.replace(ABSOLUTE_FORM, '')
   return rest === target || rest.startsWith('/') ? rest : `/${rest}`
 }
 
-/** The target that the client sent: Fastify replaces it by the rewritten one. */
+/** The target that the client sent. Fastify replaces it by the rewritten one. */
 function originalTarget(request: IncomingMessage & { originalUrl?: string }): string {
   return request.originalUrl ?? request.url ?? ''
 }

@@ -1,17 +1,17 @@
 import { AppError } from '../errors.ts'
 
-// RFC 9110 §13.1.1: `*`, or a list of entity tags. §5.6.1.2: empty elements are ignored. A bare version without its quotes is accepted, too.
+// RFC 9110 §13.1.1: `*`, or a list of entity tags. A bare version without quotes is accepted, too.
 const LIST = /^[\s,]*(?:W\/)?(?:"[^"]*"|[\w.-]+)(?:\s*,[\s,]*(?:W\/)?(?:"[^"]*"|[\w.-]+))*[\s,]*$/
 
-/** The entity tags that a caller accepts, without their quotes; null when any state will do. */
+/** Entity tags without quotes. Null accepts any state. */
 export type IfMatch = ReadonlySet<string> | null
 
 export interface IfMatchOptions {
-  /** The resource is also sent compressed: its tag counts with a suffix for the encoding, and where a cache that compresses made it weak. */
+  /** The tag counts with an encoding's suffix, and as a weak one of a cache that compresses. */
   isSentCompressed?: boolean
 }
 
-/** Reads an `If-Match` header. Weak tags are left out: they match nothing (RFC 9110 §8.8.3.2). Throws `invalid_header`. */
+/** Leaves out weak tags, which match nothing (RFC 9110 §8.8.3.2). Throws `invalid_header`. */
 export function readIfMatch(header: string | undefined, { isSentCompressed = false }: IfMatchOptions = {}): IfMatch {
   if (header === undefined || header.trim() === '*') return null
   const text = header.trim()

@@ -3,14 +3,14 @@ import { PassThrough, pipeline } from 'node:stream'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** The body limit of a route that reads its body as a stream and bounds it itself. */
+/** For a route that reads its body as a stream and bounds it itself. */
 export const NO_BODY_LIMIT = Number.MAX_SAFE_INTEGER
 
 const WINDOW_CHUNKS = 256
-/** Minimum of a window: 64 bytes a chunk. Clients send buffers of some hundred bytes and more. */
+/** 64 bytes a chunk. Clients send buffers of some hundred bytes and more. */
 const MIN_WINDOW_BYTES = 16_384
 
-/** Ends the connection of a client that sends tiny chunks, of which Node.js handles up to 300,000 before any other request. */
+/** Node.js handles up to 300,000 tiny chunks before any other request, so their connection is closed. */
 export function limitChunks(server: HttpServer): void {
   server.addHook('preParsing', (request, _reply, payload, done) => {
     if (request.headers['transfer-encoding'] === undefined) return done(null, payload)
@@ -21,7 +21,6 @@ export function limitChunks(server: HttpServer): void {
   })
 }
 
-/** A listener for each chunk of a body. */
 export function endAtTinyChunks(raw: IncomingMessage): (chunk: Buffer) => void {
   let chunks = 0
   let bytes = 0

@@ -2,13 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { HttpServer } from './http-server.ts'
 
-/** Browsers and proxies do not pipeline; the few programs that do wait for some answers in between. */
+/** Browsers and proxies do not pipeline. The few programs that do wait for some answers in between. */
 const MAX_UNANSWERED = 64
 
 export interface ConnectionLimits {
-  /** Open connections; without it any number. */
   maxConnections?: number
-  /** Called for each connection that is closed because there are more. */
   onDropped?: () => void
 }
 
@@ -17,12 +15,7 @@ interface Connection {
   latest: IncomingMessage | null
 }
 
-/**
- * Closes one connection for each above the limit: the one that has waited longest for its client, be it idle or in the middle of a request,
- * or the new one when all others wait for the store. Ends those with too many unanswered requests, or unread answers: Node.js parses
- * everything it received before any other request. Call it when all listeners of requests are there. See
- * docs/decisions/http-bounds.md.
- */
+/** Closes the connection that waits longest for its client, or the new one. See docs/decisions/http-bounds.md. */
 export function limitConnections(
   { server }: HttpServer,
   { maxConnections = Number.POSITIVE_INFINITY, onDropped = () => {} }: ConnectionLimits,
@@ -74,7 +67,7 @@ export function limitConnections(
   })
 }
 
-/** Whether the store has all of a request, so that the client waits for it. */
+/** The store has all of a request, so the client waits for it. */
 function isBeingAnswered({ unanswered, latest }: Connection = { unanswered: 0, latest: null }): boolean {
   return unanswered > 1 || (unanswered === 1 && latest?.complete === true)
 }

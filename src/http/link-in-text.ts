@@ -1,41 +1,37 @@
 import { invalidBody } from './problem.ts'
 
-// Characters that look like a dot, a colon or a slash, or that mail programs read so, and that NFKC does not change.
+// Characters that look like a dot, a colon or a slash, or that mail programs treat so, and that NFKC keeps.
 const DOTS = /[\u3002\ufe12\ua4f8]/g
 const COLONS = /[\u2236\ua789]/g
 const SLASHES = /[\\\u2044\u2215\u29f8\u29f9\u2571]/g
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
 
-// The top-level domains that spam uses most. A longer list would refuse names of people: `Node.js`, `St.John`, `Dr.med`.
+// The top-level domains that spam uses most. More would refuse names of people: `Node.js`, `St.John`, `Dr.med`.
 const LINKED_TLDS = 'com|net|org|info|biz|shop|store|online|site|website|xyz|top|club|app|link|click|live|vip|icu|win|bid|ru|cn|рф'
 
 const LINK = new RegExp(
   [
-    // A scheme, `hxxp://` and unknown ones included.
+    // A scheme, including `hxxp://` and unknown ones.
     String.raw`[a-z][a-z0-9+.-]*:\/\/`,
     String.raw`(?<![\p{L}\p{N}])(?:mailto|tel|sms|javascript|data):`,
     String.raw`(?<![\p{L}\p{N}])www\d{0,3}\.[\p{L}\p{N}]`,
-    // A host with a path, a query or a port; its last label has two letters at least, or it is an IPv4 address.
+    // A host with a path, a query or a port. Its last label has two letters at least, or it is an IPv4 address.
     String.raw`[\p{L}\p{N}]\.(?:\p{L}{2,63}|xn--[a-z0-9-]{1,59})(?:[/?#]|:\d)`,
     String.raw`(?<![\p{N}.])\d{1,3}(?:\.\d{1,3}){3}(?:[/?#]|:\d)`,
     // A bare host below a domain that mail programs turn into a link.
     String.raw`[\p{L}\p{N}_-]\.(?:${LINKED_TLDS})(?![\p{L}\p{N}])`,
-    // An email address.
     String.raw`\S@\S{1,253}\.\p{L}{2}`,
   ].join('|'),
   'iu',
 )
 
-/**
- * Whether a mail program would show a link in a text: a scheme, `www.`, a host with a path or port, a bare host below a common domain, or
- * an email address. Fullwidth letters, similar dots, colons and slashes, and invisible characters count as what they look like.
- */
+/** Whether a mail program would show a link. Similar characters count as what they look like. */
 export function containsLink(text: string): boolean {
   const plain = text.normalize('NFKC').replace(INVISIBLE, '').replace(DOTS, '.').replace(COLONS, ':').replace(SLASHES, '/')
   return LINK.test(plain)
 }
 
-/** Throws `invalid_body` for a text with a link; `pointer` names its property. Names appear in mails, and no person's name is a URL. */
+/** Names appear in mails. Throws `invalid_body`. `pointer` names the property. */
 export function assertNoLink(text: string | null | undefined, pointer: string): void {
   if (text === null || text === undefined || !containsLink(text)) return
   throw invalidBody(pointer, 'must not contain a URL', 'A name cannot contain a link.')

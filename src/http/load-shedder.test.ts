@@ -151,7 +151,10 @@ test('late timers are a pressure on searches and lists, not on orders', async ()
 test('measures while it listens, with the connections that are open', async (t) => {
   const { server, shedder } = await createServer([])
   const steps: number[] = []
-  t.mock.method(shedder, 'step', (_elapsedMs: number, connections: number) => steps.push(connections))
+  t.mock.method(shedder, 'step', (_elapsedMs: number, connections: number) => {
+    steps.push(connections)
+    return false
+  })
   const { port } = new URL(await server.listen({ host: '127.0.0.1', port: 0 }))
   const socket = connect(Number(port), '127.0.0.1')
   await eventually(async () => steps.includes(1))
@@ -160,4 +163,25 @@ test('measures while it listens, with the connections that are open', async (t) 
   const after = steps.length
   await delay(200)
   assert.equal(steps.length, after)
+})
+
+test('does not measure while there is no request and no pressure, and measures again from the first request', async (t) => {
+  let pressure = 2
+  const { server, shedder } = await createServer([{ sheds: 'search', pressure: () => pressure }])
+  const step = t.mock.method(shedder, 'step')
+  const elapsed = () => step.mock.calls.map((call) => call.arguments[0] as number)
+  const canRest = () => step.mock.calls.at(-1)?.result === true
+  await server.listen({ host: '127.0.0.1', port: 0 })
+  await eventually(async () => elapsed().length > 5)
+  assert.equal(canRest(), false, 'there is pressure')
+  pressure = 0
+  await eventually(async () => canRest())
+  const before = elapsed().length
+  await delay(300)
+  assert.equal(elapsed().length, before, 'it rests')
+  pressure = 2
+  const askedAt = performance.now()
+  await server.inject('/health')
+  await eventually(async () => elapsed().length > before + 5)
+  assert.ok((elapsed()[before] ?? 0) <= performance.now() - askedAt, 'the rest is no late timer')
 })

@@ -1,16 +1,15 @@
 import type { TSchema } from 'typebox'
 
 /**
- * The keyword `x-input` of a schema. `text`, the default: NFC, without blanks around it. `pasted`: also without an
- * address book's marks around it. `verbatim`: as sent, such as a password. `code`: no blanks, fullwidth digits are
- * digits. `identifier`: like `code`, in capitals without dots, dashes and slashes. `email_filter`: like `pasted`, and an unencoded plus, which arrives as a blank, is a plus.
+ * `x-input` of a schema. `text` (default): NFC, trimmed. `pasted`: also without an address book's marks. `verbatim`: as
+ * sent. `code`: no blanks, ASCII digits. `identifier`: `code` in capitals without punctuation. `email_filter`:
+ * `pasted`, and a blank is an unencoded plus.
  */
 type Kind = 'text' | 'pasted' | 'verbatim' | 'code' | 'identifier' | 'email_filter'
 
-/** The normalization of a value by its schema; undefined when there is none. */
 interface Rule {
   kind?: Kind
-  /** The replacement of an empty text: none where the schema allows such a text or wants a list or an object. */
+  /** An empty text stays where the schema allows it or wants a list or an object. */
   empty: 'kept' | 'null' | 'absent'
   members?: ReadonlyMap<string, { rule: Rule; isOptional: boolean }>
   items?: Rule
@@ -27,27 +26,23 @@ type Node = Partial<Record<'type' | 'x-input' | 'pattern' | 'format', string>> &
 }
 
 const BLANK = String.raw`\s\p{Z}`
-// Zero-width blanks and direction marks, which show nothing either.
+// Zero-width blanks and direction marks are invisible, too.
 const MARKS = String.raw`\u180e\u2800\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069`
 const BLANKS_AROUND = new RegExp(`^[${BLANK}]+|[${BLANK}]+$`, 'gu')
 const MARKS_AROUND = new RegExp(`^[${BLANK}${MARKS}]+|[${BLANK}${MARKS}]+$`, 'gu')
 const BLANKS = new RegExp(`[${BLANK}${MARKS}]+`, 'gu')
 const ONLY_BLANKS = new RegExp(`^[${BLANK}${MARKS}]*$`, 'u')
-/** Kinds of which a text of ASCII without blanks around it may be another one. */
+/** These kinds also change ASCII text without blanks around it. */
 const RESPELLED: ReadonlySet<Kind> = new Set(['code', 'identifier', 'email_filter'])
 const PLAIN = /^(?:[!-~]|[!-~][ -~]*[!-~])$/
 
-/**
- * Returns what brings a request's texts into the form that is compared and stored: NFC, without blanks around it. With `fills` an optional
- * scalar member that is an empty text becomes null or, where null is not allowed, is left out: HTML forms send each field. Values that the
- * schema does not describe stay as they are.
- */
+/** `fills`: an empty text in an optional scalar becomes null or absent, because HTML forms send each field. */
 export function compileNormalizer(schema: TSchema, { fills }: { fills: boolean }): (value: unknown) => unknown {
   const rule = ruleOf([schema as Node], fills)
   return (value) => normalize(value, rule)
 }
 
-/** The form of `identifier`: `de 123.456-789` is DE123456789. */
+/** `de 123.456-789` becomes DE123456789. */
 export function toIdentifier(text: string): string {
   return text
     .normalize('NFKC')
@@ -137,7 +132,7 @@ function normalizeMembers(value: Record<string, unknown>, members: NonNullable<R
   return value
 }
 
-/** Applies also where the schema wants no text, such as a number: its form field was left empty. */
+/** Applies also where the schema wants no text: the form field of a number was left empty. */
 function isBlank(value: unknown): boolean {
   return typeof value === 'string' && ONLY_BLANKS.test(value)
 }

@@ -1,7 +1,4 @@
-/**
- * A schema with room for unknown properties at every depth: of the API's own schemas, those that requests share with answers leave none.
- * What requests need besides is left out.
- */
+/** Allows unknown properties at every depth, and leaves out what only requests need. */
 export function openSchema<T>(schema: T): T {
   if (Array.isArray(schema)) return schema.map(openSchema) as T
   if (typeof schema !== 'object' || schema === null) return schema

@@ -4,7 +4,6 @@ import { problemExamples } from './problem.ts'
 
 const NDJSON = 'application/x-ndjson'
 
-/** Settings of the OpenAPI 3.1 document, which is generated from the routes' schemas. `baseUrl` is the public address of `basePath`. */
 export function openApiOptions(baseUrl: string, basePath: string): SwaggerOptions {
   return {
     openapi: {
@@ -27,8 +26,7 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
         examples: problemExamples(),
       },
     },
-    // The transform below takes the prefix off: the plugin would take off the path of `baseUrl`, with which another
-    // prefix can begin.
+    // The transform below removes the prefix. The plugin would remove a path that another prefix can begin with.
     stripBasePath: false,
     transform: ({ schema, url }) => {
       const path = url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url
@@ -68,18 +66,16 @@ const TAGS = [
   },
 ]
 
-/** Calls that read their lines themselves declare no body schema, because a declared one is checked. */
+/** A declared body schema would be checked, and these calls read their lines themselves. */
 const LINES = { type: 'string', description: 'One JSON object a line; as CSV one record a line, after the names of the columns.' }
 
 function takesLines(schema: { consumes?: readonly string[]; body?: unknown } | undefined): boolean {
   return schema?.consumes?.includes(NDJSON) === true && schema.body === undefined
 }
 
-/** A node of an OpenAPI document. */
 type Node = Record<string, unknown>
 type Operations = Record<string, Record<string, { responses?: Record<string, Node> }>>
 
-/** Moves refusals that several operations have in common to `components.responses`, named by their codes. */
 function shareResponses(document: Node): Node {
   const operations = Object.values(document.paths as Operations).flatMap((item) => Object.values(item))
   const uses = new Map<string, Node[]>()
@@ -103,7 +99,6 @@ function shareResponses(document: Node): Node {
 
 const isSameAs = (one: Node) => (other: Node) => JSON.stringify(one) === JSON.stringify(other)
 
-/** `UnauthenticatedOrInvalidToken` for a problem with these codes, null for any other response. */
 function nameOf({ description, content }: Node): string | null {
   if (content === undefined || !('application/problem+json' in (content as Node))) return null
   const codes = [...String(description).matchAll(/`(\w+)`:/g)].map(([, code = '']) => code)
@@ -111,10 +106,7 @@ function nameOf({ description, content }: Node): string | null {
   return words.length === 0 ? null : words.join('Or')
 }
 
-/**
- * Whether a call may leave its body out, which then counts as `{}`: where the schema has `default: {}`. Never where no member means all
- * that there is, such as the open lines of an order: a body that got lost on its way would cancel them.
- */
+/** Never optional where no member means everything: a lost body would cancel all open lines of an order. */
 export function isBodyOptional(schema: unknown): boolean {
   return 'default' in (schema as object)
 }
@@ -123,7 +115,7 @@ interface DocumentOperation {
   requestBody?: { required?: boolean; content: Record<string, { schema?: unknown }> }
 }
 
-/** Says in the OpenAPI document which bodies are optional: its generator takes each for required. */
+/** The generator of the document takes each body for required. */
 function markOptionalBodies(paths: Readonly<Record<string, Record<string, DocumentOperation>>>): void {
   for (const { requestBody } of Object.values(paths).flatMap(Object.values<DocumentOperation>)) {
     if (requestBody !== undefined) requestBody.required = !Object.values(requestBody.content).every(({ schema }) => isBodyOptional(schema))
@@ -132,7 +124,7 @@ function markOptionalBodies(paths: Readonly<Record<string, Record<string, Docume
 
 const NAME = /^[A-Z][A-Za-z]*$/
 
-/** Moves each schema with a name as `title` to `components.schemas`. Throws when two different schemas have one name. */
+/** Throws when two different schemas have one `title`. */
 function nameSchemas(document: Node): Node {
   const components = document.components as Node
   const schemas: Node = {}
@@ -147,7 +139,6 @@ function hoist(node: unknown, schemas: Node): unknown {
   if (!isNode(node)) return node
   const copy: Node = {}
   for (const [key, child] of Object.entries(node)) {
-    // These are for the store itself: how a text is read, and what a refusal says.
     if (key === 'x-input' || key === 'x-must') continue
     // An example is data, whatever its properties are called.
     copy[key] = key === 'example' || key === 'examples' ? child : hoist(key === 'schema' ? withoutDescription(child) : child, schemas)
@@ -161,7 +152,6 @@ function isEnumOfStrings({ enum: values }: Node): boolean {
   return Array.isArray(values) && values.every((value) => typeof value === 'string')
 }
 
-/** The schema of a whole body, which repeats the description of the body. */
 function withoutDescription(schema: unknown): unknown {
   if (!isNode(schema) || typeof schema.title !== 'string') return schema
   const { description: _, ...rest } = schema

@@ -64,7 +64,7 @@ async function openWire(t: TestContext, url: string) {
     url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
     cut,
     mend: () => listen(port),
-    /** From now on statements that contain `text` reach the server, and their answer is lost. Null: none. */
+    /** From now on statements that contain `text` reach the server, and their answer is lost. Null means none. */
     loseAnswersTo(text: string | null) {
       lossy = text
     },

@@ -6,18 +6,16 @@ import { AppError } from '../errors.ts'
 export const Limit = Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'Items on a page.' })
 export const Cursor = Type.String({
   minLength: 1,
-  // Contains the sort key of a row: a name of 300 characters, up to four bytes each.
+  // The sort key of a row: a name of 300 characters, up to four bytes each.
   maxLength: 2_000,
-  description: 'The `next_cursor` of the page before, with the same filters.',
+  description: 'The `next_cursor` of the previous page, with the same filters.',
 })
 export const DEFAULT_LIMIT = 20
-/** A filter by an e-mail address. */
 export const EmailFilter = (description: string) => Type.String({ minLength: 1, maxLength: 254, 'x-input': 'email_filter', description })
 
-/** A filter by a moment, which `readInstant` reads: the schema's `date-time` allows leap seconds, and `Date` does not. */
+/** `readInstant` reads it: the schema's `date-time` allows leap seconds, and `Date` does not. */
 export const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
 
-/** Throws `invalid_query`. */
 export function readInstant(parameter: string, text: string | undefined): Date | undefined {
   if (text === undefined) return undefined
   const time = new Date(text)
@@ -25,7 +23,6 @@ export function readInstant(parameter: string, text: string | undefined): Date |
   throw new AppError('invalid_query', 'A query parameter is not valid.', { errors: [{ parameter, detail: 'is not a time' }] })
 }
 
-/** The envelope of a page of `item`. */
 export function PageOf<T extends TSchema>(item: T) {
   const { title, examples } = item as { title?: string; examples?: unknown[] }
   return Type.Object(
@@ -47,27 +44,21 @@ export interface Page<T> {
   next_cursor: string | null
 }
 
-/** A page that is JSON already. */
 export interface PageText {
   text: string
   next_cursor: string | null
 }
 
-/** The position behind a row that sorts by its id. */
 export const IdPosition = Type.Tuple([Type.String({ format: 'uuid' })])
 
 const TAG_BYTES = 6
 
-/**
- * A keyset cursor: the position of the next page. `scope` names the list, its sort and its filters; the tag makes a cursor invalid in any
- * other list, and shows edits. It is neither secret nor a signature: a forged cursor shows only rows that the list itself shows.
- */
+/** `scope`: the list, its sort and its filters. A forged cursor is harmless: it shows only rows of the list itself. */
 export function encodeCursor(scope: readonly unknown[], position: readonly unknown[]): string {
   const payload = JSON.stringify(position)
   return Buffer.concat([tag(scope, payload), Buffer.from(payload)]).toString('base64url')
 }
 
-/** The position in a cursor of `scope`. Throws `invalid_cursor`. */
 export function decodeCursor<T extends TSchema>(scope: readonly unknown[], cursor: string, schema: T): Static<T> {
   const bytes = Buffer.from(cursor, 'base64url')
   const payload = bytes.subarray(TAG_BYTES).toString('utf8')
@@ -86,7 +77,7 @@ function invalidCursor(): AppError {
 
 const checks = new WeakMap<TSchema, (value: unknown) => boolean>()
 
-/** Compiles the check of each schema once: interpreting the schema takes longer than reading the page. */
+/** Compiles each schema once: interpreting it takes longer than reading the page. */
 function isOf<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
   let check = checks.get(schema)
   if (check === undefined) {
@@ -97,7 +88,7 @@ function isOf<T extends TSchema>(schema: T, value: unknown): value is Static<T> 
   return check(value)
 }
 
-/** Undefined for no JSON: the tag is not a signature, so a forged cursor can contain anything. */
+/** Undefined for text that is no JSON: a forged cursor can contain anything. */
 function parsePosition(payload: string): unknown {
   try {
     return JSON.parse(payload)
@@ -111,7 +102,7 @@ function tag(scope: readonly unknown[], payload: string): Buffer {
   return hash('sha256', JSON.stringify([scope, payload]), 'buffer').subarray(0, TAG_BYTES)
 }
 
-/** A page of `rows`, of which the query asked for `limit` + 1 to learn whether a next page exists. */
+/** The query asked for `limit` + 1 rows, which shows whether a next page exists. */
 export function toPage<Row, T>(rows: Row[], limit: number, toItem: (row: Row) => T, cursorAfter: (row: Row) => string): Page<T> {
   const shown = rows.slice(0, limit)
   const last = shown.at(-1)
@@ -119,14 +110,10 @@ export function toPage<Row, T>(rows: Row[], limit: number, toItem: (row: Row) =>
   return { data: shown.map(toItem), has_more: hasMore, next_cursor: hasMore && last !== undefined ? cursorAfter(last) : null }
 }
 
-/** One request for a page: its start, its number of items, and the way from rows to a page. */
 export interface Paging<Position> {
   limit: number
-  /** The position after which the page begins; undefined for the first page. */
   after: Position | undefined
-  /** The cursor of the page behind a position. */
   cursorAfter: (position: readonly unknown[]) => string
-  /** The page of `rows`, of which the query asked for `limit` + 1. */
   page: <Row, T>(rows: Row[], toItem: (row: Row) => T, positionOf: (row: Row) => readonly unknown[]) => Page<T>
 }
 
@@ -150,7 +137,7 @@ export interface PageQuery {
   cursor?: string | undefined
 }
 
-/** RFC 8288 `Link` to the next page; undefined on the last, and when it would exceed 1,500 bytes. */
+/** RFC 8288. Undefined on the last page, and above 1,500 bytes. */
 export function nextLink(baseUrl: string, path: string, query: Record<string, unknown>, cursor: string | null): string | undefined {
   if (cursor === null) return undefined
   const { cursor: _, ...rest } = query
@@ -158,13 +145,10 @@ export function nextLink(baseUrl: string, path: string, query: Record<string, un
   return withinBound([linkTo(`${baseUrl}${path}`, parameters, 'next', cursor)])
 }
 
-/** All headers of an answer must fit into the 4 KiB that nginx reads them into; 3 KiB is the bound of this store. */
+/** nginx reads all headers into 4 KiB, and 3 KiB is the bound of this store. */
 const MAX_LINK_BYTES = 1_500
 
-/**
- * RFC 8288 links of a list: to its first page, and to the previous and next pages if they exist. `parameters` without cursor. Links that
- * exceed 1,500 bytes together are omitted, the first page's first; undefined when none fits.
- */
+/** RFC 8288. `parameters` have no cursor. Above 1,500 bytes the first page's link is omitted first. */
 export function pageLinks(
   address: string,
   parameters: Readonly<Record<string, string | readonly string[]>>,
@@ -181,7 +165,6 @@ function linkTo(address: string, parameters: readonly string[][], rel: string, c
   return `<${address}${query === '' ? '' : `?${query}`}>; rel="${rel}"`
 }
 
-/** The last of the links that fit together. */
 function withinBound(links: readonly string[]): string | undefined {
   const fitting = [...links]
   while (fitting.join(', ').length > MAX_LINK_BYTES) fitting.shift()

@@ -17,10 +17,7 @@ const Shortages = Type.Array(
 )
 const OrderVersion = Type.Integer({ description: "The order's version." })
 
-/**
- * The members that a problem has besides those of every one, by its code. docs/shop/errors.md has the same table. A
- * problem with another member is a bug: `assertProblem` of the tests checks each one against the schema of its code.
- */
+/** docs/shop/errors.md has the same table. A problem with another member is a bug, which `assertProblem` detects. */
 export const PROBLEM_MEMBERS = {
   forbidden: { required_scope: Type.Optional(Type.String({ description: 'The scope that the role or API key lacks.' })) },
   second_factor_required: {
@@ -102,10 +99,8 @@ const price = { amount: 1_999, currency: 'EUR' }
 const total = { amount: 3_998, currency: 'EUR' }
 
 type Members = { [Code in keyof typeof PROBLEM_MEMBERS]: Static<TObject<(typeof PROBLEM_MEMBERS)[Code]>> }
-/** The codes with a member that every such problem has. */
 type Needed = { [Code in keyof Members]: object extends Members[Code] ? never : Code }[keyof Members]
 
-/** Values of the members that PROBLEM_MEMBERS requires, for the examples of the OpenAPI document. */
 export const MEMBER_EXAMPLES: Pick<Members, Needed> & Partial<Record<ErrorCode, object>> = {
   second_factor_required: { challenge: 'Yx3kq0Zc', expires_in: 300, methods: ['totp', 'recovery_code'], passkey_options: null },
   insufficient_stock: { shortages: [{ product_id, requested: 3, available: 1 }] },

@@ -12,7 +12,7 @@ const STYLE = `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-s
 dt{font-weight:600;margin-top:1rem}dd{margin:0}`
 const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
-/** `GET /problems/{code}`: the page that the `type` of a problem points to, for people, with the text of docs/shop/errors.md. */
+/** `GET /problems/{code}`: the page of a problem's `type`, with the text of docs/shop/errors.md. */
 export function problemPages(server: HttpServer): void {
   let pages: ReadonlyMap<string, string> | undefined
   defineRoute(
@@ -31,7 +31,6 @@ export function problemPages(server: HttpServer): void {
   )
 }
 
-/** The page of each code. A test verifies that the document has every code. */
 function renderPages(): ReadonlyMap<string, string> {
   const rows = readFileSync(DOCUMENT, 'utf8').matchAll(ROW)
   return new Map([...rows].map(([, code = '', meaning = '', remedy = '']) => [code, render(code as ErrorCode, meaning, remedy)]))
@@ -52,7 +51,7 @@ function render(code: ErrorCode, meaning: string, remedy: string): string {
   )
 }
 
-/** A cell of the document: text with code in backticks, and links whose text is enough here. */
+/** Text with code in backticks, and links whose text is enough here. */
 function toHtml(markdown: string): string {
   const escaped = markdown.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
   return escaped.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1').replaceAll(/`([^`]+)`/g, '<code>$1</code>')

@@ -11,7 +11,7 @@ import type { RefusalLog } from './refusal-log.ts'
 import type { LoadClass } from './request-cost.ts'
 import { traceIdOfRequest } from './trace-context.ts'
 
-/** Status and title of every error code. A test verifies that `docs/shop/errors.md` lists the same. */
+/** A test verifies that `docs/shop/errors.md` lists the same. */
 export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   malformed_request: { status: 400, title: 'The request is not valid HTTP' },
   malformed_json: { status: 400, title: 'The body is not valid JSON' },
@@ -103,7 +103,6 @@ const RETRY_AFTER_SECONDS = '1'
 
 const PLAIN_CODES = Object.keys(PROBLEMS).filter((code) => !Object.hasOwn(PROBLEM_MEMBERS, code))
 
-/** RFC 9457 problem details: the members of every problem, and those of its code. */
 function problemSchema($id: string, codes: string[], members: TProperties) {
   return Type.Object(
     {
@@ -138,7 +137,6 @@ function problemSchema($id: string, codes: string[], members: TProperties) {
   )
 }
 
-/** The schemas of all problems: one for each code with members of its own, and one for the others. */
 export const PROBLEM_SCHEMAS = [
   problemSchema('PlainProblem', PLAIN_CODES, {}),
   ...Object.entries(PROBLEM_MEMBERS).map(([code, members]) => problemSchema(schemaNameOf(code), [code], members)),
@@ -146,24 +144,20 @@ export const PROBLEM_SCHEMAS = [
 
 const PROBLEM_NAMES = ['PlainProblem', ...Object.keys(PROBLEM_MEMBERS).map(schemaNameOf)]
 
-/** The answer of a refusal: clients narrow it by `code`. */
 export const Problem = {
   $id: 'Problem',
   description: 'RFC 9457 problem details. `code` tells which members follow.',
   oneOf: PROBLEM_NAMES.map((name) => ({ $ref: `${name}#` })),
 }
 
-/** `insufficient_stock` → `InsufficientStockProblem`. */
 function schemaNameOf(code: string): string {
   return `${code.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Problem`
 }
 
-/** A body with a wrong member: `pointer` is a JSON pointer (RFC 6901). */
 export function invalidBody(pointer: string, detail: string, message = 'The body is not acceptable.'): AppError {
   return new AppError('invalid_body', message, { errors: [{ pointer, detail }] })
 }
 
-/** Response schemas of refusals with these codes, for the OpenAPI document. */
 export function problemResponses(mediaType: string, codes: readonly ErrorCode[]) {
   const listed = (Object.keys(PROBLEMS) as ErrorCode[]).filter((code) => codes.includes(code))
   const byStatus = Map.groupBy(listed, (code) => PROBLEMS[code].status)
@@ -182,7 +176,6 @@ export function problemResponses(mediaType: string, codes: readonly ErrorCode[])
   return responses
 }
 
-/** An example of each problem that a documented call can answer with, by its code. */
 export function problemExamples() {
   return Object.fromEntries(
     Object.entries(PROBLEMS).flatMap(([code, { status, title }]) => {
@@ -205,20 +198,16 @@ export function problemExamples() {
 
 const EXAMPLE_BASE_URL = 'https://shop.example'
 const EXAMPLE_REQUEST_ID = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44'
-// The trace id in the examples of W3C Trace Context.
 const EXAMPLE_TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 
-/**
- * The error for the log and the metrics when the client disconnects while its body is read; nobody receives the answer.
- */
+/** For the log and the metrics. No client receives the answer. */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
 
-/** Whether an error is the request's own connection error, whose codes a broken database connection has too. */
+/** A broken database connection has the same codes. */
 export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>): boolean {
   return error instanceof Error && error === raw.errored
 }
 
-/** The context of problems. `baseUrl` is the address of their pages. */
 export interface ProblemContext {
   baseUrl: string
   basePath: string
@@ -226,10 +215,7 @@ export interface ProblemContext {
   onOverloaded?: ((loadClass: LoadClass) => void) | undefined
 }
 
-/**
- * Sends any error as a problem. An unknown one is logged here, once, and reveals nothing; the log of 503 answers is
- * sampled.
- */
+/** Logs an unknown error once and reveals nothing. The log of 503 answers is sampled. */
 export function sendError(
   error: unknown,
   request: FastifyRequest,
@@ -276,20 +262,13 @@ const MUCH_BYTES = 16_384
 const MAX_DISCARDED_BYTES = 1_048_576
 const MAX_DISCARDING_MS = 2_000
 
-/**
- * Whether the client is still sending a body that is not read, and that the server does not read to its end by itself
- * after the answer.
- */
+/** The client is still sending a body that the server will not read to its end. */
 function isUnread({ complete, destroyed, headers }: IncomingMessage, { shouldKeepAlive }: ServerResponse): boolean {
   if (complete || destroyed) return false
   return !shouldKeepAlive || headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > MUCH_BYTES
 }
 
-/**
- * Reads the rest of a body before the answer, within bounds: closing a connection with unread bytes resets it, and a
- * proxy that is still sending answers 502 instead of what we said. Past the bounds the connection ends with the
- * answer.
- */
+/** Closing a connection with unread bytes resets it, and a proxy that is still sending then answers 502. */
 function discardBody(raw: IncomingMessage, reply: FastifyReply, answer: () => void): void {
   let bytes = 0
   const end = () => {
@@ -328,22 +307,19 @@ function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>):
   const known = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return known
   if (isTemporary(error)) return new AppError('unavailable', 'The store cannot answer now. Retry in a moment.')
-  // Fastify's other refusals of a request, such as a body shorter than its content-length.
+  // Fastify's other refusals, such as a body shorter than its content-length.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new AppError('malformed_request', 'The request could not be read.')
   }
   return new AppError('internal', 'Something went wrong on our side. The request id helps to find it.')
 }
 
-/** Whether clients of the Iceberg REST catalogue ask, which read `application/json` only. */
+/** Iceberg clients read `application/json` only. */
 export function isIcebergCall(url: string, basePath: string): boolean {
   return url.startsWith(`${basePath}/iceberg/`)
 }
 
-/**
- * Names of exceptions by status, as Iceberg's own servers send them. A client decides by the status and shows the
- * message.
- */
+/** Names of exceptions as Iceberg's own servers send them. A client decides by the status. */
 const TYPES: Readonly<Record<number, string>> = {
   400: 'BadRequestException',
   401: 'NotAuthorizedException',
@@ -353,10 +329,7 @@ const TYPES: Readonly<Record<number, string>> = {
   503: 'ServiceUnavailableException',
 }
 
-/**
- * The member `error` (`ErrorModel` of Iceberg's REST catalogue) of a refusal below `/iceberg/`.
- * https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
- */
+/** `ErrorModel` of https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */
 function icebergErrorOf(status: number, message: string) {
   return { error: { message, type: TYPES[status] ?? 'RESTException', code: status } }
 }

@@ -1,7 +1,4 @@
-/**
- * Returns a function that reads each key once and remembers the result. Concurrent calls share a read; a failed one is retried by the next
- * call. The caller bounds the keys.
- */
+/** Concurrent calls share a read, and the next call retries a failed one. The caller bounds the keys. */
 export function readOnce<T>(read: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const known = new Map<string, Promise<T>>()
   return (key) => {

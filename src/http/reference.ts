@@ -14,7 +14,7 @@ const POLICY =
 const PAGE = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Storefront API</title>
 <link rel="icon" href="data:,"><link rel="stylesheet" href="docs/swagger-ui.css"><main id="reference"></main>
 <script src="docs/swagger-ui-bundle.js"></script><script src="docs/start.js"></script></html>`
-// Nothing is sent to a validator, and a token that somebody enters is gone with the page.
+// No validator gets the document, and an entered token is gone with the page.
 const START = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#reference', deepLinking: true, validatorUrl: null, persistAuthorization: false })\n`
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -23,7 +23,7 @@ const TYPES: Readonly<Record<string, string>> = {
   'start.js': 'text/javascript; charset=utf-8',
 }
 
-/** `GET /docs`: the reference of the API, by Swagger UI with files from here. They are read when somebody asks for them. */
+/** `GET /docs`: Swagger UI with local files, which are read at the first request. */
 export function referenceRoutes(server: HttpServer): void {
   const readCompressed = readOnce(compress)
 
@@ -50,7 +50,6 @@ export function referenceRoutes(server: HttpServer): void {
   )
 }
 
-/** Every browser that Swagger UI supports accepts gzip. */
 async function compress(file: string): Promise<Buffer> {
   const { resolve } = createRequire(import.meta.url)
   return promisify(gzip)(file === 'start.js' ? START : await readFile(resolve(`@fastify/swagger-ui/static/${file}`)))

@@ -3,17 +3,12 @@ import { loggableError, reasonOf } from '../db/loggable-error.ts'
 import { AppError } from '../errors.ts'
 
 const INTERVAL_MS = 10_000
-// Bounds the memory when messages differ each time.
 const MAX_REASONS = 20
 const OTHER_REASONS = 'other reasons'
 
-/**
- * Logs requests that are answered 503: an outage refuses thousands of them for the same reason. The first of a reason is logged, and ten
- * seconds later the number of the others. Without a stack, which would be the driver's.
- */
+/** Logs the first refusal of a reason, and ten seconds later the number of the others. */
 export class RefusalLog {
   readonly #logger: FastifyBaseLogger
-  /** The number since the last line, by reason. */
   readonly #refused = new Map<string, number>()
 
   constructor(logger: FastifyBaseLogger) {

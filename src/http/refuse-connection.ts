@@ -5,14 +5,14 @@ import { PROBLEMS, REALM } from './problem.ts'
 
 interface ParserError extends Error {
   code?: string
-  /** The bytes that the parser read; Fastify's types have them as JSON. */
+  /** The bytes that the parser read. Fastify's types have them as JSON. */
   rawPacket?: unknown
 }
 
 interface Connection {
   writable: boolean
   destroyed: boolean
-  /** The answer that is being sent, as Node's own handler knows it; undefined between requests. */
+  /** The answer that Node.js is sending, or undefined between requests. */
   _httpMessage?: { headersSent: boolean } | null
   end(text: string): void
   destroy(): void
@@ -21,7 +21,7 @@ interface Connection {
 // Half of Node's maximum of headers.
 const LONG_TOKEN = /\r\nauthorization:[^\r\n]{8192}/i
 
-/** Answers bytes that Node's parser could not read as a request, for which no reply object exists, and logs it. */
+/** Answers and logs bytes that Node's parser could not read, for which no reply object exists. */
 export function refuseConnection(error: ParserError, socket: Connection, { baseUrl, logger }: { baseUrl: string; logger: Logger }): void {
   // These bytes would become a part of an answer that has begun.
   const hasBegun = socket._httpMessage?.headersSent === true
@@ -61,7 +61,7 @@ function refusalFor({ code, rawPacket }: ParserError) {
       status: 401,
       phrase: 'Unauthorized',
       code: 'invalid_token',
-      detail: 'The access token is too long to be one.',
+      detail: 'The text is too long for an access token.',
       headers,
     } as const
   }

@@ -3,28 +3,23 @@ import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 import type { HttpServer } from './http-server.ts'
 import { isScope } from './scopes.ts'
 
-/** The most that one request of a class costs, and the number that run at once. */
 export interface RequestCost {
-  /** The class of its load: what an overloaded process refuses first. */
   sheds: LoadClass
   /** Processor time of the process and of PostgreSQL together, in milliseconds. */
   processorMs: number
-  /** Rows that are read or written. */
   rows: number
-  /** Connections to the database that it holds at once. */
   connections: 0 | 1
-  /** Requests that run at once, of `connections` for all of them; null: no bound of its own. */
+  /** Requests that run at once, by the number of connections. Null means no separate bound. */
   places: ((connections: number) => number) | null
-  /** The time that a request waits for its place. */
   waitMs: number
 }
 
 const half = (connections: number) => Math.max(1, Math.floor(connections / 2))
 const one = () => 1
-/** Hashes run in threads, of which a process has one or more: a place more than that keeps them busy. */
+/** Hashes run in threads. One additional place keeps them busy. */
 const hashes = () => 2 * availableParallelism()
 
-/** Every class of requests. `docs/inside/security.md` has the same table. */
+/** `docs/inside/security.md` has the same table. */
 export const REQUEST_COSTS = {
   health: { sheds: 'essential', processorMs: 5, rows: 10, connections: 0, places: null, waitMs: 0 },
   memory: { sheds: 'lists', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },
@@ -37,7 +32,7 @@ export const REQUEST_COSTS = {
   change: { sheds: 'orders', processorMs: 200, rows: 1_000, connections: 1, places: half, waitMs: 5_000 },
   quote: { sheds: 'orders', processorMs: 200, rows: 1_000, connections: 1, places: half, waitMs: 5_000 },
   export: { sheds: 'search', processorMs: 10_000, rows: 1_000_000, connections: 1, places: one, waitMs: 10_000 },
-  // The batcher has a bound of its own: see order-batcher.ts.
+  // The batcher has its own bound: see order-batcher.ts.
   order: { sheds: 'orders', processorMs: 200, rows: 3_000, connections: 1, places: null, waitMs: 0 },
   password: { sheds: 'orders', processorMs: 2_000, rows: 20, connections: 1, places: hashes, waitMs: 20_000 },
   token: { sheds: 'orders', processorMs: 50, rows: 20, connections: 1, places: half, waitMs: 5_000 },
@@ -51,15 +46,11 @@ export type CostClass = keyof typeof REQUEST_COSTS
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /**
-     * The cost of the route. There is no default: a route without it stops the start. A route that needs a scope is
-     * `operator`.
-     */
+    /** A route without a cost stops the start. A route that needs a scope is `operator`. */
     cost?: CostClass | ((query: Record<string, unknown>) => CostClass)
   }
 }
 
-/** Refuses routes that do not say what they cost. */
 export function enforceCosts(server: HttpServer): void {
   server.addHook('onRoute', (route) => {
     const { access, cost } = route.config ?? {}
@@ -69,7 +60,6 @@ export function enforceCosts(server: HttpServer): void {
   })
 }
 
-/** The classes of a route, the cheapest first. */
 export function costsOf(cost: FastifyContextConfig['cost'] = 'operator'): CostClass[] {
   if (typeof cost !== 'function') return [cost]
   return [...new Set([cost({}), cost({ q: '' })])]
@@ -80,9 +70,7 @@ export function costOf(request: FastifyRequest): CostClass {
   return typeof cost === 'function' ? cost(request.query as Record<string, unknown>) : cost
 }
 
-/**
- * The classes that an overloaded process refuses, in order: one only when everything of the previous ones is refused.
- */
+/** Refused in this order: each class only when all of the previous ones is refused. */
 export const SHED_CLASSES = ['search', 'lists', 'orders'] as const
 export type ShedClass = (typeof SHED_CLASSES)[number]
 /** `essential` is never refused: health, and the calls of operators. */

@@ -9,7 +9,8 @@ import { assertProblem } from '../../test/problem.ts'
 import { type Answer, startStore } from '../../test/store.ts'
 import { RequestLimiter, type RequestLimits } from './request-limiter.ts'
 
-// Four connections are for placing orders; of the six others three are for pages of the catalogue, and two for searches.
+// Four connections are for placing orders; of the six others three are for pages of the catalogue, and two for
+// searches.
 const store = await startStore({ after }, { databasePoolSize: 10 })
 const SEARCH_PLACES = 2
 const PAGE_PLACES = 3
@@ -17,8 +18,8 @@ const product = await store.addProduct({ name: 'Oak table', stock: 1_000 })
 const ada = await store.register()
 
 /**
- * Holds the lock while `work` runs, which begins when `places` reads wait for it. Reads are added until that is seen: on a slow machine the
- * first may have given up. All of them must be refused.
+ * Holds the lock while `work` runs, which begins when `places` reads wait for it. Reads are added until that is seen:
+ * on a slow machine the first may have given up. All of them must be refused.
  */
 async function withPlacesHeld(
   t: TestContext,

@@ -4,11 +4,9 @@ import type { ShedClass } from './request-cost.ts'
 
 export interface RequestLimits {
   loadClass: ShedClass
-  /** Requests that run at once. */
   places: number
-  /** Requests that may wait for a place. Beyond it the newest one of the network that has most of them is refused with `overloaded`. */
+  /** Above this number the newest request of the network with the most requests is refused with `overloaded`. */
   maxWaiting: number
-  /** A request that waits longer is refused with `overloaded`. */
   waitMs: number
 }
 
@@ -18,7 +16,7 @@ interface Waiting {
   refuse: (error: Error) => void
 }
 
-/** Bounds the requests that run at once: an account and a network have half of the places at most. Others wait, and take turns. */
+/** An account or a network has at most half of the places. Others wait, and take turns. */
 export class RequestLimiter {
   readonly #limits: RequestLimits
   readonly #placesOfOne: number
@@ -31,17 +29,13 @@ export class RequestLimiter {
     this.#placesOfOne = Math.max(1, Math.floor(limits.places / 2))
   }
 
-  /**
-   * How near it is to refusing newcomers: the share of `maxWaiting` that waits when each network counts once, at most
-   * the share of `waitMs` that a turn takes. Neither one network that fills the queue nor many quick turns make it
-   * rise.
-   */
+  /** The smaller share of `maxWaiting` and `waitMs`. Each network counts once, so one network cannot raise it alone. */
   get fullness(): number {
     const { maxWaiting, waitMs } = this.#limits
     return Math.min(this.#waiting.owners / maxWaiting, this.#waiting.turnWaitMs(this.#isReady) / waitMs)
   }
 
-  /** Runs `work` when there is a place. Throws `overloaded` when too many requests wait, or this one has waited too long. */
+  /** Throws `overloaded` when too many requests wait, or this one has waited too long. */
   async admit<T>(quotaKey: QuotaKey, work: () => Promise<T>): Promise<T> {
     await this.#takePlace(quotaKey)
     try {

@@ -12,10 +12,9 @@ export interface AnsweredRequest {
 }
 
 const SLOW_MS = 500
-/** One quick successful read in this number has a log line. */
 const SAMPLED_READS = 100
 
-/** The log line of an answered request. Quick successful reads are most requests, and a cache in front hides most of them. */
+/** Quick successful reads are most requests, and a cache in front hides most of them. */
 export class RequestLog {
   readonly #logger: Logger
   readonly #isComplete: boolean
@@ -26,7 +25,6 @@ export class RequestLog {
     this.#isComplete = logged === 'all'
   }
 
-  /** `idsOf` is called only when there is a line to write. */
   add(request: AnsweredRequest, idsOf: () => { request_id: string; trace_id: string }): void {
     if (!this.#logger.isLevelEnabled('info') || !(this.#isComplete || isNotable(request) || this.#isSampled())) return
     this.#logger.info({ ...idsOf(), ...request, ms: Math.round(request.ms) }, 'request')

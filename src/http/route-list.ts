@@ -3,14 +3,11 @@ import type { Access, StepUp } from './access.ts'
 import type { HttpServer } from './http-server.ts'
 import { type CostClass, costsOf } from './request-cost.ts'
 
-/** A route as it was added; GET has a HEAD beside it. */
 export interface ListedRoute {
   method: string
-  /** The URL with the prefix and `:parameters`. */
   url: string
   access: Access | undefined
   stepUp: StepUp | undefined
-  /** The classes that its requests may have. */
   costs: readonly CostClass[]
   bodyLimitBytes: number
   schema: FastifySchema
@@ -18,14 +15,12 @@ export interface ListedRoute {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Every route of the server, in the order in which they were added. */
     listedRoutes: readonly ListedRoute[]
-    /** The public address of the routes, without a slash at its end. */
     baseUrl: string
   }
 }
 
-/** Lists the routes that are added from now on. `allowedMethods` returns the methods of a path, for 405 with `Allow`. */
+/** `allowedMethods` returns the methods of a path, for 405 with `Allow`. */
 export function listRoutes(server: HttpServer): { allowedMethods: (url: string) => string[] } {
   const listed: ListedRoute[] = []
   const patterns: { pattern: RegExp; isFixed: boolean; methods: string[] }[] = []

@@ -1,10 +1,8 @@
-/**
- * The scopes that a route may ask for, with what they permit. API keys have scopes; operator roles are made of them.
- * See docs/decisions/auth-access.md#scopes-and-roles.
- */
+/** API keys and operator roles have scopes. See docs/decisions/auth-access.md#scopes-and-roles. */
 export const SCOPES = {
   'orders:read': 'Read orders of all customers, with their addresses and timelines.',
   'orders:move': 'Change the status of orders: confirm, ship, deliver, cancel, return, in whole or in part. Write internal notes.',
+  'orders:place': 'Place orders for customers.',
   'orders:adjust': 'Set what is charged besides the lines, the state of the payment, and what was refunded.',
   'orders:amend': 'Correct delivery address, e-mail address and lines of an order, and the tracking of a parcel.',
   'products:write': 'Create, change, archive and import products.',
@@ -28,14 +26,13 @@ export type Scope = keyof typeof SCOPES
 
 export const SCOPE_NAMES = Object.keys(SCOPES) as Scope[]
 
-/** The scopes that an API key can have. None makes keys: a stolen one could make others that outlive it. */
+/** No key makes keys: a stolen one could make others that outlive it. */
 export const KEY_SCOPES = SCOPE_NAMES.filter((scope) => scope !== 'access:write')
 
-/** The role of an account: customers have no scope, each role of operators has some. */
 export const ROLE_SCOPES = {
   customer: [],
   guest: [],
-  support: ['orders:read', 'orders:move', 'orders:amend', 'stock:read', 'customers:read', 'mails:read', 'mails:send'],
+  support: ['orders:read', 'orders:move', 'orders:place', 'orders:amend', 'stock:read', 'customers:read', 'mails:read', 'mails:send'],
   warehouse: ['orders:read', 'orders:move', 'stock:read', 'stock:write'],
   catalogue: ['products:write', 'stock:read', 'stock:write', 'figures:read'],
   analyst: ['figures:read', 'lake:query', 'pipeline:read'],

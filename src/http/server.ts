@@ -28,7 +28,7 @@ import { compilersWhenUsed, compileValidator, parseJson, parseQuery } from './va
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Its calls are signed: the request keeps the body as it was sent. */
+    /** Signed calls keep the body as it was sent. */
     isSigned?: boolean
   }
   interface FastifyRequest {
@@ -39,47 +39,37 @@ declare module 'fastify' {
 export interface HttpServerOptions {
   logger: Logger
   baseUrl: string
-  /** The prefix of every route, none by default: `baseUrl` is its public address. */
   basePath?: string
-  /** None by default. */
   trustProxy?: TrustedProxies
-  /** Called for each request that a proxy forwards which `trustProxy` does not name. */
   onUntrustedProxy?: (() => void) | undefined
-  /** The default, null, lets browsers use the API from its own origin only. */
+  /** Default null: browsers use the API from its own origin only. */
   corsOrigins?: CorsOrigins | null
   authenticate: Authenticate
-  /** The proofs that sessions need besides; none by default. */
   sessionGuard?: SessionGuard
-  /** None by default. */
   requestLog?: RequestLog
   onAnswered?: OnAnswered
   tracing?: RequestTracing
-  /** The queue in which requests wait for a place of their class; none by default. */
   admission?: Admission
-  /** Refuses requests when the process is overloaded; none by default. */
   shedder?: LoadShedder
-  /** Called for each answer with the code `overloaded`. */
   onOverloaded?: ((loadClass: LoadClass) => void) | undefined
 }
 
-/** Called after each answer with the route's pattern, undefined for an unknown address, and the time it took. */
 export type OnAnswered = (method: string, route: string | undefined, status: number, ms: number) => void
 
-/** Default of a route with a body: twice the size of a registration with every character escaped. */
+/** Twice the size of a registration with every character escaped. */
 const BODY_LIMIT_BYTES = 16_384
-/** Limit of a route without a body: some clients send `{}` with every POST. */
+/** For a route without a body: some clients send `{}` with every POST. */
 const NO_BODY_LIMIT_BYTES = 1_024
-/** A connection ends when a request, or its headers alone, take longer to arrive; at most one interval of the checks later. */
+/** A request that takes longer to arrive ends its connection, at most one check interval later. */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 20_000
 const TIMEOUT_CHECKS_MS = 2_000
-/** Proxies close idle connections after 60 s. This is longer, so that a proxy never sends a request into a connection that we closed. */
+/** Longer than the 60 s of proxies, so a proxy never sends a request into a connection that we closed. */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
-/** A connection ends when no byte has moved for this time, such as that of a client that reads nothing. */
+/** A connection without traffic for this time ends, such as that of a client that reads nothing. */
 const IDLE_TIMEOUT_MS = 120_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
-/** The HTTP shell, without a route: parsing, validation, problems, request ids, the log line of each request. */
 export async function createHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const cors = createCors(options.corsOrigins ?? null)
   const problems = {
@@ -97,7 +87,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionTimeout: IDLE_TIMEOUT_MS,
-    // Requests on open connections are still answered while the server drains; idle connections are closed.
+    // Requests on open connections are still answered while the server drains.
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     genReqId: requestId,
@@ -107,7 +97,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     schemaController: { compilersFactory: compilersWhenUsed },
     // A slug of 100 characters, percent-encoded.
     routerOptions: { querystringParser: parseQuery as never, maxParamLength: 1_200 },
-    // They occur before any hook.
+    // These errors occur before any hook.
     frameworkErrors: (error, request, reply) => {
       cors.allow(request, identify(request, reply))
       sendError(error, request, reply, problems)
@@ -119,7 +109,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.decorate('baseUrl', options.baseUrl)
   for (const schema of [...PROBLEM_SCHEMAS, Problem]) server.addSchema(schema)
   server.removeAllContentTypeParsers()
-  // Called when the whole body has arrived: a slow one takes no turn.
+  // Called when the whole body has arrived, so a slow one takes no turn.
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
     await options.admission?.takeBodyTurn(request, body.length)
     if (request.routeOptions.config.isSigned) request.signedBody = body.toString()
@@ -131,7 +121,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     route.bodyLimit ??= route.schema?.body === undefined ? NO_BODY_LIMIT_BYTES : BODY_LIMIT_BYTES
   })
   const { allowedMethods } = listRoutes(server)
-  // First: the other hooks may refuse the request.
+  // First, because the other hooks may refuse the request.
   if (options.tracing !== undefined) addTracing(server, options.tracing)
   server.addHook('onRequest', (request, reply, done) => {
     cors.allow(request, identify(request, reply))
@@ -146,15 +136,13 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   enforceCosts(server)
   options.admission?.guard(server)
   limitChunks(server)
-  // Compiled for the first request that needs it.
   let checkNoMembers: ReturnType<typeof compileValidator> | undefined
   server.addHook('preValidation', (request, _reply, done) => {
     const { body: schema, consumes } = request.routeOptions.schema ?? {}
-    // Links to public pages are advertised and mailed; elsewhere an unknown parameter is a mistake.
+    // Links to public pages are advertised and mailed. Elsewhere an unknown parameter is a mistake.
     if ((request.method === 'GET' || request.method === 'HEAD') && request.routeOptions.config.access === 'public')
       dropAdvertisingParameters(request.query as never)
-    // A call without a body refuses one with members, which it would drop silently. Some clients send `{}` with every
-    // POST.
+    // A call without a body refuses members, which it would drop silently. Some clients send `{}` with every POST.
     if (schema === undefined && consumes === undefined && request.body !== undefined) {
       checkNoMembers ??= compileValidator({ schema: Type.Object({}, { additionalProperties: false }), method: '', url: '' })
       return done((checkNoMembers(request.body) as { error?: AppError }).error)
@@ -176,7 +164,6 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   return server
 }
 
-/** The OpenAPI 3.1 document of every route. */
 export function openApiRoute(server: HttpServer): void {
   // Rendered once: it takes milliseconds, and the route is public.
   let document: Buffer | undefined
@@ -186,12 +173,11 @@ export function openApiRoute(server: HttpServer): void {
   })
 }
 
-/** The headers of every answer. A route whose answer may be cached replaces `cache-control`. */
 function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff').header('cache-control', 'no-store')
 }
 
-/** A compressed body would be read as broken JSON, or as rubbish in the first line of an import. */
+/** A compressed body would be read as broken JSON, or as damaged import lines. */
 function refuseEncodedBody({ headers, method }: FastifyRequest): AppError | undefined {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (encoding === '' || encoding === 'identity' || method === 'GET' || method === 'HEAD') return undefined
@@ -209,7 +195,7 @@ function refuseAddress(allowed: readonly string[]): AppError {
   return new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } })
 }
 
-/** Warns once of each: with such a proxy all clients share one rate limit, or all are refused. */
+/** Warns once of each: all clients of such a proxy share one rate limit, or are refused. */
 function reportProxies({ logger, onUntrustedProxy }: HttpServerOptions): ProxyReports {
   const warned = new Set<string>()
   const warnOnce = (fields: object, message: string) => {

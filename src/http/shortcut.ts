@@ -5,10 +5,7 @@ import type { RequestLog } from './request-log.ts'
 import type { OnAnswered } from './server.ts'
 import { type RequestTracing, startSpan, traceIdOfRequest } from './trace-context.ts'
 
-/**
- * Answers a GET or HEAD request from memory, with additional `headers` (name, value, name, value …), and returns the route's pattern and
- * the status. Null: nothing was sent, and Fastify handles the request.
- */
+/** Returns the route's pattern and the status. Returns null if nothing was sent: Fastify then handles the request. */
 export type Shortcut = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -18,21 +15,17 @@ export type Shortcut = (
 export interface ShortcutOptions {
   requestLog: RequestLog
   requestIdOf: (request: IncomingMessage) => string
-  /** Headers of every answer, in the form of `Shortcut`. */
   headers?: readonly string[]
   onAnswered?: OnAnswered
   tracing?: RequestTracing
 }
 
-/** An unread body would precede the next request of the connection; Fastify reads it to its end. */
+/** An unread body would precede the next request of the connection. Fastify reads it to its end. */
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] !== undefined && headers['content-length'] !== '0')
 }
 
-/**
- * Calls `shortcut` before Fastify routes a request, whose hooks do not run when it answers. See
- * docs/decisions/catalogue-version.md.
- */
+/** Fastify's hooks do not run when `shortcut` answers. See docs/decisions/catalogue-version.md. */
 export function addShortcut(
   server: HttpServer,
   shortcut: Shortcut,

@@ -1,12 +1,11 @@
 export const UNSTORABLE = 'must be well-formed Unicode without NUL'
 
-/** Whether PostgreSQL can store every text in a value: not NUL, and in UTF-8 no lone surrogates. */
+/** PostgreSQL stores no NUL, and UTF-8 no lone surrogates. */
 export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0')
   return typeof value !== 'object' || value === null || Object.values(value).every(isStorable)
 }
 
-/** The path to each text in a value that PostgreSQL cannot store. */
 export function findUnstorableText(value: unknown, path: readonly string[] = []): (readonly string[])[] {
   if (typeof value === 'string') return isStorable(value) ? [] : [path]
   if (typeof value !== 'object' || value === null) return []

@@ -1,4 +1,4 @@
-/** The schema with lengths in code points, not in TypeBox's grapheme clusters, of which one can be a megabyte. For the check only. */
+/** TypeBox counts grapheme clusters, of which one can be a megabyte. This counts code points. For the check only. */
 export function countCodePoints<T>(schema: T): T {
   return convert(schema) as T
 }
@@ -15,14 +15,14 @@ function convert(node: unknown): unknown {
   if (typeof maxLength === 'object') converted.maxLength = convert(maxLength)
   const hasLength = min > 0 || max < Number.POSITIVE_INFINITY
   const check = (value: unknown) => typeof value !== 'string' || isWithin(value, min, max)
-  // The rules of a refined type are no enumerable property. A text is measured before they read it.
+  // The rules of a refined type are not enumerable. A text is measured before they read it.
   const rules = [...(hasLength ? [{ check, error: () => range(min, max) }] : []), ...((node as Record<string, unknown[]>)['~refine'] ?? [])]
   if (rules.length > 0) converted['~refine'] = rules
   return converted
 }
 
 function isWithin(text: string, min: number, max: number): boolean {
-  // A code point is one or two units of `length`: most texts need no exact count.
+  // A code point is one or two units of `length`, so most texts need no exact count.
   if (text.length < min || text.length > 2 * max) return false
   if (text.length <= max && text.length >= 2 * min) return true
   let count = 0

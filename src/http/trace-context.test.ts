@@ -25,7 +25,7 @@ test("a caller's trace is in the problem, in the log line of the request and in 
   assert.deepEqual(rows, [{ traceparent: SENT }])
 })
 
-test("a caller's trace of a later version is stored as version 00, with no flag but that of the sampling", async (t) => {
+test("a caller's trace of a later version is stored as version 00, with the sampling flag only", async (t) => {
   const store = await startStore(t)
   const { token } = await store.register()
   const product = await store.addProduct({ stock: 2 })

@@ -13,10 +13,7 @@ interface Traced {
   [SPAN]?: RequestSpan
 }
 
-/**
- * The W3C trace context of a request: of its span, otherwise the caller's if it sent a valid one, otherwise a new
- * trace.
- */
+/** The span's context, otherwise the caller's if it is valid, otherwise a new trace. */
 export function traceparentOf({ raw }: Pick<FastifyRequest, 'raw'>): string {
   return contextOf(raw)
 }
@@ -30,10 +27,8 @@ function contextOf(raw: Traced): string {
   return raw[CONTEXT]
 }
 
-/** The part of tracing that the HTTP server needs. */
 export type RequestTracing = Pick<Tracing, 'startRequest'>
 
-/** Records a span for each request that reaches a hook. */
 export function addTracing(server: HttpServer, tracing: RequestTracing): void {
   server.addHook('onRequest', ({ raw }, _reply, done) => {
     startSpan(raw, tracing)
@@ -46,7 +41,6 @@ export function addTracing(server: HttpServer, tracing: RequestTracing): void {
   })
 }
 
-/** Begins the span of a request, which now has the span's trace context. */
 export function startSpan(raw: Traced, tracing: RequestTracing, startTime?: number): RequestSpan {
   const span = tracing.startRequest(readTraceparent(raw.headers.traceparent), startTime)
   raw[SPAN] = span

@@ -11,14 +11,12 @@ import { findUnstorableText, isStorable, UNSTORABLE } from './storable-text.ts'
 import { countCodePoints } from './text-length.ts'
 
 const MAX_ERRORS = 100
-/** Longest name in an error's detail. */
 const MAX_NAME_LENGTH = 100
-/** More parameters than any route has, with repetitions. */
 const MAX_PARAMETERS = 100
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 const UNKNOWN_PROPERTY = 'is not a known property'
 
-/** Parses a JSON body. JSON is UTF-8 (RFC 8259 §8.1); `__proto__` stays a property and is refused by the schema. */
+/** JSON is UTF-8 (RFC 8259 §8.1). `__proto__` stays a property, and the schema refuses it. */
 export function parseJson(sent: Buffer): unknown {
   // RFC 8259 §8.1 allows a parser to ignore it.
   const body = sent.subarray(0, 3).equals(BYTE_ORDER_MARK) ? sent.subarray(3) : sent
@@ -36,10 +34,9 @@ export function parseJson(sent: Buffer): unknown {
 /** A value that cannot be percent-decoded becomes this lone surrogate, which validation refuses. */
 const UNDECODABLE = '\ud800'
 
-/** The key of the name of the first parameter that was not read. */
 const UNREAD = Symbol('unread')
 
-/** Query string → names and values, all text; a repeated name has a list. The validator refuses parameters past the limit. */
+/** A repeated name has a list. The validator refuses parameters past the limit. */
 export function parseQuery(query: string): Record<string, unknown> {
   const values: Record<string, unknown> = Object.create(null)
   for (const [index, pair] of query.split('&', MAX_PARAMETERS + 1).entries()) {
@@ -72,12 +69,11 @@ const FAULTS: Record<string, { code: ErrorCode; message: string }> = {
   params: { code: 'not_found', message: 'There is nothing at this address.' },
 }
 
-/** Compiles a route's TypeBox schema. Query values are first converted from text; bodies are not converted. */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, url, httpPart = 'body' }) => {
   const check = Compile(countCodePoints(schema))
-  // Programs call what only operators may: an empty text where a reference should be would take the protection against repeats away.
+  // Programs make these calls, and a reference that became null would end the protection against repeats.
   const fills = httpPart === 'body' && !url.includes('/admin/')
-  // Headers come without blanks around their values.
+  // Headers have no blanks around their values.
   const normalize = httpPart === 'headers' ? (value: unknown) => value : compileNormalizer(schema, { fills })
   const { code, message } = FAULTS[httpPart] ?? { code: 'invalid_body', message: '' }
   return (input: unknown) => {
@@ -93,7 +89,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, url, 
   }
 }
 
-/** Text → number or boolean where the schema wants one and the text is exactly that, or a list of it; the check refuses other text. */
+/** Converts text that is exactly a number or boolean. The check refuses other text. */
 function convertQuery(schema: TSchema, input: unknown): unknown {
   const { properties = {} } = schema as { properties?: Record<string, { type?: string }> }
   const values = { ...(input as Record<string, unknown>) }
@@ -114,8 +110,7 @@ function refuseParameters(unread: string): FieldError[] {
 function describe(errors: readonly SchemaError[], schema: TSchema): FieldError[] {
   const described = describeNamed(errors, schema)
   if (described.length > 0) return described
-  // All errors are those of single names under `additionalProperties: false`: the list was cut before the one that
-  // names them all.
+  // TypeBox cut the list before the error that names all unknown properties.
   return errors.map(({ instancePath }) => ({ pointer: `#${encodeURI(cut(instancePath))}`, detail: UNKNOWN_PROPERTY }))
 }
 
@@ -152,15 +147,12 @@ interface Part {
   examples?: readonly unknown[]
 }
 
-/**
- * The rule of a value, for a person: the keyword `x-must` of its schema continues "must"; examples are the next best.
- */
+/** `x-must` continues "must". Examples are the next best. */
 function describePattern({ 'x-must': must, examples = [] }: Part): string {
   if (must !== undefined) return `must ${must}`
   return examples.length === 0 ? 'is not written as it must be' : `must be written like ${examples.join(' or ')}`
 }
 
-/** A part of a schema. `path`: a JSON pointer as a URI fragment. */
 function findPart(schema: TSchema, path: string): Part {
   const names = path.split('/').slice(1)
   const part = names.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[unescapePointer(name)], schema)
@@ -171,7 +163,7 @@ function unstorableText(value: unknown): FieldError[] {
   return findUnstorableText(value).map((path) => ({ pointer: ['#', ...path.map(escapePointer)].join('/'), detail: UNSTORABLE }))
 }
 
-// A URI fragment: its reserved characters are percent-encoded after the pointer's own escapes (RFC 6901 §6).
+// A URI fragment percent-encodes reserved characters after the pointer's own escapes (RFC 6901 §6).
 function escapePointer(name: string): string {
   return encodeURIComponent(cut(name).replaceAll('~', '~0').replaceAll('/', '~1'))
 }
@@ -191,7 +183,7 @@ function asParameter({ pointer = '#', detail }: FieldError): FieldError {
   }
 }
 
-/** Compiles each schema of a route for its first request: see docs/decisions/operations-processes.md. */
+/** Compiles each schema for its first request: see docs/decisions/operations-processes.md. */
 export const compilersWhenUsed: NonNullable<FastifyServerOptions['schemaController']>['compilersFactory'] = {
   buildValidator: () => compileValidatorWhenUsed as never,
   buildSerializer(sharedSchemas, options) {
@@ -218,13 +210,9 @@ interface SchemaError {
   message: string
 }
 
-/** The end of the path of a schema that is one of several which a value may have. */
 const BRANCH = /\/anyOf\/\d+$/
 
-/**
- * Drops errors that follow from others: a wrong object in a nullable value is not reported as "must be null". A value
- * of no allowed type gets one error for all types. Pure.
- */
+/** A wrong object in a nullable value is not reported as "must be null". A value of no allowed type gets one error. */
 function withoutAnyOfNoise(errors: readonly SchemaError[]): SchemaError[] {
   return errors.flatMap((error): SchemaError[] => {
     if (error.keyword === 'anyOf') return errors.some((other) => isInside(other, error.schemaPath, error.instancePath)) ? [] : [error]
@@ -238,12 +226,10 @@ function withoutAnyOfNoise(errors: readonly SchemaError[]): SchemaError[] {
   })
 }
 
-/** Whether the value has not even the type of one of the schemas that it may have. */
 function isOtherType({ keyword, schemaPath }: SchemaError): boolean {
   return keyword === 'type' && BRANCH.test(schemaPath)
 }
 
-/** Whether the error is one of a schema in the list at `anyOf`, for the value at `instancePath` or inside of it. */
 function isInside({ keyword, schemaPath, instancePath: path }: SchemaError, anyOf: string, instancePath: string): boolean {
   return keyword !== 'anyOf' && schemaPath.startsWith(`${anyOf}/anyOf/`) && (path === instancePath || path.startsWith(`${instancePath}/`))
 }

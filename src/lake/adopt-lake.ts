@@ -19,15 +19,12 @@ import { type DatasetName, prefixOf } from './lake-names.ts'
 import type { LakeStore, ListedFile } from './lake-store.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
-/**
- * Like `readSnapshot`, for the process that writes: a new lake gets its first snapshot, and one of an earlier release
- * is adopted.
- */
+/** Gives a new lake its first snapshot, and adopts a lake of an earlier release. */
 export async function openLakeEvents(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<LakeSnapshot> {
   return untilCommitted(async () => {
     try {
       const snapshot = await readSnapshot(store, dataset, table)
-      // A file without any metadata would look like a lake that has lost them.
+      // Files without metadata would look like a lake that has lost its metadata.
       if (snapshot.base.metadata !== null || (await commitFiles(snapshot, { added: [] }, now))) return snapshot
     } catch (error) {
       if (!(error instanceof LakeNotAdopted)) throw error
@@ -37,15 +34,11 @@ export async function openLakeEvents(store: LakeStore, dataset: DatasetName, tab
   })
 }
 
-/**
- * Makes a snapshot of the files of an earlier release, in which names decided: a file was superseded by another one of
- * its folder whose range covers its own and whose level is the same or higher. What was on its way in `.pending/` comes
- * again from the topic.
- */
+/** In an earlier release a file superseded files of the same or a lower level whose range it covers. */
 async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<void> {
   const base = await readBase(table)
   let listed = await store.list(prefixOf(dataset))
-  // Another process has adopted it meanwhile.
+  // Another process has adopted the lake meanwhile.
   if (!listed.every(({ name }) => isOldName(name))) return
   const added = new Map<string, DataFile>()
   for (let isDone = false; !isDone; ) {
@@ -55,7 +48,7 @@ async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, 
       const data = await describe(store, table, dataset, file)
       if (data !== null) added.set(file.name, data)
       else {
-        // It superseded others by its name alone.
+        // The damaged file superseded others by its name alone. They count now.
         await store.quarantine(file.name)
         listed = listed.filter(({ name }) => name !== file.name)
         isDone = false
@@ -75,10 +68,7 @@ async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, 
     if (name.includes('catalogue') === (dataset === 'catalogue')) await store.delete(name)
 }
 
-/**
- * Its entry for the manifest; null when the file is damaged, was written under another name, or has rows outside of its
- * name's range.
- */
+/** Returns null when the file is damaged, was written under another name, or has rows outside of its name's range. */
 async function describe(
   store: LakeStore,
   table: TableStore,
@@ -111,12 +101,11 @@ function rangeOf(name: string): OldRange {
   return { folder, first: Number(first), last: Number(last), level: Number(level) }
 }
 
-/** The files that no other file supersedes. */
 function currentFiles<T extends { name: string }>(files: readonly T[]): T[] {
   const ranges = files.map((file) => ({ file, ...rangeOf(file.name) }))
   ranges.sort((a, b) => (a.folder === b.folder ? a.first - b.first || b.last - a.last || b.level - a.level : a.folder < b.folder ? -1 : 1))
   const current: T[] = []
-  // Files of the folder whose range reaches the current file: one or two, except after a merge that was killed.
+  // Files of the folder whose range reaches the current file. There are one or two, except after a killed merge.
   let open: typeof ranges = []
   for (const range of ranges) {
     open = open.filter(({ folder, last }) => folder === range.folder && last >= range.first)

@@ -1,32 +1,28 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { LAKE_TABLES } from './lake-tables.ts'
 
-/** Functions that return rows and read only their arguments. Every other one is refused, also those that do not exist yet. */
+/** Functions that return rows and read only their arguments. All others are refused, so new ones are, too. */
 const TABLE_FUNCTIONS: ReadonlySet<string> = new Set(['unnest', 'range', 'generate_series', 'json_each', 'json_tree'])
 
-/** Functions that show settings, change DuckDB, run SQL of their own, or expect arguments of DuckDB itself. */
+/** Functions that show settings, change DuckDB, run SQL text, or expect internal arguments. */
 const REFUSED_FUNCTION =
   /^(?:__.*|current_setting|getvariable|getenv|write_log|json_(?:serialize_plan|execute_serialized_sql)|query|query_table|pg_sleep|sleep_ms|combine|finalize)$/
-/** Macros of DuckDB that read its catalogue, whose views contain paths of this machine. DuckDB expands them after this check. */
+/** These macros read DuckDB's catalogue, which contains local paths. DuckDB expands macros after this check. */
 const CATALOGUE_MACROS: ReadonlySet<string> = new Set(['pg_get_viewdef', 'pg_get_constraintdef', 'format_type', 'get_block_size'])
-/** The parser itself names the schema main, for a list or a struct. */
+/** The parser itself adds the schema main to lists and structs. */
 const FUNCTION_SCHEMAS: ReadonlySet<unknown> = new Set([undefined, '', 'main'])
 
 const VIEWS: ReadonlySet<string> = new Set(LAKE_TABLES.map(({ name }) => name))
-/** A name that is neither a file nor one of DuckDB's own views. */
+/** The name of neither a file nor one of DuckDB's own views. */
 const SAFE_NAME = /^(?!(?:duckdb|pragma|sqlite|pg)_)[\p{L}_][\p{L}\p{N}_ -]*$/iu
 
-/** The reason for anything but one SELECT; a PIVOT without its values is several statements. */
 export const NO_SELECT = "Only one SELECT is answered, and in it a PIVOT that names its values, such as on status in ('pending', 'shipped')"
 
 interface Node {
   readonly [name: string]: unknown
 }
 
-/**
- * Throws unless the SQL is one SELECT over the lake's views and its own common table expressions. It checks what DuckDB's parser has read,
- * so that no spelling of a name can hide it.
- */
+/** Checks the tree of DuckDB's parser, so no spelling of a name can hide it. Throws with the reason. */
 export async function assertLakeSelect(connection: DuckDBConnection, text: string): Promise<void> {
   const [[json] = []] = (await connection.runAndReadAll('select json_serialize_sql($1::varchar)', [text])).getRows()
   const parsed = JSON.parse(String(json)) as { error_type?: string; error_message?: string; statements?: unknown[] }
@@ -67,7 +63,7 @@ function assertAllowed(node: Node, names: ReadonlySet<string>): void {
   }
 }
 
-/** Every object in the value. A loop instead of recursion, because the SQL decides how deep it is. */
+/** A loop instead of recursion, because the SQL decides the depth. */
 function* walk(root: unknown): Generator<Node> {
   const waiting = [root]
   while (waiting.length > 0) {

@@ -11,26 +11,22 @@ import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
 export interface QueryBounds {
   maxRows: number
-  /** Largest size of the rows as JSON. */
   maxBytes: number
-  /** Memory limit of DuckDB's buffers, such as `512MB`; the process has its own limit. */
+  /** Memory limit of DuckDB's buffers, such as `512MB`. The process has its own limit. */
   memory: string
-  /** Size limit of the files in `spillDirectory`. */
   spill: string
   spillDirectory: string
 }
 
 export interface BoundedResult {
   columns: { name: string; type: string }[]
-  /** Each row as JSON. */
   rows: string[]
   isTruncated: boolean
 }
 
-/** The SQL cannot be answered. The message is one line, without paths of this machine. */
 export class QueryRefused extends Error {}
 
-/** Runs one SELECT over the lake's views, which reads nothing else. Throws QueryRefused, or what the store throws. */
+/** Throws QueryRefused, or the store's error. */
 export function queryWithin(store: LakeStore, text: string, bounds: QueryBounds): Promise<BoundedResult> {
   const settings = { threads: '1', memory_limit: bounds.memory, max_temp_directory_size: bounds.spill }
   const run = (files: LakeFile[], { orders, catalogue }: LakePaths) => {
@@ -52,7 +48,7 @@ export function queryWithin(store: LakeStore, text: string, bounds: QueryBounds)
 }
 
 async function runSelect(connection: DuckDBConnection, text: string): Promise<DuckDBResult> {
-  // First: DuckDB's own preparation of other statements already reads files.
+  // This check is first: DuckDB reads files even when it prepares other statements.
   await assertLakeSelect(connection, text)
   const statements = await extractStatements(connection, text)
   const statement = await statements.prepare(0)
@@ -81,7 +77,7 @@ async function readRows(result: DuckDBResult, { maxRows, maxBytes }: QueryBounds
   return { columns, rows, isTruncated: false }
 }
 
-/** A file by its name in the lake, and DuckDB's temporary folder not at all. */
+/** Replaces paths by the names of files in the lake, and hides DuckDB's temporary folder. */
 function hidePaths(
   message: string,
   store: LakeStore,
@@ -94,17 +90,16 @@ function hidePaths(
     (text, name, index) => text.replaceAll(paths[index] ?? name, name).replaceAll(store.locate(name), name),
     message,
   )
-  // DuckDB's advice is about settings that a query cannot change.
   const hidden = named.replaceAll(spillDirectory, 'the temporary folder').replace(/\s*Possible solutions: .*$/, '')
   return names.some((name) => hidden.includes(name)) ? `${hidden}; \`storefront verify\` checks the files of the lake` : hidden
 }
 
-/** What the process of a query reads from its standard input, as one line of JSON. */
+/** The query process reads this from its standard input as one line of JSON. */
 export interface QueryRequest {
   place: LakePlace
   text: string
   bounds: QueryBounds
 }
 
-/** Its exit status with a reason on standard output, which the operator may see. Others have theirs on standard error. */
+/** With this exit status, standard output has a reason that the operator may see. */
 export const EXIT_REFUSED = 3

@@ -8,13 +8,12 @@ interface Source {
   event: CatalogueEvent
   data: Record<string, unknown>
   product: Record<string, unknown> | null
-  /** What has the price: the product, or the data of an event of a price. */
   priced: Record<string, unknown>
   currency: string | null
   ingestedAt: string
 }
 
-/** The row of a catalogue event. Amounts are minor units of `currency`. Columns may be added, never removed. */
+/** Amounts are minor units of `currency`. Columns may be added, never removed. */
 export const CATALOGUE_EVENT_COLUMNS = {
   sequence: { id: 1, type: BIGINT, value: ({ sequence }) => sequence },
   event_id: { id: 2, type: VARCHAR, value: ({ event }) => event.id },
@@ -54,7 +53,7 @@ export const CATALOGUE_COLUMNS = typesOf(CATALOGUE_EVENT_COLUMNS)
 
 const toRow = rowMaker<Source, keyof typeof CATALOGUE_EVENT_COLUMNS>(CATALOGUE_EVENT_COLUMNS)
 
-/** The row of an event. What the lake cannot store is null: `findCatalogueEventDefect` checks only what subscribers need. Pure. */
+/** Values that the lake cannot store are null: `findCatalogueEventDefect` checks only what subscribers need. */
 export function toCatalogueRow({ sequence, event }: TopicMessage<CatalogueEvent>, ingestedAt: string) {
   const data = event.data as object as Record<string, unknown>
   const product = isObject(data.product) ? data.product : null
@@ -68,7 +67,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** The value as JSON, or null. JSON's escape of a lone surrogate would make DuckDB refuse the text. */
+/** DuckDB refuses text with JSON's escape of a lone surrogate. */
 function toJson(value: unknown): string | null {
   return isObject(value) ? JSON.stringify(value).replaceAll(LONE_SURROGATE, '$1\\ufffd') : null
 }

@@ -7,7 +7,7 @@ const { product_id, version, sku, name, slug, description, category, brand, vari
 const { currency, currency_exponent, price_amount, compare_at_amount, image_url, created_at, archived_at, product } = CATALOGUE_COLUMNS
 const { sequence, event_id, event_type, event_time, available, previous_available } = CATALOGUE_COLUMNS
 
-/** Validity of consecutive product rows: `valid_from` inclusive, `valid_to` exclusive, null on the current row. */
+/** `valid_from` is inclusive and `valid_to` exclusive. It is null on the current row. */
 const VALIDITY = { valid_from: sql`TIMESTAMPTZ`, valid_to: sql`TIMESTAMPTZ`, is_current: sql`BOOLEAN` }
 const TEXTS = { sku, name, slug, description, category, brand, variant_group, options, attributes }
 const PRICE = { currency, currency_exponent, price_amount, compare_at_amount }
@@ -20,7 +20,6 @@ interface CatalogueView extends TableView {
 
 const OF_PRODUCTS = { id: 'product_id', key: 'product_id', changes: sql`starts_with(event_type, 'storefront.product.')` }
 
-/** What the catalogue was at any time. A view may read those before it. */
 export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
   {
     name: 'products',
@@ -43,7 +42,7 @@ export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
     columns: { product_id, sku, version, ...VALIDITY, ...PRICE },
     ...OF_PRODUCTS,
     order: sql`product_id, currency, version`,
-    // A price is valid as long as it is in each of the states that follow each other, so it can end and come back.
+    // A price is valid while consecutive states have it, so it can end and return.
     select: sql`
       with states as (
         select *, row_number() over (partition by product_id order by version) as number
@@ -93,7 +92,6 @@ export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
   },
 ]
 
-/** The number of decimals of this currency. */
 export function exponentOf(currency: Sql): Sql {
   return sql`case
     when ${currency} in (${commaList(currenciesWithDigits(0))}) then 0 when ${currency} in (${commaList(currenciesWithDigits(3))}) then 3 else 2 end`

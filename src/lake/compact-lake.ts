@@ -17,28 +17,22 @@ export interface CompactOptions {
   store: LakeStore
   /** Whether a day (UTC, `YYYY-MM-DD`) is merged. */
   isWanted: (ingestDate: string) => boolean
-  /** Whether files that are larger than all later ones of their day wait until these have grown. */
+  /** Whether files that are larger than all later files of their day wait until these have grown. */
   leavesLarge?: boolean
   now?: () => Date
-  /** Ends the work, which throws its reason. */
   signal?: AbortSignal
-  /** Called for each merged file once it has replaced the others. */
   onMerged?: (merged: { name: string; files: number; rows: number }) => void
 }
 
 export interface CompactReport {
   merged: number
-  /** Days that stay unchanged, with the reason. */
   failures: string[]
 }
 
 const MAX_FILE_BYTES = 128 * 1024 * 1024
 const MAX_ATTEMPTS = 10
 
-/**
- * Merges the small files of each day, those of orders and those of the catalogue: each merged file replaces its sources
- * in one snapshot. See docs/decisions/lake-snapshots.md#merging.
- */
+/** Each merged file replaces its sources in one snapshot. See docs/decisions/lake-snapshots.md#merging. */
 export async function compactLake({ isWanted, ...options }: CompactOptions): Promise<CompactReport> {
   const report: CompactReport = { merged: 0, failures: [] }
   for (const dataset of DATASET_NAMES) {
@@ -84,7 +78,6 @@ async function merge(
     await untilCommitted(async () => {
       const snapshot = await readSnapshot(store, dataset, table)
       const removed = snapshot.files.filter((file) => names.has(file.name))
-      // Another process has merged or repaired some of them.
       if (removed.length < group.length) return true
       // A file of an earlier attempt may be deleted already, because no snapshot has it.
       const name = newName(dataset, group[0]?.ingestDate ?? '', first, last)
@@ -96,7 +89,6 @@ async function merge(
   })
 }
 
-/** Groups neighbouring files to be merged, at least two each and at most `maxBytes`. */
 export function groupFiles<T extends Pick<LiveFile, 'first' | 'sizeBytes'>>(
   files: readonly T[],
   maxBytes: number,
@@ -121,7 +113,7 @@ function withoutLarge<T extends Pick<LiveFile, 'sizeBytes'>>([first, ...others]:
   return first.sizeBytes > rest ? withoutLarge(others) : [first, ...others]
 }
 
-/** Writes the rows of all files into one, in order of sequence. Throws when it has other rows. */
+/** Writes the rows in order of sequence. Throws when the file has other rows than its sources. */
 async function writeMerged(file: NewFile, paths: readonly string[], dataset: DatasetName, signal?: AbortSignal): Promise<DataFile> {
   // The checksum of the merged file would make damaged rows look correct.
   for (const path of paths) if ((await checkChecksum(path)) === 'wrong') throw new Error(`${path}: ${WRONG_CHECKSUM}; ${REMEDY}`)

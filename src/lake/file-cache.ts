@@ -4,10 +4,7 @@ import { join } from 'node:path'
 import type { LakeFile } from './lake-store.ts'
 import { listEntries, statExisting } from './local-store.ts'
 
-/**
- * Copies of remote files by name and size. The least recently used ones are deleted
- * first. Several processes may share the folder: each use of a copy has its own hard link.
- */
+/** Deletes the least recently used copies first. Processes may share the folder: each use has its own hard link. */
 export class FileCache {
   readonly #directory: string
   readonly #maxBytes: number
@@ -17,7 +14,7 @@ export class FileCache {
     this.#maxBytes = maxBytes
   }
 
-  /** Places the file at `path`, on the cache's file system. `fetch` writes it there when the cache does not have it. */
+  /** `path` is on the cache's file system. `fetch` writes the file there when the cache lacks it. */
   async place(file: LakeFile, path: string, fetch: (path: string) => Promise<void>): Promise<void> {
     const kept = this.#pathOf(file)
     try {
@@ -32,7 +29,6 @@ export class FileCache {
     await this.keep(file, path)
   }
 
-  /** Adds the file, whose bytes are at `path` on the cache's file system. */
   async keep(file: LakeFile, path: string): Promise<void> {
     await mkdir(this.#directory, { recursive: true })
     const own = join(this.#directory, `${randomUUID()}.new`)
@@ -40,7 +36,6 @@ export class FileCache {
     await rename(own, this.#pathOf(file))
   }
 
-  /** Deletes the least recently used copies until the rest fits. */
   async trim(): Promise<void> {
     const entries = await listEntries(this.#directory)
     const describe = async (path: string) => ({ path, stats: await statExisting(path) })

@@ -3,12 +3,11 @@ import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
 import { isFaultOfMachine, parquetRows } from './lake-database.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
-/** How a file of rows is damaged; null for an intact one. Reads all of it. */
 export async function findDamagedBytes(path: string): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum !== 'none') return checksum === 'wrong' ? WRONG_CHECKSUM : null
   try {
-    // A file without a checksum shows damage when every value is read.
+    // Damage of a file without a checksum appears when every value is read.
     await queryDuckDB(sql`select sum(hash(row)) from ${parquetRows([path])} as row`)
     return null
   } catch (error) {
@@ -17,5 +16,4 @@ export async function findDamagedBytes(path: string): Promise<string | null> {
   }
 }
 
-/** What to do about a damaged file. */
 export const REMEDY = 'run storefront lake repair'

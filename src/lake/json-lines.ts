@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { readablePath } from './lake-database.ts'
 
-/** DuckDB has a buffer of twice the longest line: its default of 16 MiB is most of what a comparison may take. */
+/** DuckDB's buffer is twice the longest line. Its default of 16 MiB is most of the memory of a comparison. */
 const MIN_OBJECT_BYTES = 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
 const NEWLINE = 0x0a
@@ -13,7 +13,6 @@ export interface JsonLines {
   longestBytes: number
 }
 
-/** DuckDB: the rows, read as these columns. */
 export function jsonRows({ path, longestBytes }: JsonLines, columns: Readonly<Record<string, Sql>>): Sql {
   return sql`read_json(
     ${readablePath(path)},
@@ -29,7 +28,7 @@ export function jsonRows({ path, longestBytes }: JsonLines, columns: Readonly<Re
 export async function writeJsonLines(path: string, lines: readonly string[]): Promise<JsonLines> {
   await using file = await open(path, 'w')
   let longestBytes = 0
-  // One buffer for all lines: a growing string is copied twice on its way into a file.
+  // One buffer for all lines, because a growing string is copied twice before it is in a file.
   let chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
   let filled = 0
   for (const line of lines) {

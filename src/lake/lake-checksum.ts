@@ -3,23 +3,21 @@ import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { identifier, type Sql, sql } from '../db/sql.ts'
 
-// The file's own SHA-256 is in its Parquet metadata, so every copy of the file has it. The checksum is computed
-// with zeros in its own place. See docs/decisions/lake-files.md#checksums.
+// Every copy of the file has it. Computed with zeros in its own place: docs/decisions/lake-files.md#checksums.
 const KEY = 'storefront_checksum'
 const PREFIX = 'sha256-with-zeros-here:'
 const ZEROS = '0'.repeat(64)
 const DIGEST = new RegExp(`${PREFIX}([0-9a-f]{64})`)
-/** The metadata are near the end of a Parquet file. Ours take some hundred bytes. */
+/** The metadata are near the end of a Parquet file and take some hundred bytes. */
 const TAIL_BYTES = 4_096
 
 export const WRONG_CHECKSUM = 'its checksum is not that of its bytes'
 
-/** For `kv_metadata` of a file that will be stamped. */
 export function checksumMetadata(): Sql {
   return sql`${identifier(KEY)}: ${PREFIX + ZEROS}`
 }
 
-/** Writes the checksum into a new file that has `checksumMetadata`, and syncs the file to disk. */
+/** The file must have `checksumMetadata`. Syncs it to disk. */
 export async function stampChecksum(path: string): Promise<void> {
   await using file = await open(path, 'r+')
   const place = findDigest(await readTail(path))
@@ -28,12 +26,11 @@ export async function stampChecksum(path: string): Promise<void> {
   await file.sync()
 }
 
-/** Whether the file's bytes have its checksum; `none` for a file without a checksum. */
 export async function checkChecksum(path: string): Promise<'right' | 'wrong' | 'none'> {
   const tail = await readTail(path)
   const place = findDigest(tail)
   if (place !== null) return place.digest === (await digestOf(path, place.offset)) ? 'right' : 'wrong'
-  // One damaged byte changes the key or the prefix, not both: such a file must not count as one without a checksum.
+  // One damaged byte changes the key or the prefix, not both. Such a file must not count as one without a checksum.
   return tail.text.includes(KEY) || tail.text.includes(PREFIX) ? 'wrong' : 'none'
 }
 
@@ -58,7 +55,6 @@ function findDigest({ text, offset }: Tail): { digest: string; offset: number } 
   return { digest: found[1] ?? '', offset: offset + key + found.index + PREFIX.length }
 }
 
-/** The digest of the file, with zeros in place of the digest at `offset`. */
 async function digestOf(path: string, offset: number): Promise<string> {
   const hash = createHash('sha256')
   if (offset > 0) await hashRange(hash, path, 0, offset - 1)

@@ -1,18 +1,14 @@
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 
-/** A column of the lake's files, or a field of its lists. `T`: what the value is made of. */
+/** `T`: the source of the value. A column is in the lake's files, or a field of their lists. */
 export interface LakeColumn<T> {
-  /**
-   * Iceberg's id. It stays with its column permanently, because readers find columns by it; a column of the same name has the same id in
-   * every table. A new column gets `NEXT_FIELD_ID`.
-   */
+  /** Iceberg's id never changes. Columns of one name share it in all tables. A new column gets `NEXT_FIELD_ID`. */
   id: number
-  /** DuckDB's. */
   type: Sql
   value(source: T): unknown
-  /** The first files have it. In their rows every other column and field is missing, or null after a merge. */
+  /** The first files have only these columns. In their rows other values are missing, or null after a merge. */
   isFirst?: true
-  /** Gives the view `orders` this column: `true` from the newest event. */
+  /** The column of the view `orders`. `true`: the value of the newest event. */
   inOrders?: true | { id: number; name: string; value: Sql }
 }
 
@@ -41,24 +37,22 @@ export function rowMaker<T, K extends string>(columns: Readonly<Record<K, LakeCo
   }
 }
 
-/** A view of the newest state: its columns by DuckDB type, and its rows. */
 export interface TableView {
   description: string
   columns: Readonly<Record<string, Sql>>
   select: Sql
-  /** The rest is of its Iceberg table: see `DerivedTable`. */
+  /** The other members are for its Iceberg table: see `DerivedTable`. */
   order: Sql
   id: string
   key: string
   monthOf?: string
 }
 
-/** A lone surrogate, which has no UTF-8, would make every flush fail. The checks of events do not look at these texts. */
+/** A lone surrogate has no UTF-8 and would make every flush fail. The event checks ignore these texts. */
 export function toText(value: unknown): string | null {
   return typeof value === 'string' ? value.toWellFormed() : null
 }
 
-/** Names with their types, for DuckDB's `create table` and `STRUCT`. */
 export function typedList(columns: Readonly<Record<string, Sql>>): Sql {
   return commaList(Object.entries(columns).map(([name, type]) => sql`${identifier(name)} ${type}`))
 }

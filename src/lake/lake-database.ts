@@ -7,10 +7,7 @@ import { every } from '../loop.ts'
 
 const INTERRUPT_MS = 50
 
-/**
- * Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it.
- * `signal` ends the query in flight.
- */
+/** A separate DuckDB in memory, without network access. `signal` ends the query in flight. */
 export async function withDuckDB<T>(
   spillDirectory: string,
   work: (connection: DuckDBConnection) => Promise<T>,
@@ -21,7 +18,7 @@ export async function withDuckDB<T>(
   try {
     return await withConnection(instance, async (connection) => {
       let end = () => {}
-      // A query that begins later is ended, too.
+      // This ends a query that begins later, too.
       const interrupt = () => {
         end = every(INTERRUPT_MS, () => connection.interrupt())
       }
@@ -37,14 +34,13 @@ export async function withDuckDB<T>(
   }
 }
 
-/** A DuckDB in memory, without network access. It takes 0.1 s of a processor. */
 export async function createDuckDB(settings: Readonly<Record<string, string>>): Promise<DuckDBInstance> {
-  // Loaded at its first use: it takes longer than anything else that a start does not need.
+  // Imported at the first use, because it takes longer than the rest of a start.
   const { DuckDBInstance } = await import('@duckdb/node-api')
   return DuckDBInstance.create(':memory:', {
     threads: '2',
     memory_limit: '512MB',
-    // Parquet, JSON and ICU are built in; any other extension would be downloaded.
+    // Parquet, JSON and ICU are built in. Any other extension would be downloaded.
     autoinstall_known_extensions: 'false',
     autoload_known_extensions: 'false',
     ...settings,
@@ -61,12 +57,12 @@ export async function withConnection<T>(instance: DuckDBInstance, work: (connect
   }
 }
 
-/** Whether DuckDB failed for a reason that says nothing about the file. */
+/** Whether the reason of the failure is independent of the file. */
 export function isFaultOfMachine(error: unknown): boolean {
   return /out of memory|no space left|too many open files/i.test(String(error))
 }
 
-/** For `catch`: `fallback` for a file that DuckDB cannot read, unless the fault is the machine's. */
+/** For `catch`: returns `fallback` for an unreadable file, and throws faults of the machine. */
 export function ifDamaged<T>(fallback: T): (error: unknown) => T {
   return (error) => {
     if (isFaultOfMachine(error)) throw error
@@ -74,15 +70,11 @@ export function ifDamaged<T>(fallback: T): (error: unknown) => T {
   }
 }
 
-/** For `withDuckDB`, where the caller has no folder for temporary files. */
 export function makeSpillPath(): string {
   return join(tmpdir(), `storefront-lake-${randomUUID()}`)
 }
 
-/**
- * A statement as DuckDB's text, its values as escaped literals: COPY, options and views take no parameters. Whole
- * numbers and texts only. https://duckdb.org/docs/stable/sql/data_types/literal_types
- */
+/** COPY, options and views take no parameters, so values become escaped literals: whole numbers and texts only. */
 export function toDuckDB({ strings, values }: Sql): string {
   return strings.reduce((text, part, index) => text + toLiteral(values[index - 1]) + part)
 }
@@ -93,12 +85,11 @@ function toLiteral(value: unknown): string {
   throw new RangeError(`${typeof value} is no literal for DuckDB`)
 }
 
-/** A path for DuckDB, which reads `*`, `?` and `[` in a folder's name as a pattern. */
+/** DuckDB reads `*`, `?` and `[` in a folder's name as a pattern. */
 export function readablePath(path: string): string {
   return path.replace(/[*?[]/g, '[$&]')
 }
 
-/** The rows of some files of the lake, at least one. */
 export function parquetRows(paths: readonly string[]): Sql {
   return sql`read_parquet([${commaList(paths.map(readablePath))}], union_by_name = true, hive_partitioning = false)`
 }

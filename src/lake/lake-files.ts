@@ -15,10 +15,7 @@ import { readPresentFiles } from './list-files.ts'
 import { writeParquet } from './parquet-writer.ts'
 import { selectRows } from './query-duckdb.ts'
 
-/**
- * Another database writes to this lake, or this one was restored and has not begun a new incarnation yet. See
- * docs/decisions/lake-snapshots.md.
- */
+/** Another database writes to this lake, or a restored one: docs/decisions/lake-snapshots.md. */
 export class LakeAhead extends OperatorError {
   override readonly name = 'LakeAhead'
 
@@ -27,7 +24,7 @@ export class LakeAhead extends OperatorError {
   }
 }
 
-/** The lake has lost rows that it had: a backup has replaced it, or another process has taken back a commit. */
+/** The lake has lost rows: a backup has replaced it, or another process has undone a commit. */
 export class LakeBehind extends Error {
   override readonly name = 'LakeBehind'
 
@@ -36,7 +33,6 @@ export class LakeBehind extends Error {
   }
 }
 
-/** A row that will be written to a file. */
 export interface PendingRow {
   sequence: number
   /** UTC, `YYYY-MM-DD`. */
@@ -48,9 +44,8 @@ export interface PendingRow {
 }
 
 /**
- * Adds files to a dataset of the lake in order of sequence. Of several writers one commits the next snapshot; the
- * others read it, and its end says which of their rows it has. So a writer that lost its subscription can only do what
- * its successor does as well. See docs/decisions/lake-snapshots.md#who-decides-what-follows.
+ * One writer commits the next snapshot, and the others read what it has, so a writer without its subscription does no
+ * harm. See docs/decisions/lake-snapshots.md#who-decides-what-follows.
  */
 export class LakeFiles {
   readonly #store: LakeStore
@@ -58,7 +53,6 @@ export class LakeFiles {
   readonly #table: TableStore
   readonly #now: () => Date
   readonly #onWritten: (rows: number) => void
-  /** The end of the lake that this process knows. */
   #end = 0
 
   constructor(store: LakeStore, dataset: DatasetName, now: () => Date, onWritten: (rows: number) => void = () => {}) {
@@ -69,17 +63,14 @@ export class LakeFiles {
     this.#onWritten = onWritten
   }
 
-  /** The end of the lake, 0 for none. */
   async newestSequence(): Promise<number> {
     this.#end = (await openLakeEvents(this.#store, this.#dataset, this.#table, this.#now())).sequence
     return this.#end
   }
 
   /**
-   * Writes one file of rows of one ingest date, in order of sequence. Returns the new end of the lake. Leaves out the
-   * rows that another process has written meanwhile, and events that the lake already has, which a replay publishes
-   * under a new sequence. Throws, and writes nothing, when `fence` reports that another process has taken over, and
-   * LakeBehind until `newestSequence` is called.
+   * Writes one ingest date in order of sequence, without stored rows and events, and returns the new end. Throws
+   * without a write when `fence` reports a takeover, and LakeBehind until `newestSequence` is called.
    */
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)?.sequence
@@ -115,9 +106,7 @@ export class LakeFiles {
     })
   }
 
-  /**
-   * The rows after the end of the lake, without events that it has: late ones, and those that a replay publishes again.
-   */
+  /** Skips events that the lake has: late ones, and those that a replay publishes again. */
   async #withoutRepeats({ files, sequence }: LakeSnapshot, pending: readonly PendingRow[]): Promise<PendingRow[]> {
     const rows = pending.filter((row) => row.sequence > sequence)
     const isOld = ({ eventTime }: PendingRow) => files.some(({ oldest, newest }) => oldest <= eventTime && eventTime <= newest)
@@ -125,7 +114,6 @@ export class LakeFiles {
     return rows.filter(({ eventId }) => !seen.has(eventId) && seen.add(eventId))
   }
 
-  /** The ids of these events that the lake has. An event is in no file without its time. */
   async #findStored(events: readonly PendingRow[]): Promise<Set<string>> {
     if (events.length === 0) return new Set()
     const ids = commaList(events.map(({ eventId }) => eventId))
@@ -138,17 +126,14 @@ export class LakeFiles {
   }
 }
 
-/**
- * The events of the files that have one of these ids. Skips damaged files, so that they do not stop the lake: verify
- * reports them.
- */
+/** Skips damaged files, so that they do not stop the lake. `verify` reports them. */
 async function findIds(files: readonly string[], ids: ReturnType<typeof commaList>): Promise<Set<string>> {
   if (files.length === 0) return new Set()
   return withDuckDB(makeSpillPath(), async (connection) => {
     const query = async (some: readonly string[]): Promise<DuckDBValue[][]> =>
       selectRows(connection, sql`select distinct event_id from ${parquetRows(some)} where event_id in (select unnest([${ids}]))`)
     const rows = await query(files).catch(async (error: unknown) => {
-      // Events that cannot be looked up now must not count as new ones.
+      // Unknown events must not count as new while they cannot be looked up.
       if (isFaultOfMachine(error)) throw error
       const found: DuckDBValue[][] = []
       for (const file of files) found.push(...(await query([file]).catch(ifDamaged([]))))

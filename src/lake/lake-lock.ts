@@ -3,15 +3,11 @@ import { connectClient } from '../db/pool.ts'
 import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import { OperatorError } from '../errors.ts'
 
-/** Another process is merging or repairing files of the lake. The message is one line. */
 export class LakeBusy extends OperatorError {
   override readonly name = 'LakeBusy'
 }
 
-/**
- * Runs `work` while no other process merges or repairs the lake's files. The sink, which only adds files, continues.
- * `url` is the database's. `assertHeld` throws when the lock is lost. Throws LakeBusy.
- */
+/** The sink, which only adds files, continues. `assertHeld` throws when the lock is lost. Throws LakeBusy. */
 export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
   return withClient(url, async (client) => {
     await tryLock(client, 'storefront lake files', 'the files of the lake are being merged or repaired by another process')
@@ -19,10 +15,7 @@ export async function withLakeLock<T>(url: string, work: (assertHeld: () => Prom
   })
 }
 
-/**
- * Runs `work`, which writes the tables of the newest state, when no other process does: two would make the same rows.
- * Waits for the other one as long as it takes.
- */
+/** Two processes would make the same rows of these tables. Waits for the other one as long as it takes. */
 export async function withTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
   return withClient(url, async (client) => {
     await client.query(`select pg_advisory_lock(hashtextextended('storefront lake tables', 0))`)

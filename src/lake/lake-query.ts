@@ -8,7 +8,7 @@ import { createAllViews, reasonOf } from './lake-views.ts'
 import { type LakePaths, nameFiles, readAllFiles } from './list-files.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
-/** One damaged file fails each query of its views, because they read the columns of all. */
+/** One damaged file fails each query of its views, because they read the columns of all files. */
 const DAMAGED = `\`storefront verify\` checks the files of the lake; if one is damaged, ${REMEDY}`
 
 /** `rows` hold null, booleans, numbers and text: see `toPrintable`. */
@@ -17,15 +17,11 @@ export interface LakeQueryResult {
   rows: unknown[][]
 }
 
-/** A query that DuckDB refuses, or a lake it cannot read. The message is one line. */
 export class LakeQueryError extends OperatorError {
   override readonly name = 'LakeQueryError'
 }
 
-/**
- * Runs SQL (`text`, DuckDB's) over the views of the lake: those of `LAKE_TABLES`. Returns the result of the last statement. With `allowFiles`
- * the SQL may read and write files, attach databases and change DuckDB's settings. Throws LakeQueryError.
- */
+/** The last statement's result. `allowFiles` permits files, attached databases and settings. Throws LakeQueryError. */
 export async function queryLake(store: LakeStore, text: string, { allowFiles = false } = {}): Promise<LakeQueryResult> {
   const run = (files: LakeFile[], { orders, catalogue }: LakePaths) => {
     const paths = [...orders, ...catalogue]
@@ -53,7 +49,7 @@ export async function queryLake(store: LakeStore, text: string, { allowFiles = f
   }
 }
 
-/** Runs each statement and returns the result of the last: `connection.run` returns that of the first. */
+/** Returns the last result, because `connection.run` returns the first. */
 async function runStatements(connection: DuckDBConnection, text: string, allowFiles: boolean): Promise<DuckDBResultReader> {
   if (!allowFiles) assertNoRefusedCall(text)
   const statements = await extractStatements(connection, text)
@@ -70,12 +66,11 @@ async function runStatements(connection: DuckDBConnection, text: string, allowFi
   return reader
 }
 
-/** Parses the SQL. Throws when it is wrong or empty. */
 export async function extractStatements(connection: DuckDBConnection, text: string): Promise<DuckDBExtractedStatements> {
   try {
     return await connection.extractStatements(text)
   } catch (error) {
-    // DuckDB's reason follows this prefix. It is missing when the text contains no statement.
+    // DuckDB's reason follows this prefix, which is missing when the text contains no statement.
     const [, reason = 'There is no statement in the query'] = String(error).split('Failed to extract statements: ')
     throw new Error(reason, { cause: error })
   }

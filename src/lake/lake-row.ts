@@ -18,7 +18,7 @@ import {
   VARCHAR,
 } from './lake-columns.ts'
 
-/** The version increases when a column changes its meaning. A new column leaves it: readers merge by name. */
+/** Increases when a column changes its meaning. A new column keeps it, because readers merge by name. */
 export const LAKE_SCHEMA_VERSION = 1
 
 type Lines = ReturnType<typeof linesOf>
@@ -28,7 +28,7 @@ interface ItemSource {
   line: Lines[number] | undefined
 }
 
-/** Fields of a line in the column `items`. Fields may be added, never removed. */
+/** Fields may be added, never removed. */
 export const ITEM_COLUMNS = {
   product_id: { id: 34, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.product_id) },
   sku: { id: 35, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.sku) },
@@ -45,9 +45,8 @@ export const ITEM_COLUMNS = {
 interface Source {
   sequence: number
   event: Omit<OrderEvent, 'data'>
-  /** The order without personal members: a lake column cannot be made of one. */
+  /** The order without personal members, so a lake column cannot contain them. */
   order: ImpersonalOrder
-  /** The countries alone of the addresses. */
   country: unknown
   billingCountry: unknown
   previousStatus: OrderEvent['data']['previous_status']
@@ -57,7 +56,7 @@ interface Source {
   ingestedAt: string
 }
 
-/** The row of an order event. Amounts are minor units of `currency`. Columns may be added, never removed. */
+/** Amounts are minor units of `currency`. Columns may be added, never removed. */
 export const ORDER_EVENT_COLUMNS = {
   sequence: { id: 1, type: BIGINT, isFirst: true, value: ({ sequence }) => sequence },
   event_id: { id: 2, type: VARCHAR, isFirst: true, value: ({ event }) => event.id },
@@ -120,7 +119,7 @@ export type LakeRow = Record<keyof typeof ORDER_EVENT_COLUMNS, unknown>
 const toItem = rowMaker<ItemSource, keyof typeof ITEM_COLUMNS>(ITEM_COLUMNS)
 const toRow = rowMaker<Source, keyof typeof ORDER_EVENT_COLUMNS>(ORDER_EVENT_COLUMNS)
 
-/** The row of an event, without name, address or note of a customer (docs/decisions/lake-files.md). Pure. */
+/** Contains no name, address or note of a customer: docs/decisions/lake-files.md. */
 export function toLakeRow({ event, sequence }: TopicMessage, ingestedAt: string): LakeRow {
   const { order, previous_status: previousStatus } = event.data
   const change = order.status_history.at(-1)
@@ -138,13 +137,12 @@ export function toLakeRow({ event, sequence }: TopicMessage, ingestedAt: string)
   })
 }
 
-/** The event that cancelled the order: payments may follow it. */
 function ofCancellation(value: Sql): Sql {
   return sql`case when status = 'cancelled'
     then arg_min_null(${value}, version) filter (where status = 'cancelled') over (partition by order_id) end`
 }
 
-/** The sum of the adjustments of a kind; null when there are none, because 0 can be a sum. */
+/** The sum is null without adjustments of the kind, because 0 can be a sum. */
 function sumOf(id: number, kind: AdjustmentKind): LakeColumn<Source> & { inOrders: true } {
   return {
     ...{ id, type: BIGINT, inOrders: true },
@@ -155,21 +153,16 @@ function sumOf(id: number, kind: AdjustmentKind): LakeColumn<Source> & { inOrder
   }
 }
 
-/** An adjustment with its amount as a number of minor units. */
 function toAdjustment({ amount, ...adjustment }: Adjustment) {
   return { ...adjustment, amount: amount.amount }
 }
 
-/**
- * A list as JSON for views, null for an empty one: the same text in whatever order the members of an event are, which
- * an erasure changes. DuckDB cannot read an escape for a lone surrogate.
- */
+/** It is null when empty. Its text is independent of the order of members, which an erasure changes. */
 function toRows(rows: readonly object[]): string | null {
   if (rows.length === 0) return null
   return canonicalJson(JSON.parse(JSON.stringify(rows, (_, value: unknown) => (typeof value === 'string' ? value.toWellFormed() : value))))
 }
 
-/** The value as JSON, which has an escape for a lone surrogate. */
 function toJson(value: unknown): string | null {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : null
 }

@@ -11,17 +11,13 @@ import type { LakeStore } from './lake-store.ts'
 export interface LakeSinkOptions<E extends TopicEvent = OrderEvent> {
   store: LakeStore
   dataset: LakeDataset<E>
-  /** The longest time that an event waits in memory. */
   flushSeconds: number
   flushRows: number
   logger: Logger
   now?: () => Date
-  /**
-   * Called with the sequences of messages that are in the lake's files now, the sequence up to which all are, and when writing began, by
-   * `performance.now`.
-   */
+  /** `sequences`: stored messages. All up to `upTo` are stored. `since`: start of the write, `performance.now`. */
   onStored?: (sequences: number[], upTo: number, since: number) => void
-  /** Called for each file that this process wrote: it contains only events that the lake did not have. */
+  /** The file contains only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
 }
 
@@ -29,7 +25,7 @@ export interface LakeSinkOptions<E extends TopicEvent = OrderEvent> {
 const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 // About 5 ms of work, after which other roles of the process run.
 const TURN_CHARACTERS = 1024 * 1024
-// A backlog of at least this number of rows, at this rate, is written as soon as nothing follows it.
+// A backlog of this number of rows is written as soon as nothing follows it.
 const BACKLOG_ROWS = 1_000
 const BACKLOG_ROWS_PER_MS = 1
 const QUIET_MS = 200
@@ -37,37 +33,30 @@ const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
 const STOP_PATIENCE_MS = 4_000
 const PROBE_EVERY_MS = 2_000
-/** A folder on a network or a bucket that has not answered for this long counts as unavailable. */
+/** A remote folder or bucket that has not answered for this time counts as unavailable. */
 const HANGS_AFTER_MS = 30_000
 
-/**
- * Writes the events of a dataset to the lake, each to exactly one file. Its position is in the newest snapshot, so a
- * file and the position become visible in one step: subscribe with both `handle` and `lastSequence`.
- */
+/** File and position become visible together, in a snapshot: subscribe with both `handle` and `lastSequence`. */
 export class LakeSink<E extends TopicEvent = OrderEvent> {
   readonly #options: LakeSinkOptions<E> & { now: () => Date }
   readonly #files: LakeFiles
-  /** Rows in order of sequence, which stay here until their file is complete. */
   #buffer: PendingRow[] = []
   #bufferedCharacters = 0
   #lastTaken = 0
-  /** Changes when the buffer is discarded, so that a batch that waited meanwhile cannot continue and leave a gap. */
+  /** Changes when the buffer is discarded, so a batch that waited meanwhile cannot continue and leave a gap. */
   #generation = 0
-  /** The fence of the subscription that delivered the buffered messages. */
   #fence: Fence | null = null
   #running = false
-  /** Until the subscription begins again from the end of the lake. */
   #behind: LakeBehind | null = null
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
   #quietTimer: NodeJS.Timeout | null = null
-  /** When the oldest row arrived that is not being written, by `performance.now`. */
+  /** Arrival of the oldest row that is not being written, by `performance.now`. */
   #since = 0
   #failures = 0
-  /** Why the last flush failed; null when it did not. */
   #flushFailure: string | null = null
   #probe: { at: number; failure: Promise<string | null>; isAnswered: boolean } | null = null
-  /** When each operation of the store began that has not ended, by `performance.now`. */
+  /** The start of each operation in flight of the store, by `performance.now`. */
   readonly #inFlight = new Set<{ since: number }>()
 
   constructor(options: LakeSinkOptions<E>) {
@@ -81,13 +70,13 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
       await this.#options.store.removeOldWorkspaces()
       await this.lastSequence()
     } catch (error) {
-      // Its subscription retries; the rest of the store works without a lake.
+      // The subscription retries. The rest of the store works without a lake.
       this.#options.logger.error({ err: error }, 'the lake cannot be read; it is retried')
     }
     this.#running = true
   }
 
-  /** Writes the buffer. A failure is logged, not thrown: the topic delivers those events again. */
+  /** Writes the buffer. Logs a failure without throwing, because the topic delivers those events again. */
   async stop(): Promise<void> {
     this.#running = false
     this.#generation += 1
@@ -107,7 +96,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     }
   }
 
-  /** The end of the lake, 0 for none. Discards the buffer, because the caller delivers from there again. */
+  /** Discards the buffer, because the caller delivers from the end of the lake again. */
   readonly lastSequence = async (): Promise<number> => {
     this.#generation += 1
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
@@ -117,7 +106,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     return this.#lastTaken
   }
 
-  /** Buffers messages that are new. Writes first when the buffer is full, and throws when that fails. */
+  /** Buffers new messages. Writes first when the buffer is full, and throws when that fails. */
   readonly handle: MessageHandler<E> = async (messages, signal, fence) => {
     if (!this.#running) throw new Error('the lake sink is not running')
     if (this.#behind !== null) throw this.#behind
@@ -145,7 +134,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     else if (this.#buffer.length >= BACKLOG_ROWS) this.#expectQuiet()
   }
 
-  /** Writes the buffer now. Throws when it cannot; the rows stay, and the write is retried with growing pauses. */
+  /** Throws when it cannot write. The rows stay, and the write is retried with growing pauses. */
   async flush(): Promise<void> {
     // Another waiting caller may have begun to write, hence the loop.
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
@@ -157,16 +146,13 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     await this.#writing
   }
 
-  /**
-   * Why the lake cannot be written; null when it can. If there are no events, it tries a workspace, every 2 seconds at
-   * most, and waits as long for it.
-   */
+  /** Why the lake cannot be written, or null. Without events it tries a workspace, at most every 2 seconds. */
   async findFailure(): Promise<string | null> {
     if (this.#flushFailure !== null) return this.#flushFailure
     const now = performance.now()
     const silentMs = now - Math.min(now, ...[...this.#inFlight].map(({ since }) => since))
     if (silentMs > HANGS_AFTER_MS) return `the storage has not answered for ${Math.round(silentMs / 1_000)} s`
-    // One that hangs is not tried a second time: each would occupy a thread of the process.
+    // A probe that hangs is not repeated, because each would occupy a thread of the process.
     if (this.#probe === null || (this.#probe.isAnswered && now - this.#probe.at > PROBE_EVERY_MS)) this.#probe = this.#beginProbe(now)
     return withinMs(PROBE_EVERY_MS, this.#probe.failure, null)
   }
@@ -217,7 +203,6 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     this.#clearTimer()
   }
 
-  /** The rows of one file: one date, at most `flushRows`. */
   #nextFile(upTo: number): PendingRow[] {
     const date = this.#buffer[0]?.ingestDate
     const end = this.#buffer.findIndex((row, index) => index === this.#options.flushRows || row.ingestDate !== date || row.sequence > upTo)
@@ -233,7 +218,6 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     this.#arm(this.#options.flushSeconds * 1_000)
   }
 
-  /** Writes the end of a backlog once nothing has followed it for `QUIET_MS`. */
   #expectQuiet(): void {
     if (this.#quietTimer !== null) clearTimeout(this.#quietTimer)
     const waitedMs = performance.now() - this.#since

@@ -7,7 +7,7 @@ import { ORDER_VIEWS } from './order-tables.ts'
 
 export const EVENT_COLUMNS = { ...LAKE_COLUMNS, ingest_date: sql`DATE` }
 
-/** Columns of the view `orders`: an expression over the newest event or the order's whole history, and the DuckDB type. */
+/** An expression over the newest event or the order's whole history, and the DuckDB type. */
 export const ORDER_COLUMNS: Readonly<Record<string, readonly [value: Sql, type: Sql]>> = Object.fromEntries(
   Object.entries<LakeColumn<never>>(ORDER_EVENT_COLUMNS).flatMap(([name, { type, inOrders }]) => {
     if (inOrders === undefined) return []
@@ -21,7 +21,6 @@ export interface LakeTable {
   columns: { name: string; type: string }[]
 }
 
-/** What a query can read. */
 export const LAKE_TABLES: readonly LakeTable[] = [
   { name: 'order_events', description: 'A row for each change of an order.', columns: listColumns(EVENT_COLUMNS) },
   {
@@ -32,7 +31,7 @@ export const LAKE_TABLES: readonly LakeTable[] = [
   ...ORDER_VIEWS.map(({ name, description, columns }) => ({ name, description, columns: listColumns(columns) })),
   {
     name: 'catalogue_events',
-    description: 'A row for each change of a product, a price or the reach of stock.',
+    description: 'A row for each change of a product, a price or a stock level.',
     columns: listColumns({ ...CATALOGUE_COLUMNS, ingest_date: sql`DATE` }),
   },
   ...CATALOGUE_VIEWS.map(({ name, description, columns }) => ({ name, description, columns: listColumns(columns) })),

@@ -8,16 +8,15 @@ import { EVENT_COLUMNS, ORDER_COLUMNS } from './lake-tables.ts'
 import type { LakePaths } from './list-files.ts'
 import { ORDER_VIEWS } from './order-tables.ts'
 
-/** Rows from before the column was added have null, hence the fallback. */
+/** Rows written before the column existed have null, hence the fallback. */
 const EXPONENT = sql`coalesce(currency_exponent, ${exponentOf(sql`currency`)})`
 
-/** Views that could not be created, because a file of theirs cannot be read. */
 export interface BrokenViews {
   names: readonly string[]
   reason: unknown
 }
 
-/** Creates the views of all files. Returns the ones that a damaged file prevents: a query may need others. */
+/** Returns the views that a damaged file prevents. A query may need only others. */
 export async function createAllViews(connection: DuckDBConnection, paths: LakePaths): Promise<BrokenViews[]> {
   const broken: BrokenViews[] = []
   const attempt = (names: readonly string[], work: Promise<void>) =>
@@ -30,13 +29,12 @@ export async function createAllViews(connection: DuckDBConnection, paths: LakePa
   return broken
 }
 
-/** The error of a query, or the one by which a view that it names could not be created. */
 export function reasonOf(error: unknown, broken: readonly BrokenViews[]): unknown {
   const name = /^Catalog Error: Table with name (\w+) does not exist/.exec(error instanceof Error ? error.message : '')?.[1]
   return broken.find(({ names }) => name !== undefined && names.includes(name.toLowerCase()))?.reason ?? error
 }
 
-/** The rows that views are made of: those after `sequence`, and `earlier` in place of the others. */
+/** The rows after `sequence`, with `earlier` in place of the others. */
 export interface Since {
   sequence: number
   earlier: Sql
@@ -68,7 +66,7 @@ async function createCatalogueViews(connection: DuckDBConnection, files: readonl
     await connection.run(toDuckDB(sql`create or replace view ${identifier(name)} as ${select}`))
 }
 
-/** The rows of the files. The first branch defines columns and types, also for a lake without files or whose files lack a column. */
+/** The first branch defines columns and types, also for a lake without files or with files that lack a column. */
 function rowsOf(columns: Readonly<Record<string, Sql>>, files: readonly string[], since?: Since): Sql {
   const none = sql`select ${commaList(Object.entries(columns).map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
   const some = sql`

@@ -8,15 +8,11 @@ export async function listLake(store: LakeStore, dataset: DatasetName = 'orders'
   return (await readSnapshot(store, dataset)).files
 }
 
-/** The end of a dataset of the lake, 0 for none: it has every event up to this sequence. */
 export async function findLakeEnd(store: LakeStore, dataset: DatasetName = 'orders'): Promise<number> {
   return (await readSnapshot(store, dataset)).sequence
 }
 
-/**
- * Runs `work` with the files that count and local paths of them, in the order of the snapshot. Repeats it when one is
- * gone, because a reader may be slower than the files of its snapshot are kept.
- */
+/** Files in the order of the snapshot. Repeats `work` when a file is gone: a slow reader may outlast its snapshot. */
 export async function readLakeFiles<T>(
   store: LakeStore,
   dataset: DatasetName,
@@ -29,7 +25,6 @@ export async function readLakeFiles<T>(
   })
 }
 
-/** Like `readLakeFiles`, without files that are gone although the newest snapshot has them: verify reports those. */
 export async function readPresentFiles<T>(
   store: LakeStore,
   dataset: DatasetName,
@@ -44,7 +39,7 @@ export async function readPresentFiles<T>(
       if (!(error instanceof LakeFileGone)) throw error
     }
     const present = new Set((await store.list(prefixOf(dataset))).map(({ name }) => name))
-    // The next attempt has the files of a newer snapshot; the last one those that are left of this.
+    // The next attempt has the files of a newer snapshot. The last attempt has the remaining files of this one.
     const [before, after] = [files, choose(await listLake(store, dataset))].map((some) => some.map(({ name }) => name).join())
     if (before !== after) throw new LakeFileGone('the files of the lake have changed')
     return store.withCopies(
@@ -54,10 +49,8 @@ export async function readPresentFiles<T>(
   })
 }
 
-/** Local paths of the lake's files, by what is in them. */
 export type LakePaths = Record<DatasetName, string[]>
 
-/** Like `readLakeFiles`, with the files of both datasets. */
 export async function readAllFiles<T>(store: LakeStore, work: (files: LakeFile[], paths: LakePaths) => Promise<T>): Promise<T> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const orders = await listLake(store, 'orders')
@@ -67,7 +60,6 @@ export async function readAllFiles<T>(store: LakeStore, work: (files: LakeFile[]
   })
 }
 
-/** The message with the files' own names in place of those of their copies. */
 export function nameFiles(message: string, store: LakeStore, files: readonly LakeFile[], paths: readonly string[]): string {
   return paths.reduce((text, path, index) => text.replaceAll(path, store.locate(files[index]?.name ?? '')), message)
 }

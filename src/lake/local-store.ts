@@ -8,7 +8,7 @@ const LEFT_OVER_MS = 86_400_000
 // A block, for which a full disk has no room.
 const PROBE = 'x'.repeat(4_096)
 
-/** A lake in a folder. `put` uses a hard link, which unlike a rename never replaces a file. */
+/** `put` uses a hard link, which unlike a rename never replaces a file. */
 export class LocalLakeStore implements LakeStore {
   readonly #directory: string
 
@@ -20,7 +20,7 @@ export class LocalLakeStore implements LakeStore {
     return join(this.#directory, name)
   }
 
-  // A hard link never replaces a file, so what is left is whether the folder can be written.
+  // A hard link never replaces a file, so only write access needs a check.
   async assertSuitable(): Promise<void> {
     await this.withWorkspace((folder) => writeFile(join(folder, 'probe'), PROBE, { flush: true }))
   }
@@ -82,7 +82,6 @@ export class LocalLakeStore implements LakeStore {
         await link(path, aside)
       } catch (error) {
         if (codeOf(error) !== 'EEXIST') throw error
-        // An earlier file of this name was damaged, too.
         if (!(await hasSameBytes(path, aside))) continue
       }
       await syncDirectory(dirname(path))
@@ -106,7 +105,7 @@ export class LocalLakeStore implements LakeStore {
   }
 
   async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
-    // The folder is on the same file system as the files: hard links need that.
+    // Hard links need the folder on the same file system as the files.
     const parent = join(this.#directory, TEMPORARY_FOLDER)
     await makeDirectory(parent)
     return withTemporaryFolder(parent, work)
@@ -141,7 +140,6 @@ export class LocalLakeStore implements LakeStore {
   }
 }
 
-/** Runs `work` with a new folder in `parent`, and deletes it. */
 export async function withTemporaryFolder<T>(parent: string, work: (folder: string) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(parent, 'work-'))
   try {
@@ -151,7 +149,6 @@ export async function withTemporaryFolder<T>(parent: string, work: (folder: stri
   }
 }
 
-/** Deletes entries that have not changed for a day. */
 export async function removeOldEntries(directory: string): Promise<void> {
   for (const { name } of await listEntries(directory)) {
     const path = join(directory, name)
@@ -160,7 +157,6 @@ export async function removeOldEntries(directory: string): Promise<void> {
   }
 }
 
-/** Returns null when there is no such file. */
 export async function statExisting(path: string): Promise<Stats | null> {
   try {
     return await stat(path)
@@ -185,13 +181,13 @@ async function hasSameBytes(path: string, other: string): Promise<boolean> {
   return a.size === b.size && (await readFile(path)).equals(await readFile(other))
 }
 
-/** Creates a folder and its parents, and syncs each parent: otherwise a power cut may remove the new folder. */
+/** Syncs each parent, because a power cut may otherwise remove the new folder. */
 async function makeDirectory(path: string, isRepeated = false): Promise<void> {
   try {
     await mkdir(path)
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return
-    // A name that is still missing below an existing parent is a link to nowhere.
+    // A name that is still missing below an existing parent is a link to a missing place.
     if (!isMissing(error) || isRepeated) throw error
     await makeDirectory(dirname(path))
     return makeDirectory(path, true)

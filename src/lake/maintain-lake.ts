@@ -18,31 +18,20 @@ export const KEEP_HOURS = 120
 
 export interface MaintainOptions extends Omit<CompactOptions, 'isWanted'>, Partial<Pick<CompactOptions, 'isWanted'>> {
   keepHours?: number
-  /** `false` leaves the files of the tables of the newest state unread. */
   isWhole?: boolean
-  /** The database's address: the tables are written when no other process writes them. */
   url?: string
-  /** See `expireSnapshots`. */
   unused?: UnusedFiles
 }
 
 export interface MaintainReport {
   merged: number
-  /** Tables of the newest state that were written again. */
   written: number
-  /** Ended snapshots, and the files that were deleted. */
   snapshots: number
   files: number
-  /** What could not be done, each in a line. */
   failures: string[]
 }
 
-/**
- * Everything that the lake needs from time to time: merges the files of each day, ends old snapshots and those that
- * cannot be read, deletes the files that no snapshot has, brings the tables of the newest state up to the end of the
- * lake, and writes those again whose files are damaged or gone. A step that fails leaves the others. Hold the lock of
- * the lake's files meanwhile.
- */
+/** A step that fails does not stop the others. The caller holds the lock of the lake's files. */
 export async function maintainLake({
   keepHours = KEEP_HOURS,
   isWhole = true,
@@ -72,7 +61,7 @@ export async function maintainLake({
     report.merged += merged
     report.failures.push(...failures)
   })
-  // The tables may need the space.
+  // Expires first, because the tables may need the space.
   await expire(EVENT_TABLES)
   if (isWhole)
     await attempt('tables of the newest state', async () => {
@@ -83,56 +72,46 @@ export async function maintainLake({
   return report
 }
 
-/** A snapshot of this very moment is older than the next one. */
 function expiryOf(now: Date, keepHours: number): Date {
   return new Date(now.getTime() - (keepHours === 0 ? -1 : keepHours) * HOUR_MS)
 }
 
 export interface LakeMaintenanceOptions {
   store: LakeStore
-  /** The database's address. */
   url: string
   logger: Logger
   now?: () => Date
-  /** Called when the tables of the newest state have every event of the lake. */
   onFresh?: () => void
 }
 
 const EVERY_MS = 60_000
-/** With the time that the sink waits, a row is in the tables of the newest state a minute after its event. */
+/** Together with the sink's wait, a row is in these tables a minute after its event. */
 const REFRESH_MS = 30_000
-/** Where a round takes longer: a process spends a twentieth of a processor on them at most, until this pause. */
+/** Longer rounds use at most this share of a processor, until the pause below. */
 const REFRESH_SHARE = 0.05
 const REFRESH_MAX_MS = 900_000
-/** After a failure: a table that has to be written whole reads the whole lake. */
+/** After a failure. A table that must be written whole reads the whole lake. */
 const REFRESH_RETRY_MS = 60_000
 const REFRESH_RETRY_MAX_MS = 300_000
 
-/** The pause after a round that took this processor time, in milliseconds. Pure. */
 export function pauseAfter(cpuMs: number): number {
   return Math.min(Math.max(REFRESH_MS, cpuMs / REFRESH_SHARE), REFRESH_MAX_MS)
 }
 
 const STOP_PATIENCE_MS = 2_000
-/** With a file each two seconds, the rounds keep a day below 60 files. */
+/** With a file every two seconds, the rounds keep a day below 60 files. */
 const CROWDED = 30
 
-/**
- * Keeps the lake small while the role `lake` runs, and the tables of the newest state fresh: merges a day as soon as it
- * has many files, ends old snapshots each hour, and does everything at its start and once a day. What fails waits for
- * the next hour. Several processes may do so at once.
- */
+/** Failed work waits for the next hour. Several processes may run it at once. */
 export class LakeMaintenance {
   readonly #options: LakeMaintenanceOptions & { now: () => Date }
   readonly #loop: Loop
   readonly #refreshing: Loop
-  /** What the tables of the newest state were brought up to. */
   #fresh = ''
-  /** The day of the last maintenance of the whole lake, and the hour of the last attempt, both in UTC. */
+  /** The day of the last whole maintenance and the hour of the last attempt, in UTC. */
   #day = ''
   #hour = ''
   readonly #unused: UnusedFiles = new Map()
-  /** Crowded days that could not be merged in this hour. */
   readonly #failed = new Set<string>()
   readonly #tables: { dataset: DatasetName; table: TableStore }[]
 
@@ -159,16 +138,13 @@ export class LakeMaintenance {
     await Promise.all([this.#loop.start(), this.#refreshing.start()])
   }
 
-  /** Every step may be killed: a store that does not answer is not waited for. */
+  /** Every step may be killed, so a store that does not answer is not waited for. */
   stop(): Promise<void> {
     const stopped = Promise.all([this.#loop.stop(), this.#refreshing.stop()])
     return withinMs(STOP_PATIENCE_MS, stopped, undefined).then(() => {})
   }
 
-  /**
-   * Brings the tables of the newest state up to the end of the lake, unless another process does so. Returns the pause
-   * before the next round, in milliseconds.
-   */
+  /** Does nothing while another process does it. Returns the pause before the next round, in milliseconds. */
   async refresh(signal?: AbortSignal): Promise<number> {
     const { store, url, now, onFresh } = this.#options
     const before = process.cpuUsage()
@@ -187,7 +163,6 @@ export class LakeMaintenance {
     return pauseAfter((user + system) / 1_000)
   }
 
-  /** Returns null when a dataset cannot be read. */
   async #readEnd(): Promise<string | null> {
     const { store } = this.#options
     const ends = await Promise.allSettled(this.#tables.map(({ dataset, table }) => readSnapshot(store, dataset, table)))
@@ -196,7 +171,6 @@ export class LakeMaintenance {
       : null
   }
 
-  /** Does what is due. */
   async round(signal?: AbortSignal): Promise<void> {
     const { url } = this.#options
     const hour = this.#options.now().toISOString().slice(0, 13)
@@ -220,7 +194,7 @@ export class LakeMaintenance {
     const { failures } = isFirst ? await maintainLake({ ...options, isWhole, unused: this.#unused }) : await compactLake(options)
     this.#hour = hour
     if (failures.length > 0) {
-      logger.warn({ failures }, 'the lake is maintained but for this')
+      logger.warn({ failures }, 'the lake is maintained, except for this')
       for (const failed of crowded) this.#failed.add(failed)
     } else if (isWhole) this.#day = day
   }

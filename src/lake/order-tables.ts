@@ -25,7 +25,6 @@ interface OrderView extends TableView {
   name: 'adjustments' | 'payments' | 'refunds' | 'parcels' | 'customers'
 }
 
-/** What belongs to an order, or to those of one customer. */
 export const ORDER_VIEWS: readonly OrderView[] = [
   {
     name: 'adjustments',
@@ -63,8 +62,7 @@ export const ORDER_VIEWS: readonly OrderView[] = [
   },
   {
     name: 'refunds',
-    description:
-      'A row for each refund of the shop with its amount, and for each that only the provider has reported, where it may be unknown.',
+    description: 'A row for each refund: one of the shop has its amount, and one that only the provider has reported may lack it.',
     columns: { ...OF_ORDER, version, ...PAYMENT, amount: BIGINT, refunded_at: TIMESTAMPTZ, reference: VARCHAR, lines: VARCHAR },
     ...BY_ORDER,
     order: sql`order_number, version`,

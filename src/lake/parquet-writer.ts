@@ -11,17 +11,15 @@ import { toDuckDB, withDuckDB } from './lake-database.ts'
 import { LAKE_SCHEMA_VERSION } from './lake-row.ts'
 import { selectRows } from './query-duckdb.ts'
 
-/** A file that will be in a table. */
 export interface NewFile {
-  /** Where it is now. Its name with `.ndjson` and with `.spill` is for temporary files. */
+  /** The path with `.ndjson` and with `.spill` is for temporary files. */
   path: string
-  /** Where the table will have it. */
   location: string
 }
 
-/** Writes rows, each a line of JSON, as a file of a table. Throws when the number of rows differs. */
+/** Each line is a row as JSON. Throws when the number of rows differs. */
 export async function writeParquet(file: NewFile, lines: readonly string[], table: LakeTableDefinition): Promise<DataFile> {
-  // Reading a file is about six times as fast here as binding the same JSON as a parameter.
+  // Reading a file is about six times as fast as binding the same JSON as a parameter.
   const spool = await writeJsonLines(`${file.path}.ndjson`, lines)
   return withDuckDB(`${file.path}.spill`, async (connection) => {
     const columns = commaList(Object.keys(table.columns).map(identifier))
@@ -31,10 +29,7 @@ export async function writeParquet(file: NewFile, lines: readonly string[], tabl
   })
 }
 
-/**
- * Writes the rows of a query as a file of a table, synced to disk, with its checksum in its metadata. Returns its entry
- * for the manifest.
- */
+/** Syncs the file and writes its checksum. Returns the entry for the manifest. */
 export async function writeDataFile(
   connection: DuckDBConnection,
   { path, location }: NewFile,

@@ -9,13 +9,10 @@ import {
   type DuckDBValue,
 } from '@duckdb/node-api'
 
-/**
- * Throws when a column's structs have fields that `toPrintable` cannot tell apart: the client's object of a struct loses `__proto__` and all
- * but one of the fields of `row(1, 2)`, which have no names.
- */
+/** Throws for structs with fields that the client's objects lose: `__proto__`, and all but one unnamed field. */
 export function assertPrintable(names: readonly string[], types: readonly DuckDBType[]): void {
   for (const [index, type] of types.entries()) {
-    // A loop instead of recursion, because the SQL decides how deep the type is.
+    // A loop instead of recursion, because the SQL decides the depth.
     const waiting: unknown[] = [type]
     while (waiting.length > 0) {
       const part = waiting.pop()
@@ -32,10 +29,7 @@ function hasOwnNames(names: readonly string[]): boolean {
   return new Set(names).size === names.length && !names.includes('__proto__')
 }
 
-/**
- * Integers past 32 bits and decimals as exact text, timestamps as RFC 3339 UTC, those without a zone as DuckDB writes them, lists and structs as JSON text; numbers that JSON lacks as
- * `NaN`, `Infinity` and `-Infinity`.
- */
+/** Large integers and decimals become exact text, lists and structs JSON text, and timestamps RFC 3339 UTC. */
 export function toPrintable(value: DuckDBValue): null | boolean | number | string {
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value
@@ -60,12 +54,10 @@ function toJsonObject(entries: [string, DuckDBValue][]): string {
 function toRfc3339(value: DuckDBTimestampTZValue): string {
   const microseconds = ((value.micros % 1_000n) + 1_000n) % 1_000n
   const date = new Date(Number((value.micros - microseconds) / 1_000n))
-  // DuckDB's range is wider than Date's, and has infinities.
   if (!value.isFinite || Number.isNaN(date.getTime())) return String(value)
   return microseconds === 0n ? date.toISOString() : date.toISOString().replace('Z', `${String(microseconds).padStart(3, '0')}Z`)
 }
 
-/** DuckDB's message without the excerpt of the statement that follows it. */
 export function toOneLine(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   const [text = ''] = message.split(/\n\s*LINE \d+:/)

@@ -2,18 +2,15 @@ import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from '@duckdb/node
 import type { Sql } from '../db/sql.ts'
 import { createDuckDB, makeSpillPath, toDuckDB, withConnection, withDuckDB } from './lake-database.ts'
 
-// All queries of the process share it: creating one takes longer than most queries. See docs/decisions/lake-queries.md.
+// All queries share it, because creating one takes longer than most queries. See docs/decisions/lake-queries.md.
 let shared: Promise<DuckDBInstance> | null = null
-// Errors after which every query of the same instance fails, with this word again.
+// After these errors every query of the same instance fails.
 const IS_BROKEN = /^(FATAL|INTERNAL) Error/
 
-/**
- * The rows of one query. What fails, also for lack of memory, is retried in a separate DuckDB that can spill to disk: a damaged file may
- * break the shared one for every query on it.
- */
+/** Retries in a separate DuckDB that can spill to disk: a damaged file may break the shared one for every query. */
 export async function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
   const select = (connection: DuckDBConnection) => selectRows(connection, statement)
-  // A file is written again under its name: what was read of it before is not kept.
+  // A file can be written again under its name, so its contents are not cached.
   shared ??= createDuckDB({ temp_directory: '', enable_external_file_cache: 'false' })
   const used = shared
   let instance: DuckDBInstance | null = null
@@ -23,7 +20,6 @@ export async function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
   } catch (error) {
     if (shared === used && (instance === null || IS_BROKEN.test((error as Error).message))) {
       shared = null
-      // Queries that still run keep what they need of it.
       instance?.closeSync()
     }
     return withDuckDB(makeSpillPath(), select)

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 import { EXIT_REFUSED, QueryRefused, type QueryRequest, queryWithin } from './bounded-query.ts'
 import { openLakeStore } from './open-lake-store.ts'
 
-// The process of one query: see run-query.ts. Its standard input stays open while somebody waits for the answer.
+// See run-query.ts. Standard input stays open while a caller waits for the answer.
 const lines = createInterface(process.stdin)
 lines.once('line', async (line) => {
   const { place, text, bounds }: QueryRequest = JSON.parse(line)
@@ -16,7 +16,6 @@ lines.once('line', async (line) => {
     // Killed queries leave their workspaces behind.
     await store.removeOldWorkspaces()
     const { columns, rows, isTruncated } = await queryWithin(store, text, bounds)
-    // The time since this process was started.
     const elapsedMs = Math.round(performance.now())
     const head = `{"columns":${JSON.stringify(columns)},"is_truncated":${isTruncated},"elapsed_ms":${elapsedMs},"rows":[`
     end(0, process.stdout, `${head}${rows.join(',')}]}`)
@@ -26,7 +25,7 @@ lines.once('line', async (line) => {
   }
 })
 
-/** Ends as soon as the text is written, whatever DuckDB still does. */
+/** Ends as soon as the text is written, even while DuckDB works. */
 function end(status: number, stream: NodeJS.WriteStream, text: string): void {
   stream.write(text, () => process.exit(status))
 }

@@ -8,12 +8,11 @@ import { AppError } from '../errors.ts'
 import { EXIT_REFUSED, type QueryRequest } from './bounded-query.ts'
 import type { LakePlace } from './open-lake-store.ts'
 
-/** The most that a query may ask for, and what one may use. See docs/decisions/lake-queries.md. */
+/** Bounds of a query. See docs/decisions/lake-queries.md. */
 export const MAX_QUERY_ROWS = 10_000
 export const MAX_QUERY_CHARACTERS = 20_000
 const DEFAULT_TIMEOUT_MS = 10_000
 const MAX_ROW_BYTES = 8 * 1_048_576
-/** Names and types of columns are beside the rows. */
 const MAX_OUTPUT_BYTES = MAX_ROW_BYTES + 1_048_576
 const MAX_QUERIES = 3
 const DUCKDB_MEMORY = '512MB'
@@ -25,35 +24,31 @@ const RETRY_SECONDS = 2
 
 const CHILD = fileURLToPath(new URL('query-process.ts', import.meta.url))
 const STRIP_TYPES = new URL('../../bin/strip-types.mjs', import.meta.url).href
-/** Lower than requests and the pipeline. */
 const PRIORITY = 10
-/** Bounds that DuckDB cannot exceed. Linux ends this process first when memory is short; systems without such a bound continue without it. */
+/** DuckDB cannot exceed these bounds. Linux ends this process first when memory is short. */
 const SHELL = `ulimit -c 0; ulimit -t ${CPU_SECONDS}; ulimit -d ${PROCESS_MEMORY_KIB} 2>/dev/null
 { echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
 exec "$@"`
 
 export interface LakeQueriesOptions {
   place: LakePlace
-  /** Whether a folder that does not exist is a lake without files, and not one of another machine. */
+  /** Whether a missing folder is a lake without files. Otherwise it may be on another machine. */
   mayBeMissing: boolean
-  /** Variables that the object store needs; the process of a query gets no others. */
+  /** Variables that the object store needs. The query process gets no others. */
   environment: Readonly<Record<string, string>>
   timeoutMs?: number
-  /** The folder in which a running query keeps what does not fit into memory. */
   temporaryDirectory?: string
 }
 
-/** A query of an operator. When `signal` aborts, nobody waits for it any more. */
+/** `signal` aborts when no caller waits any more. */
 export interface LakeQuery {
   operatorId: string
   text: string
   limit: number
   signal: AbortSignal
-  /** Called when the query is about to run. It does not run when this throws. */
   onStart?: () => Promise<void>
 }
 
-/** Runs queries of operators, each in a process of its own: one at a time for each operator, and a few in all. */
 export class LakeQueries {
   readonly #options: LakeQueriesOptions
   readonly #running = new Set<string>()
@@ -112,7 +107,7 @@ async function runProcess(
   if (signal.aborted) onAbort()
   try {
     const output = collect(child, () => kill(new AppError('query_refused', 'The names and types of the columns are too long.')))
-    // Left open: the process ends when this one does.
+    // Standard input stays open: the query process ends when this one does.
     child.stdin?.on('error', () => {})
     child.stdin?.write(`${JSON.stringify(request)}\n`)
     const [status, endedBy] = await new Promise<[number | null, string | null]>((resolve, reject) =>
@@ -133,7 +128,6 @@ async function runProcess(
   }
 }
 
-/** Collects what the process prints, up to a bound. */
 function collect(child: ChildProcess, onTooMuch: () => void): (name: 'stdout' | 'stderr') => Buffer {
   const parts: Record<'stdout' | 'stderr', Buffer[]> = { stdout: [], stderr: [] }
   let bytes = 0

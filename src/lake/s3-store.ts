@@ -18,13 +18,12 @@ import { removeOldEntries, withTemporaryFolder } from './local-store.ts'
 
 export interface S3LakeOptions {
   bucket: string
-  /** Prefix of every key, with no slash at either end; empty for the bucket's root. */
+  /** Prefix of every key, with no slash at either end. Empty for the bucket's root. */
   prefix: string
-  /** The URL of a server other than AWS, which is addressed path-style; null for AWS. */
+  /** The URL of a server other than AWS, which is addressed path-style. Null for AWS. */
   endpoint: string | null
-  /** The bucket's region; null for the one that AWS's SDK finds. */
+  /** The value null selects the region that AWS's SDK finds. */
   region: string | null
-  /** For copies and workspaces. */
   cacheDirectory: string
   cacheBytes?: number
   /** Timeout of one attempt, plus a second for each megabyte of the body. */
@@ -43,11 +42,7 @@ const BYTES_PER_MS = 1_000
 const TEMPORARY_FOLDER = '.tmp'
 const NOT_IMPLEMENTED = 501
 
-/**
- * A lake in a bucket of S3 or of a server that speaks its protocol, with conditional writes (`If-None-Match: *`) and
- * listings that show what was written before. S3 guarantees that objects are complete. Region and credentials are those
- * of AWS's SDK.
- */
+/** The server needs conditional writes (`If-None-Match: *`) and listings that show earlier writes. */
 export class S3LakeStore implements LakeStore {
   readonly #client: S3Client
   readonly #bucket: string
@@ -72,7 +67,7 @@ export class S3LakeStore implements LakeStore {
       ...(region === null ? {} : { region }),
       maxAttempts: attempts,
       retryMode: 'standard',
-      // Servers other than AWS may not support the newer checksums; ours is in the object's metadata.
+      // Servers other than AWS may not support the newer checksums. Our checksum is in the object's metadata.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       requestHandler: {
@@ -136,7 +131,6 @@ export class S3LakeStore implements LakeStore {
       await this.#putNew(name, Buffer.from('deleted at once'))
       refuses = await this.refusesOverwriting(name)
     } catch (error) {
-      // It may be stored, and only the answer lost.
       await this.delete(name).catch(() => {})
       if (statusOf(error) !== NOT_IMPLEMENTED) throw error
       throw new UnsuitableBucket(`${this.locate('')} does not implement If-None-Match`, { cause: error })
@@ -164,7 +158,7 @@ export class S3LakeStore implements LakeStore {
         )
         return 'stored'
       } catch (error) {
-        // Its own first attempt may have been stored, and only the response lost.
+        // The first attempt may have been stored although its response was lost.
         if (statusOf(error) === 412) return (await this.#findDigest(name)) === digest ? 'stored' : 'taken'
         if (statusOf(error) !== 409 || attempt >= this.#attempts) throw error
         await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
@@ -172,7 +166,7 @@ export class S3LakeStore implements LakeStore {
     }
   }
 
-  /** Whether the server refuses to replace a file. Offers the file's own bytes, so that a server that replaces it changes nothing. */
+  /** Sends the file's own bytes, so a server that does replace the file changes nothing. */
   async refusesOverwriting(name: string): Promise<boolean> {
     const { bytes, digest } = await this.#get(name)
     const metadata = digest === undefined ? {} : { Metadata: { sha256: digest } }
@@ -183,7 +177,7 @@ export class S3LakeStore implements LakeStore {
       )
       return false
     } catch (error) {
-      // 409: another request for the same name was in progress, so the condition counted too.
+      // 409: another request for the same name was in progress, so the condition counted, too.
       if ([409, 412].includes(statusOf(error) ?? 0)) return true
       throw error
     }
@@ -208,7 +202,6 @@ export class S3LakeStore implements LakeStore {
     const { bytes } = await this.#get(name)
     for (let copies = 0; ; copies++) {
       const aside = asideOf(name, copies)
-      // Taken: an earlier file of this name was damaged, too.
       if ((await this.#putNew(aside, bytes)) === 'stored') return this.locate(aside)
     }
   }
@@ -221,7 +214,7 @@ export class S3LakeStore implements LakeStore {
 
   async withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>, { isFresh = false } = {}): Promise<T> {
     const copyAndWork = async (folder: string) => {
-      // Under their own names, which contain the ingest date.
+      // Files keep their names, which contain the ingest date.
       const paths = files.map(({ name }) => join(folder, name))
       for (const parent of new Set(paths.map(dirname))) await mkdir(parent, { recursive: true })
       const waiting = files.values()
@@ -252,7 +245,6 @@ export class S3LakeStore implements LakeStore {
     this.#client.destroy()
   }
 
-  /** Writes the object's bytes to `path`. */
   async #fetch(file: LakeFile, path: string): Promise<void> {
     const { bytes, digest } = await this.#get(file.name, file.sizeBytes)
     // Parquet itself does not detect every changed byte.
@@ -301,7 +293,7 @@ export class S3LakeStore implements LakeStore {
   }
 }
 
-/** Replaces bytes that were changed in the store: no reader takes it for a lake file. */
+/** Replaces changed bytes, so that no reader accepts them as a lake file. */
 const OTHER_BYTES = Buffer.from('not the bytes that were stored')
 
 function isSame(bytes: Uint8Array, digest: string | undefined): boolean {

@@ -1,4 +1,4 @@
-// The tokens of PostgreSQL's scanner, which is DuckDB's: an identifier may have dollars, a line ends at either control character, comments nest.
+// PostgreSQL's scanner is DuckDB's: identifiers may contain dollars, CR and LF end a line, and comments nest.
 const NOT_IN_NAME = '(?<![\\w$\\u0080-\\uffff])'
 const TAG = '\\$((?:[A-Za-z_\\u0080-\\uffff][\\w\\u0080-\\uffff]*)?)\\$'
 const TOKEN = new RegExp(
@@ -12,10 +12,7 @@ const TOKEN = new RegExp(
 )
 const COMMENT_EDGE = /\/\*|\*\//g
 
-/**
- * SQL for the log of activities: without comments, and without the values that somebody has typed about a person. Nothing that is executed may
- * be hidden by what looks like a value, such as a quote in a name. White space counts once.
- */
+/** Removes comments and typed values, never executed text, even when a name contains a quote. */
 export function withoutValues(text: string): string {
   let shown = ''
   let at = 0

@@ -16,8 +16,8 @@ import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
 import { viewNotices } from './view-notices.ts'
 
 /**
- * Mails about accounts. They contain tokens, so nothing of them outlives their delivery. People wait for them, so the pauses between attempts stay
- * short.
+ * Account mails. They contain tokens, so their rows are deleted after delivery. People wait for them, so the pauses
+ * between attempts stay short.
  */
 export const ACCOUNT_MAILS: DeliveryKind = {
   name: 'account-mail',
@@ -38,25 +38,28 @@ export const ACCOUNT_MAIL_GROUP: MailGroup = {
     ...['notices', 'title', 'detail', 'url', 'first', 'others', 'more_items'],
   ],
 }
-/** What the page of the shop does with a token, where the kind of its mail does not name it: the beginning of the link's fragment. */
+/**
+ * The start of the link's fragment, if it differs from the mail's kind. It names what the shop's page does with the
+ * token.
+ */
 const ACTIONS: Partial<Record<AccountMailKind, string>> = { email_change_requested: 'revert-email', email_changed: 'revert-email' }
 
 export interface AccountMailValues {
-  /** The one-time token in it. */
+  /** The mail's one-time token. */
   token?: string
-  /** The page for the token: the console's and not the shop's. */
+  /** Whether the token belongs on the console's page instead of the shop's. */
   isForConsole?: boolean
   role?: string
-  /** The address of the operator who has invited; null when it was none. */
+  /** The inviting operator's address; null if no operator invited. */
   inviter?: string | null
-  /** What a mail to the staff lists. */
+  /** The list in a staff mail. */
   notices?: StaffNotices
 }
 
 export interface AccountMailContent extends AccountMailValues {
   kind: AccountMailKind | 'none'
   to?: string
-  /** Language of the mail; null for the store's. */
+  /** The mail's language; null for the store's. */
   language?: Language | null
   expiresAt: Date
 }
@@ -68,7 +71,7 @@ interface QueuedMail {
   expires_at: Date
 }
 
-/** Queues an account mail: it is sent if `tx` commits. */
+/** Queues an account mail, which is sent if `tx` commits. */
 export async function queueAccountMail(tx: Transaction, encryption: Encryption, mail: AccountMailContent): Promise<void> {
   const { expiresAt, ...content } = mail
   const encrypted = await encryption.encrypt(tx, JSON.stringify(content))
@@ -79,7 +82,7 @@ export async function queueAccountMail(tx: Transaction, encryption: Encryption, 
   )
 }
 
-/** When the oldest queued mail to each of these receivers expires; those without one are missing. */
+/** When the oldest queued mail to each receiver expires. Receivers without a mail are missing. */
 export async function findWaiting(tx: Transaction, receivers: readonly string[], now: Date): Promise<Map<string, Date>> {
   const { rows } = await tx.query<{ receiver: string; expires_at: Date }>(
     sql`select receiver, min(expires_at) as expires_at
@@ -90,7 +93,9 @@ export async function findWaiting(tx: Transaction, receivers: readonly string[],
   return new Map(rows.map(({ receiver, expires_at }) => [receiver, expires_at]))
 }
 
-/** Encrypts the queued mails with the new secret. Returns their number, and that of undecryptable ones, which stay. */
+/**
+ * Encrypts queued mails with the new secret. Returns their number, and the number of undecryptable mails, which stay.
+ */
 export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: number }> {
   const { rows } = await tx.query<Pick<QueuedMail, 'mail_id' | 'encrypted'>>(
     sql`select mail_id, encrypted from account_mails order by mail_id for update`,
@@ -108,14 +113,17 @@ export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt
   return { reencrypted: changed.length, undecryptable: rows.length - changed.length }
 }
 
-/** When a mail with such an id (a UUID of version 7, RFC 9562) was queued: each attempt is the same mail, as providers that know it by its id expect. */
+/**
+ * When a mail with this id (a UUID of version 7, RFC 9562) was queued. Providers expect each attempt with an id to be
+ * the same mail.
+ */
 function queuedAt(id: string): Date {
   return new Date(Number.parseInt(id.replace('-', '').slice(0, 12), 16))
 }
 
 export interface AccountMailWorkerOptions {
   deliveries: DeliveryQueue
-  /** Closed by the caller, after this worker has stopped. */
+  /** The caller closes it after this worker has stopped. */
   mailer: Mailer
   encryption: Encryption
   render: RenderAccountMail
@@ -125,7 +133,7 @@ export interface AccountMailWorkerOptions {
   onTried?: (kind: 'account' | 'staff', ...outcome: Parameters<OnMailTried>) => void
 }
 
-/** Sends account mails, at least once, until they go out or have expired. */
+/** Sends account mails at least once, until they are accepted or expire. */
 export function createAccountMailWorker(options: AccountMailWorkerOptions) {
   const { deliveries, mailer, encryption, render, logger, now, onTried } = options
   let worker: DeliveryWorker<QueuedMail> | undefined
@@ -138,7 +146,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
     const text = encryption.decrypt(encrypted)
     const content: AccountMailContent | null = text === null ? null : JSON.parse(text)
     const about = content !== null && isStaffMailKind(content.kind) ? 'staff' : 'account'
-    // An address of the staff is a setting, and its operator has to correct it.
+    // A staff address is a setting that an operator has to correct.
     const logged = { mail: id, kind: content?.kind, ...(about === 'staff' ? { address: content?.to } : {}) }
     if (expires_at <= now()) {
       logger.warn(logged, 'an account mail expired before it went out')
@@ -176,7 +184,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
     async start(): Promise<void> {
       worker ??= deliveries.work<QueuedMail>(ACCOUNT_MAILS, accountMailWork(mailer.connections), deliver)
     },
-    /** The mail server was unavailable for so long and is back. */
+    /** Ends an outage of the mail server that lasted `outageMs`. */
     endPauses(outageMs: number): void {
       worker?.endPauses(outageMs)
     },
@@ -188,8 +196,8 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
 }
 
 /**
- * Renders an account mail, in the store's language unless one is given. `locale` writes the amounts otherwise than is
- * usual in that language.
+ * Renders an account mail, by default in the store's language. `locale` overrides the language's usual format of
+ * amounts.
  */
 export type RenderAccountMail = (
   kind: AccountMailKind,
@@ -198,11 +206,11 @@ export type RenderAccountMail = (
   locale?: string,
 ) => RenderedMail
 
-/** What account mails link to and name. */
+/** The pages that account mails link to. */
 export interface AccountMailPages {
-  /** The page of the shop that accepts one-time tokens; null when a mail shows the token itself. */
+  /** The shop's page for one-time tokens; null to show the token in the mail. */
   accountUrl: string | null
-  /** The page for operators, which accepts theirs. */
+  /** The operators' page, which accepts their tokens. */
   consoleUrl: string
 }
 
@@ -217,7 +225,7 @@ export function createAccountMailRenderer(
   return (kind, { token = '', isForConsole = false, role = '', inviter = null, notices }, chosen, chosenLocale) => {
     const language = chosen ?? defaultLanguage
     const page = isForConsole ? consoleUrl : accountUrl
-    // The token is in the fragment, which browsers send neither to a server nor to another site as a referrer.
+    // Browsers send the fragment, and so the token, neither to a server nor as a referrer.
     const link = page === null || token === '' ? null : `${page}#${ACTIONS[kind] ?? kind.replaceAll('_', '-')}=${token}`
     const account = { token, link, language, console: consoleUrl, role, inviter }
     if (notices === undefined || !isStaffMailKind(kind)) return render(kind, language, account)

@@ -10,9 +10,9 @@ import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
 /**
- * For SELECT: the order and the reader of a `mail`, and where it goes, null for nowhere. Mails of a guest whose address
- * was proven go to the account, which may have another now, unless an amendment has given the order an address of its
- * own. A notice goes to the address that the amendment of its event has replaced.
+ * Joins for SELECT: the order, reader and address of a `mail`; the address is null if there is none. Mails of a guest
+ * with a proven address go to the account's current address, unless an amendment gave the order its own address. A
+ * notice goes to the address that its event's amendment replaced.
  */
 export const WITH_READER = sql`left join orders on orders.id = mail.order_id
   left join users as buyer on buyer.id = mail.user_id
@@ -35,13 +35,13 @@ export const WITH_READER = sql`left join orders on orders.id = mail.order_id
     select
       -- Guests who ordered by phone have no address (move-in/customer-line.ts).
       case when recipient.email not like '%@no-address.invalid' then recipient.email end as address,
-      -- Somebody else may have chosen the name of an address that nobody has proven.
+      -- A stranger may have chosen the name for an unproven address.
       case when reader.email_verified_at is not null and recipient.email = reader.email then reader.name end as name
   ) as readable`
 
 /**
- * Order mails, one for each event, notices to a former address, and copies. The content is kept until the mail is sent,
- * so that it can be retried however late. With these pauses the 16 attempts take about a day.
+ * Order mails, one for each event, with notices to a former address and copies. Their content is kept until they are
+ * sent, so late retries work. With these pauses the 16 attempts take about a day.
  */
 export const MAIL_DELIVERIES: DeliveryKind = {
   name: 'email',
@@ -58,7 +58,7 @@ export const MAIL_DELIVERIES: DeliveryKind = {
   isKept: true,
   onDelivered: [sql`status = 'sent'`, sql`sent_at = now()`, sql`content = null`, sql`receiver = null`],
   onFailed: [sql`failed_at = now()`, sql`receiver = null`],
-  // The true receiver follows in the same transaction.
+  // The same transaction sets the real receiver later.
   onRequeued: [sql`receiver = ${NO_RECEIVER}`, sql`bounced_at = null`, sql`bounce_reason = null`],
 }
 
@@ -66,11 +66,11 @@ export interface NewDelivery {
   orderId: string
   eventType: string
   content: MailContent
-  /** The mail is sent no earlier. */
+  /** The mail is not sent before this time. */
   sendAfter: Date
 }
 
-/** The address of an account, or of a guest or the account that has taken it over; null without one. */
+/** The address of an account, or of a guest or the account that has taken the guest over; null if there is none. */
 export async function findReaderEmail(db: Queryable, userId: string): Promise<string | null> {
   const { rows } = await db.query<{ address: string | null }>(
     sql`select address
@@ -80,7 +80,7 @@ export async function findReaderEmail(db: Queryable, userId: string): Promise<st
   return rows[0]?.address ?? null
 }
 
-/** The keys of notices without an address that another mail about their amendment does not go to. */
+/** The keys of needless notices, which have no address, or whose address gets another mail about the amendment. */
 export async function findNeedlessNotices(tx: Transaction, mails: readonly NewDelivery[]): Promise<Set<string>> {
   const notices = mails.filter(({ content }) => content.kind === 'readdressed')
   if (notices.length === 0) return new Set()
@@ -96,7 +96,7 @@ export async function findNeedlessNotices(tx: Transaction, mails: readonly NewDe
   return new Set(rows.map(({ event_id }) => event_id))
 }
 
-/** The receivers of these mails, by the mail. They may have another address when they are sent. */
+/** The current receivers, by mail. Addresses may change before sending. */
 async function findReceivers(tx: Transaction, mails: readonly MailKey[]): Promise<Map<string, string>> {
   const { rows } = await tx.query<{ event_id: string; email: string }>(
     sql`select mail.event_id, recipient.email
@@ -121,7 +121,7 @@ export async function findUnknown(tx: Transaction, eventIds: readonly string[]):
   return new Set(eventIds).difference(new Set(rows.map(({ event_id }) => event_id)))
 }
 
-/** Inserts a row for each mail whose event has none. Returns the receiver of each of them. */
+/** Inserts a row for each mail whose event has none. Returns the receiver of each inserted row. */
 export async function insertDeliveries(tx: Transaction, mails: readonly NewDelivery[], now: Date): Promise<string[]> {
   const userIds = mails.map((mail) => mail.content.user_id)
   const receivers = await findReceivers(
@@ -131,7 +131,7 @@ export async function insertDeliveries(tx: Transaction, mails: readonly NewDeliv
     })),
   )
   const { rows } = await tx.query<{ receiver: string }>(
-    // A mail that may be sent now has the database's time, which may be behind this process's.
+    // A mail that may be sent now gets the database's time, which may be behind this process's time.
     sql`insert into email_deliveries (event_id, order_id, user_id, event_type, status, content, send_after, receiver, due_at)
     select event_id, order_id, user_id, event_type, 'queued', content::json, send_after, receiver,
       case when send_after > ${now} then send_after else now() end
@@ -148,11 +148,11 @@ export async function insertDeliveries(tx: Transaction, mails: readonly NewDeliv
 
 export interface MailToSend {
   event_id: string
-  /** The recipient; null when the account was deleted, and for a guest without an address. */
+  /** The recipient; null for a deleted account, and for a guest without an address. */
   address: string | null
-  /** The account's name; null also while the address is not verified, because a stranger may have chosen the name. */
+  /** The account's name; null also for an unverified address, because a stranger may have chosen the name. */
   name: string | null
-  /** The account's; null for the store's. */
+  /** The account's language; null for the store's. */
   language: Language | null
   content: MailContent
   order_id: string
@@ -161,18 +161,18 @@ export interface MailToSend {
 }
 
 export interface RetryOptions {
-  /** The one to retry, or null for all. */
+  /** The mail to retry; null for all. */
   eventId: string | null
-  /** The limit of an account, which counts these mails like new ones. */
+  /** The limit for each account. Retried mails count like new ones. */
   maxPerHour: number | null
   now: Date
-  /** No more than these, the oldest first; all unless given. */
+  /** The most mails to retry, the oldest first; all by default. */
   atMost?: number
-  /** Who retries them. */
+  /** The operator who retries the mails. */
   auditContext?: AuditContext
 }
 
-/** Queues failed mails again, with as many attempts as a new one has. Returns their number. */
+/** Queues failed mails again, with as many attempts as new ones. Returns their number. */
 export async function retryFailed(pool: Pool, { eventId, maxPerHour, now, atMost, auditContext }: RetryOptions): Promise<number> {
   return requeueDeliveries(pool, MAIL_DELIVERIES, {
     ...(atMost === undefined ? {} : { atMost }),
@@ -191,7 +191,10 @@ export async function retryFailed(pool: Pool, { eventId, maxPerHour, now, atMost
   })
 }
 
-/** Gives mails their receivers and new send times, in the order of their old ones, which do not count beside the new. */
+/**
+ * Gives mails their receivers and new send times, in the order of the old times. The old times no longer count for the
+ * limit.
+ */
 async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHour: number | null, now: Date): Promise<void> {
   const { rows } = await tx.query<MailKey>(
     sql`select event_id, order_id, user_id, event_type
@@ -230,13 +233,13 @@ export interface ListedDelivery {
 
 export interface DeliveryFilter {
   status?: DeliveryStatus | undefined
-  /** An order's id, a UUID, or its number. */
+  /** An order's id (a UUID) or number. */
   order?: string | undefined
   eventId?: string | undefined
   limit: number
 }
 
-/** The newest mails first. */
+/** Lists mails, the newest first. */
 export async function listDeliveries(db: Queryable, filter: DeliveryFilter): Promise<ListedDelivery[]> {
   const { rows } = await db.query<ListedDelivery>(
     `select mail.event_id, orders.number::text as order_number, mail.event_type, mail.status, mail.attempts, mail.queued_at,

@@ -21,27 +21,27 @@ const MAX_ATTEMPTS = 16
 export interface EmailSubscriberOptions {
   pool: Pool
   deliveries: DeliveryQueue
-  /** Closed by `stop`. */
+  /** The mailer, which `stop` closes. */
   mailer: Mailer
   render: RenderMail
-  /** Makes the token of a mail's link to its order: the same for each attempt, unless an address has changed. */
+  /** Makes the token in a mail's order link. It is the same for each attempt, unless an address has changed. */
   makeOrderToken: (link: OrderTokenParts) => string
-  /** Waits until the orders of these events can be read; absent: they can. */
+  /** Waits until the orders of these events can be read; by default no wait is needed. */
   untilReadable?: (events: readonly OrderEvent[], signal: AbortSignal) => Promise<void>
   logger: Logger
   now: () => Date
-  /** Mails per hour and account; more are sent later. No limit when null. */
+  /** The most mails per hour and account; further ones are sent later. Null for no limit. */
   maxPerHour: number | null
   maxAttempts?: number
-  /** Tells the staff about new orders; absent: nothing does. */
+  /** Mails the staff about new orders, if given. */
   staffMails?: Pick<StaffMails, 'noticeOrders' | 'wake'> | null
   /** Called with the outcome of each attempt. */
   onTried?: OnMailTried
-  /** The tracer; null when traces are off. */
+  /** Is null when traces are off. */
   tracing?: Tracing | null
 }
 
-/** What a link to an order is bound to. */
+/** The values that an order link is bound to. */
 export interface OrderTokenParts {
   orderId: string
   email: string
@@ -50,8 +50,8 @@ export interface OrderTokenParts {
 }
 
 /**
- * Sends the customer a mail for each order event that has one: at least once, deduped by event id. The handler only
- * queues, so a mail server that is slow or down delays nothing else.
+ * Sends the customer a mail for each order event that has one, at least once, deduped by event id. The handler only
+ * queues, so a slow mail server delays nothing else.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const {
@@ -138,7 +138,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
         deliver,
       )
     },
-    /** The mail server was unavailable for so long and is back. */
+    /** Ends an outage of the mail server that lasted `outageMs`. */
     endPauses(outageMs: number): void {
       worker?.endPauses(outageMs)
     },
@@ -150,7 +150,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   }
 }
 
-/** The events that have no mail yet, each once. */
+/** The events without a mail, each once. */
 async function findFresh(tx: Transaction, events: readonly OrderEvent[]): Promise<OrderEvent[]> {
   const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
   return [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))

@@ -3,21 +3,21 @@ import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hostOf, type Mail, type Mailer, type Sender, toMessage } from './mailer.ts'
 
-// RFC 5322, 2.1.1.
+// RFC 5322, section 2.1.1.
 const MAX_LINE_BYTES = 998
 
 const FILES_AT_ONCE = 16
 
 /**
  * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible,
- * and on disk when `send` returns. The same mail again replaces its file. Creates `directory` when missing.
+ * and on disk when `send` returns. Repeating a mail replaces its file. Creates a missing `directory`.
  */
 export function createFileMailer({ directory, ...sender }: { directory: string } & Sender): Mailer {
   hostOf(sender.from)
   return {
     connections: FILES_AT_ONCE,
     async send(mail) {
-      // Loaded for the first mail: a start does not wait for it.
+      // Imported for the first mail, so a start does not wait.
       const { createTransport } = await import('nodemailer')
       const composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
       const { message } = await composer.sendMail({ ...toMessage(mail, sender), ...readableText(mail) })
@@ -28,7 +28,10 @@ export function createFileMailer({ directory, ...sender }: { directory: string }
   }
 }
 
-/** The text as it is: quoted-printable would break a token or a link over two lines. Empty for lines that RFC 5322 does not allow. */
+/**
+ * The unencoded text, because quoted-printable would break a token or link over two lines. Empty if a line is too long
+ * for RFC 5322.
+ */
 function readableText({ text }: Mail): { text?: { raw: string } } {
   const lines = text.split(/\r?\n/)
   if (lines.some((line) => Buffer.byteLength(line) > MAX_LINE_BYTES)) return {}
@@ -51,7 +54,7 @@ async function writeWhole(directory: string, name: string, content: Buffer): Pro
     await rm(temporary, { force: true })
     throw error
   }
-  // The new name becomes durable with the folder's sync.
+  // Syncing the folder makes the new name durable.
   await using folder = await open(directory, 'r')
   await folder.sync()
 }

@@ -7,50 +7,50 @@ import type { MailContent } from './render-mail.ts'
 export interface FoundMail {
   event_id: string
   order_id: string
-  /** The order's number; null when its row is gone. */
+  /** The order's number; null when its row was deleted. */
   order_number: string | null
   event_type: string
-  /** Where it goes, or would go now; null when the account was deleted. */
+  /** Where the mail goes, or would go now; null for a deleted account. */
   to: string | null
   status: DeliveryStatus
   attempts: number
   queued_at: Date
   send_after: Date | null
-  /** When the next attempt may be made; null when none waits. */
+  /** The earliest time of the next attempt; null if none is planned. */
   next_attempt_at: Date | null
   sent_at: Date | null
   failed_at: Date | null
   last_error: string | null
-  /** When and why a sent mail came back. */
+  /** When and why a sent mail bounced. */
   bounced_at: Date | null
   bounce_reason: string | null
   /** When the customer reported it as spam. */
   complained_at: Date | null
 }
 
-/** A mail with what is needed to render it. */
+/** A mail with the data to render it. */
 export type MailWithContent = FoundMail & {
-  /** The content; null once the mail is sent. */
+  /** Is null once the mail is sent. */
   content: MailContent | null
-  /** The account's name, null also while the address is not verified, as in `readMailsToSend`. */
+  /** The account's name; null also for an unverified address, as in `readMailsToSend`. */
   customer_name: string | null
-  /** The account's present one; null for the store's. */
+  /** The account's current language; null for the store's. */
   language: Language | null
 }
 
 export interface MailSearch {
   status?: DeliveryStatus | undefined
-  /** An order's id, a UUID, or its number. */
+  /** An order's id (a UUID) or number. */
   order?: string | undefined
-  /** Accounts whose mails are found. An empty list finds nothing: there is no such account. */
+  /** The accounts whose mails are found. An empty list finds no mails. */
   userIds?: readonly string[] | undefined
-  /** Whether the customer has not got the mail, nor a later copy. */
+  /** Whether neither the mail nor a later copy has reached the customer. */
   isUndelivered?: boolean | undefined
-  /** Queued then or later. */
+  /** Finds mails queued at this time or later. */
   from?: Date | undefined
-  /** Queued before. */
+  /** Finds mails queued before this time. */
   to?: Date | undefined
-  /** Position in the list: mails behind this one follow. */
+  /** The last mail of the previous page. */
   after?: { queuedAt: Date; eventId: string } | undefined
   limit: number
 }
@@ -59,7 +59,10 @@ const STATUSES: readonly DeliveryStatus[] = ['queued', 'sent', 'failed']
 const KEY = sql`mail.event_id, mail.queued_at`
 const NEWEST_FIRST = sql`order by queued_at desc, event_id desc`
 
-/** The newest mails first. Reads as many rows as it returns, for each status and account; with an order all of its mails. */
+/**
+ * Lists mails, the newest first. For each status and account it reads as many rows as it returns; for an order it reads
+ * all its mails.
+ */
 export async function findMails(db: Queryable, search: MailSearch): Promise<FoundMail[]> {
   const { order, limit } = search
   const page = order !== undefined ? pageOfOrder(search, order) : search.isUndelivered ? pageOfUndelivered(search) : pageOfAll(search)
@@ -74,7 +77,7 @@ export async function findMails(db: Queryable, search: MailSearch): Promise<Foun
   return rows
 }
 
-/** One mail with its content, null for none. */
+/** One mail with its content; null if it does not exist. */
 export async function findMail(db: Queryable, eventId: string): Promise<MailWithContent | null> {
   const content = sql`, mail.content, readable.name as customer_name, reader.language`
   const { rows } = await db.query<MailWithContent>(
@@ -95,7 +98,7 @@ function selectMails(more: Sql): Sql {
     case when mail.status = 'queued' and mail.lease is null then mail.due_at end as next_attempt_at ${more}`
 }
 
-/** One index has status and time, another account, status and time. The query reads the newest mails of each status. */
+/** One index has status and time, another has account, status and time. The query reads each status's newest mails. */
 function pageOfAll(search: MailSearch): Sql {
   const { userIds, status, limit } = search
   const owners = userIds === undefined ? noSql : sql`cross join unnest(${userIds}::uuid[]) as owner (id)`
@@ -111,7 +114,7 @@ function pageOfAll(search: MailSearch): Sql {
     ) as newest`
 }
 
-/** An index has what failed and what came back, by time. */
+/** An index has failed and bounced mails by time. */
 function pageOfUndelivered(search: MailSearch): Sql {
   const { userIds, status } = search
   const conditions = [IS_UNDELIVERED, ...conditionsOf(search)]
@@ -120,7 +123,7 @@ function pageOfUndelivered(search: MailSearch): Sql {
   return sql`select ${KEY} from email_deliveries as mail where ${allOf(conditions)}`
 }
 
-/** No later copy is on its way, or has arrived. A mail that was called spam has arrived. */
+/** A failed or bounced mail without a later copy that is queued or delivered. Spam complaints prove delivery. */
 export const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is not null) and mail.complained_at is null and not exists (
   select
   from email_deliveries as later
@@ -129,7 +132,7 @@ export const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is 
     and later.event_id collate "C" > mail.event_id collate "C"
 )`
 
-/** Materialized: otherwise the planner may read all mails by time to find those of an order that has none lately. */
+/** Materialized, because the planner may otherwise read all mails by time to find an order's old ones. */
 function pageOfOrder(search: MailSearch, order: string): Sql {
   const { userIds, status } = search
   const id = order.includes('-') ? sql`${order}::uuid` : sql`(select id from orders where number = ${order}::bigint)`

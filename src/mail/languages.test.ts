@@ -58,7 +58,8 @@ test('a mail says the same in its text and in its HTML, in every language', () =
       const mail = builtIn.preview(name, language)
       assert.ok(mail !== null)
       const [html, text] = [fromHtml(mail.html), words(mail.text)]
-      // A row of the table has two cells where the text has a colon, and a link has its address in the HTML's attribute.
+      // A row of the table has two cells where the text has a colon, and a link has its address in the HTML's
+      // attribute.
       const lines = mail.text.split('\n').flatMap((line) => (/[\d€]$/.test(line) ? line.split(/\u00a0?: /) : [line]))
       for (const line of lines.map(words).filter((line) => !/^https?:/.test(line)))
         assert.ok(html.includes(line), `${language} ${name}: ${line}`)

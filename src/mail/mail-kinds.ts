@@ -1,6 +1,6 @@
 import type { OrderEventName, PartMove } from '../orders/order-status.ts'
 
-/** Parts of a mail that are not a text of its kind: `built-in-templates.ts` has them as text and HTML. */
+/** Parts that all kinds of mail share: `built-in-templates.ts` has them as text and HTML. */
 export type Block =
   | 'amendments'
   | 'order'
@@ -13,10 +13,10 @@ export type Block =
   | 'invitation'
   | 'notices'
 
-/** What a mail consists of between greeting and footer: texts of its kind, by name, and blocks. */
+/** A mail's parts between greeting and footer: names of its kind's texts, and blocks. */
 export type Structure = readonly ('body' | 'now' | 'notice' | 'remedy' | 'task' | 'advice' | Block)[]
 
-/** The mails about orders by kind, which is the last part of their event's type, or what was done to a part of the order. */
+/** Order mails by kind, which is the last part of their event's type, or names a change to a part of the order. */
 export const ORDER_MAILS = {
   created: ['body', 'order', 'link'],
   confirmed: ['body', 'order', 'link'],
@@ -35,7 +35,7 @@ const NOTICE = ['notice', 'advice'] as const
 const TOKEN = ['notice', 'action', 'advice'] as const
 const REVERT = ['notice', 'remedy', 'action', 'advice'] as const
 
-/** The mails about accounts by kind, and those to the staff. */
+/** Account and staff mails by kind. */
 export const ACCOUNT_MAILS = {
   verify_email: TOKEN,
   reset_password: TOKEN,
@@ -61,7 +61,6 @@ export const ACCOUNT_MAILS = {
 export type OrderMailKind = keyof typeof ORDER_MAILS
 export type AccountMailKind = keyof typeof ACCOUNT_MAILS
 export const ORDER_MAIL_KINDS = Object.keys(ORDER_MAILS) as OrderMailKind[]
-/** The mails to the staff. */
 export const STAFF_MAIL_KINDS = ['staff_orders', 'staff_sold_out', 'staff_failed_mails'] as const satisfies AccountMailKind[]
 export type StaffMailKind = (typeof STAFF_MAIL_KINDS)[number]
 
@@ -80,26 +79,26 @@ type TextsOf<Mails extends Record<string, Structure>, Always extends string> = {
   readonly [Kind in keyof Mails]: Readonly<Record<Always | Exclude<Mails[Kind][number], Block>, string>>
 }
 
-/** Every text of a language. A text may contain values of its templates, such as `{{number}}`, and no markup. */
+/** A language's texts. They may contain template values such as `{{number}}`, and no markup. */
 export interface MailTexts {
   greeting: string
   greetingWithoutName: string
-  /** What separates a label from its value, without the space that follows. */
+  /** The separator of label and value, without the space after it. */
   colon: string
-  /** Names the order, above the heading. */
+  /** Names the order above the heading. */
   order: string
   item: string
   total: string
   refunded: string
-  /** Beside a line of several units: the price of one. */
+  /** The unit price beside a line of several units. */
   each: string
   moreItems: string
   reason: string
-  /** Before the subject of a mail that is sent again. */
+  /** A prefix to the subject of a repeated mail. */
   copy: string
   /** Text between carrier and number. */
   trackingNumber: string
-  /** What was amended. */
+  /** Names of amended parts. */
   newAddress: string
   newBilling: string
   newEmail: string
@@ -112,7 +111,7 @@ export interface MailTexts {
   console: string
   orderFooter: string
   accountFooter: string
-  /** A heading is in the HTML only, which may repeat the subject. */
+  /** The heading is in the HTML only, and may repeat the subject. */
   orders: TextsOf<typeof ORDER_MAILS, 'subject' | 'heading'>
   accounts: TextsOf<typeof ACCOUNT_MAILS, 'subject'>
 }

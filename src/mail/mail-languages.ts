@@ -1,16 +1,16 @@
 import { type Language, languageOf } from '../language.ts'
 
-/** The language of a mail, and how amounts are written in it. */
+/** The languages of mails, and how each writes amounts. */
 export interface MailLanguages {
-  /** Language of accounts that have chosen none. */
+  /** The language of accounts that have chosen none. */
   defaultLanguage: Language
-  /** BCP 47. */
+  /** A BCP 47 tag. */
   localeOf(language: Language): string
 }
 
 /**
- * `mailLocale` writes the amounts of its own language: `de-AT` those of German mails. One of a language that the store does not ship, such as
- * `pt-BR`, belongs to a shop whose own templates have replaced those of the default language.
+ * `mailLocale` formats the amounts of its own language: `de-AT` applies to German mails. If the store has no texts in
+ * its language, such as `pt-BR`, it applies to the default language, whose templates the shop has then replaced.
  */
 export function mailLanguages(defaultLanguage: Language, mailLocale: string | null): MailLanguages {
   const owner = mailLocale === null ? null : (languageOf(mailLocale) ?? defaultLanguage)

@@ -6,12 +6,15 @@ import type { MailLanguages } from './mail-languages.ts'
 import { createMailRenderer, isOrderMailKind, ORDER_MAIL_GROUP, type OrderMailPages, type RenderMail } from './render-mail.ts'
 import { createTemplateReader, type RenderedMail, type ShopInMails } from './templates.ts'
 
-/** A template of a mail: a pair of files, for text and HTML. */
+/** A mail template: a pair of files, for text and HTML. */
 export interface MailTemplate {
   name: string
   kind: 'order' | 'account'
   hasAmounts: boolean
-  /** The files of the shop that it is made of, in any language: its own and those it may include. None: it is built in. */
+  /**
+   * The shop's files behind this template in any language, including the parts it may include. Empty for a built-in
+   * template.
+   */
   ownFiles: string[]
 }
 
@@ -21,16 +24,16 @@ export interface MailTemplates {
   renderAccountMail: RenderAccountMail
   list: readonly MailTemplate[]
   languages: MailLanguages
-  /** The mail of an invented order or account; null when there is no template of this name. */
+  /** The mail for an invented order or account; null if no template has this name. */
   preview(name: string, language?: Language, locale?: string): RenderedMail | null
 }
 
 export interface MailTemplatesOptions extends AccountMailPages, OrderMailPages {
-  /** The folder of the shop's own templates, null for none. */
+  /** The folder of the shop's own templates; null for none. */
   directory: string | null
   shop: ShopInMails
   languages: MailLanguages
-  /** Currency of the invented order. */
+  /** The invented order's currency. */
   currency: string
 }
 

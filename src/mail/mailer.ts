@@ -7,21 +7,21 @@ export interface Mail {
   subject: string
   text: string
   html: string
-  /** When the change was made that the mail reports. */
+  /** When the reported change happened. */
   date: Date
   /** `orders` by default. */
   about?: 'orders' | 'account' | 'staff'
 }
 
 export interface Mailer {
-  /** Mails that it sends at once; others wait for these. */
+  /** The number of mails it sends at once; further ones wait. */
   readonly connections: number
   /**
-   * Returns when the receiving side has accepted the mail. Throws MailRefused when it never will. After any other error
-   * the same mail may be sent again, with the same Message-ID.
+   * Returns when the receiving side has accepted the mail. Throws MailRefused when it never will. After any other
+   * error, the same mail may be sent again with the same Message-ID.
    */
   send(mail: Mail): Promise<void>
-  /** Idempotent. Aborts mails in flight. */
+  /** Aborts mails in flight. Idempotent. */
   close(): Promise<void>
 }
 
@@ -32,21 +32,21 @@ export class MailRefused extends Error {
 
 export type OnMailTried = (outcome: 'sent' | 'retried' | 'failed') => void
 
-/** The part in front of the @ may be quoted (RFC 5321). */
+/** The part before the @ may be quoted (RFC 5321). */
 const ADDRESS = /(?:"(?:[^"\\]|\\.)*"|[^\s<>"(),;:@]+)@[^\s<>"(),;:]+/g
-/** The end of a link to an order. */
+/** The token at the end of an order link. */
 const ORDER_TOKEN = /#[\w-]{64}/g
 const EXAMINED_LENGTH = 2_000
 const REASON_MAX_LENGTH = 300
 
-/** The reason of an error, short and without e-mail addresses and tokens of orders, for the database and the log. */
+/** An error's reason for the database and the log: short, without e-mail addresses and order tokens. */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   const examined = text.slice(0, EXAMINED_LENGTH).replace(ORDER_TOKEN, '#(token)')
   return oneLine(examined.replace(ADDRESS, '(address)')).slice(0, REASON_MAX_LENGTH)
 }
 
-/** They would reorder what follows in the line, such as an amount. Letters written from right to left need none of them. */
+/** These characters would reorder the rest of a line, such as an amount. Right-to-left scripts do not need them. */
 const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g
 
 /** Foreign text without line breaks and control characters, which could start a header or control a terminal. */
@@ -57,7 +57,7 @@ export function oneLine(text: string): string {
     .trim()
 }
 
-/** The host of an address such as `Store <no-reply@store.example>`. Throws when there is none. */
+/** The host of an address such as `Store <no-reply@store.example>`. Throws if there is none. */
 export function hostOf(from: string): string {
   const host = /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1]
   if (host === undefined) throw new Error('MAIL_FROM must be an e-mail address, such as Store <no-reply@store.example>')
@@ -68,15 +68,13 @@ const LIST_NAMES = { orders: 'Your orders', account: 'Your account', staff: 'For
 
 export interface Sender {
   from: string
-  /** Address for answers, if it is not `from`. */
+  /** The address for answers if it is not `from`. */
   replyTo?: string | null
-  /** The header by which the provider knows a repeated mail; null for none. */
+  /** The header by which the provider detects a repeated mail; null for none. */
   idempotencyHeader?: string | null
 }
 
-/**
- * The RFC 5322 message of a mail. The same mail results in the same bytes each time.
- */
+/** The RFC 5322 message of a mail. A mail always gives the same bytes. */
 export function toMessage(mail: Mail, { from, replyTo = null, idempotencyHeader = null }: Sender): SendMailOptions {
   const host = hostOf(from)
   const { about = 'orders' } = mail
@@ -90,7 +88,7 @@ export function toMessage(mail: Mail, { from, replyTo = null, idempotencyHeader 
     date: mail.date,
     messageId: `<${mail.eventId}@${host}>`,
     headers: {
-      // RFC 3834 asks for no automatic replies. RFC 2919 is for filters.
+      // RFC 3834 prevents automatic replies. RFC 2919 helps filters.
       'Auto-Submitted': 'auto-generated',
       'List-Id': `${LIST_NAMES[about]} <${about}.${host}>`,
       'X-Storefront-Event': mail.eventId,

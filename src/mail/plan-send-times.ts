@@ -4,8 +4,8 @@ import { sql } from '../db/sql.ts'
 const HOUR_MS = 3_600_000
 
 /**
- * When each of these new mails may go out, in their order: now, or later if their account has `limit` of them an hour
- * already. Null for no limit. Locks nothing: two plans at the same moment do not see each other.
+ * When each of these new mails may be sent, in their order: now, or later if their account has reached `limit` in an
+ * hour. Null for no limit. Takes no lock, so simultaneous plans do not see each other.
  */
 export async function planSendTimes(tx: Transaction, userIds: readonly string[], limit: number | null, now: Date): Promise<Date[]> {
   if (limit === null) return userIds.map(() => now)
@@ -20,13 +20,16 @@ export async function planSendTimes(tx: Transaction, userIds: readonly string[],
   })
 }
 
-/** An account, or all guests with one address: a stranger can create many of them, and their mails go to one mailbox. */
+/**
+ * An account, or all guests with one address. A stranger can create many such guests, and their mails go to one
+ * mailbox.
+ */
 interface Mailbox {
   key: string
   user_ids: string[]
 }
 
-// Older ones count on their own, so that a plan reads a bounded number of rows.
+// Older guests count separately, so a plan reads a bounded number of rows.
 const GUESTS_OF_MAILBOX = 1_000
 
 async function findMailboxes(tx: Transaction, userIds: readonly string[]): Promise<Map<string, Mailbox>> {
@@ -46,7 +49,7 @@ async function findMailboxes(tx: Transaction, userIds: readonly string[]): Promi
   return new Map(rows.map((row) => [row.user_id, toMailbox(row)]))
 }
 
-/** The send times after `since` of each mailbox's newest mails, oldest first, at most `limit` each. */
+/** The send times after `since` of each mailbox's newest mails, the oldest first, at most `limit` each. */
 async function listSendTimes(
   tx: Transaction,
   mailboxes: ReadonlyMap<string, Mailbox>,
@@ -76,8 +79,8 @@ async function listSendTimes(
 }
 
 /**
- * When an account's next mail may go out: so late that no hour holds more than `limit` of them. Pure. `times` are those
- * of its mails within the last hour and later, oldest first, in milliseconds; the result belongs behind them.
+ * The earliest time for an account's next mail, so no hour has more than `limit`. Pure. `times` are its mails' times in
+ * the last hour and later, the oldest first, in milliseconds. The result belongs after them.
  */
 export function nextSendTime(times: readonly number[], limit: number, now: number): number {
   const nth = times.at(-limit)

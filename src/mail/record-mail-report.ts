@@ -3,15 +3,15 @@ import { sql } from '../db/sql.ts'
 import { describeError } from './mailer.ts'
 
 export interface MailReport {
-  /** `mail.complained`: the customer has got it, and called it spam. */
+  /** `mail.complained` means that the customer got the mail and reported it as spam. */
   type: 'mail.bounced' | 'mail.complained'
-  /** The `Message-ID` of the mail, or its `X-Storefront-Event`, where the provider gives it another `Message-ID`. */
+  /** The mail's `Message-ID`, or its `X-Storefront-Event` if the provider replaces the `Message-ID`. */
   messageId: string
-  /** Why the mail came back, in the words of the provider. */
+  /** Why the mail bounced, in the provider's words. */
   reason: string
 }
 
-/** Records a report; of several of a type the first counts. Returns whether the mail is one about an order. */
+/** Records a report. Only the first of each type counts. Returns whether the mail is an order mail. */
 export async function recordMailReport(db: Queryable, { type, messageId, reason }: MailReport): Promise<boolean> {
   const [, eventId = null] = /^<?([^<>@\s]+)(?:@[^<>@\s]+)?>?$/.exec(messageId.trim()) ?? []
   const { rowCount } = await db.query(

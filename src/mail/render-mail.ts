@@ -8,10 +8,10 @@ import type { MailLanguages } from './mail-languages.ts'
 import { oneLine } from './mailer.ts'
 import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
 
-/** What a mail says about an order change: only what the templates need of the event, as JSON. */
+/** The parts of an order event that its mail's templates need, as JSON. */
 export interface MailContent {
   event_id: string
-  /** Names the template: the last part of the event's type, or that for a part of the order. */
+  /** The template's name: the last part of the event's type, or a name for a part of the order. */
   kind: string
   /** RFC 3339. */
   time: string
@@ -19,28 +19,28 @@ export interface MailContent {
   order: {
     number: string
     items: { name: string; quantity: number; total: number }[]
-    /** Charges and discounts below the lines; absent for none. */
+    /** Charges and discounts below the lines; absent if there are none. */
     adjustments?: { label: string; amount: number }[]
     total: number
-    /** What was paid back; absent for nothing, or where it is unknown. */
+    /** The refunded amount; absent if it is zero or unknown. */
     refunded?: number
     currency: string
   }
-  /** What an amendment has replaced. */
+  /** The amended parts. */
   amended?: readonly string[]
-  /** The units that were shipped, cancelled or returned; only of a mail about a part of the order. */
+  /** The shipped, cancelled or returned units in a mail about a part of the order. */
   lines?: { name: string; quantity: number }[]
   reason: string | null
   tracking: { carrier: string; number: string; url?: string } | null
-  /** Opens the order's page without a session. It is made when the mail is sent, and never stored. */
+  /** Opens the order's page without a session. Made at sending and never stored. */
   order_token?: string
-  /** W3C trace context of the event. */
+  /** The event's W3C trace context. */
   traceparent?: string
 }
 
 /**
- * Renders a mail for a customer, in the store's language unless one is given. `locale` writes the amounts otherwise than is usual in that
- * language. Throws when there is no template for its kind.
+ * Renders a customer's mail, by default in the store's language. `locale` overrides the language's usual format of
+ * amounts. Throws if its kind has no template.
  */
 export type RenderMail = (content: MailContent, customerName: string | null, language?: Language | null, locale?: string) => RenderedMail
 
@@ -54,7 +54,7 @@ export const ORDER_MAIL_GROUP: MailGroup = {
     ...['new_address', 'new_billing', 'new_email', 'order_url'],
   ],
 }
-/** More lines than these are counted: Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
+/** Further lines are only counted. Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
 const MAX_LISTED = 100
 
 /** Whether customers get a mail about this event. */
@@ -67,8 +67,8 @@ export function isOrderMailKind(kind: string): kind is OrderMailKind {
 }
 
 /**
- * The kind of mail for an event. A parcel that is not the whole order, and lines that are not the last, are a part of
- * it.
+ * The kind of an event's mail. A parcel without the whole order, and lines before the last ones, count as a part of the
+ * order.
  */
 function mailKindOfEvent({ type, data: { order } }: OrderEvent): string {
   const { status, parcels = [], status_history } = order
@@ -117,21 +117,21 @@ export function toMailContent(event: OrderEvent): MailContent {
 
 const NOTICE = '.former'
 
-/** The mails about an event: with another e-mail address a notice to the former one, too. */
+/** An event's mails. If the e-mail address changed, the former address gets a notice too. */
 export function mailsOf(event: OrderEvent): MailContent[] {
   const content = toMailContent(event)
   if (!content.amended?.includes('email')) return [content]
   return [content, { ...content, event_id: `${event.id}${NOTICE}`, kind: 'readdressed' }]
 }
 
-/** The id of the event that a mail is about, by the mail's key. Pure. */
+/** The event's id from its mail's key. Pure. */
 export function eventIdOfMail(key: string): string {
   return key.endsWith(NOTICE) ? key.slice(0, -NOTICE.length) : key
 }
 
 /**
- * The units that are not cancelled. A cancelled order keeps its total, so it has the units that it had until then. They
- * add up to the total.
+ * The units that are not cancelled; they add up to the total. A cancelled order keeps its total, so it keeps its last
+ * units.
  */
 function itemsOf(event: OrderEvent): MailContent['order']['items'] {
   const { items, status, status_history, original_total } = event.data.order
@@ -154,9 +154,8 @@ function unitsOf({ data: { order } }: OrderEvent): [productId: string, quantity:
   return change !== undefined && 'lines' in change ? change.lines.map(({ product_id, quantity }) => [product_id, quantity]) : []
 }
 
-/** What order mails link to. */
 export interface OrderMailPages {
-  /** The page of an order, which takes a token from its fragment. */
+  /** The order page, which takes a token from its fragment. */
   orderUrl: string
 }
 
@@ -167,7 +166,7 @@ export function createMailRenderer(
   { defaultLanguage, localeOf }: MailLanguages,
 ): RenderMail {
   const render = templates.read(ORDER_MAIL_GROUP)
-  // Making one takes a fifth of the time of a mail. There are as many as languages and currencies.
+  // Creating a format takes a fifth of a mail's time. There is one for each language and currency.
   const formats = new Map<string, FormatAmount>()
   const formatOf = (currency: string, language: Language): FormatAmount => {
     const key = `${language} ${currency}`
@@ -180,7 +179,7 @@ export function createMailRenderer(
     const language = chosen ?? defaultLanguage
     const { currency } = content.order
     const format = chosenLocale === undefined ? formatOf(currency, language) : amountFormatter(currency, chosenLocale)
-    // The token is in the fragment, which browsers send neither to a server nor as a referrer. A preview has none.
+    // Browsers send the fragment, and so the token, neither to a server nor as a referrer. Previews have no token.
     const order_url = content.order_token === undefined ? orderUrl : `${orderUrl}#${content.order_token}`
     const view = { ...toView(content, customerName, format), order_url, locale: chosenLocale ?? localeOf(language), language }
     const mail = render(content.kind, language, view)
@@ -213,9 +212,9 @@ function toView(content: MailContent, customerName: string | null, format: Forma
     reason: content.reason === null ? '' : oneLine(content.reason),
     carrier: oneLine(carrier),
     tracking_number: oneLine(number),
-    // Around a partial that has the reason, too.
+    // Hides the reason from a partial that would show it.
     without_reason: { reason: '' },
-    // The row may contain any text: a link in a mail must not run a script or hide its address.
+    // The row may contain any text, but a link must not run a script or hide its address.
     tracking_url: isWebAddress(url) ? new URL(url).href : '',
   }
 }

@@ -5,9 +5,8 @@ import { isOrderMailKind, mailKindOf, mailsOf, type RenderMail } from './render-
 import type { RenderedMail } from './templates.ts'
 
 /**
- * What was or will be sent. `event` is the mail's, or its original's, made again from the order's row; it is
- * needed once the mail is sent.
- * Returns null when the account was deleted, or neither the content nor the event is known. Pure.
+ * The mail that was or will be sent. `event` is the mail's or its original's event, rebuilt from the order's row; a
+ * sent mail needs it. Returns null for a deleted account, and if neither content nor event is known. Pure.
  */
 export function renderStoredMail(render: RenderMail, mail: MailWithContent, event: OrderEvent | null): RenderedMail | null {
   if (mail.to === null || !isOrderMailKind(mailKindOf(mail.event_type))) return null

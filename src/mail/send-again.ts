@@ -12,15 +12,18 @@ import { eventIdOfMail, toMailContent } from './render-mail.ts'
 export interface SendAgainOptions {
   /** The mail, or a copy of it. */
   eventId: string
-  /** The mail's event, made again from the order's row; null when that is not possible. */
+  /** The mail's event, rebuilt from the order's row; null if that is impossible. */
   event: OrderEvent | null
-  /** The limit of an account, which counts copies like new mails. */
+  /** The hourly limit for each account. Copies count like new mails. */
   maxPerHour: number | null
   now: Date
   auditContext: AuditContext
 }
 
-/** Queues a copy of a sent mail to the order's present address. Returns the copy's id. Of two at once, one is refused. */
+/**
+ * Queues a copy of a sent mail to the order's current address. Returns the copy's id. If two calls run at once, one is
+ * refused.
+ */
 export async function sendAgain(pool: Pool, { eventId, event, maxPerHour, now, auditContext }: SendAgainOptions): Promise<string> {
   const originalId = originalOf(eventId)
   if (eventIdOfMail(originalId) !== originalId)
@@ -74,7 +77,7 @@ async function getForUpdate(tx: Transaction, eventId: string): Promise<Original>
   return mail
 }
 
-/** The states of the copies of a mail. */
+/** The states of a mail's copies. */
 async function findCopies(tx: Transaction, eventId: string): Promise<Sent[]> {
   const ids = Array.from({ length: MAX_COPIES }, (_, index) => copyId(eventId, index + 1))
   const { rows } = await tx.query<Sent>(

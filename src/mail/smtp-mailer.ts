@@ -4,19 +4,25 @@ import { OperatorError } from '../errors.ts'
 import { describeError, hostOf, type Mailer, MailRefused, type Sender, toMessage } from './mailer.ts'
 
 export interface SmtpMailerOptions extends Sender {
-  /** `smtp://user:password@host:587` or `smtps://…`; `?maxConnections=3` at its end changes their number. Contains a password: not for logs. */
+  /**
+   * `smtp://user:password@host:587` or `smtps://…`; `?maxConnections=3` at the end changes the connection limit.
+   * Contains a password: not for logs.
+   */
   url: string
-  /** PEM file of the authority that signed the server's certificate; null or missing for the authorities of Node.js. */
+  /** PEM file of the authority that signed the server's certificate; by default the authorities of Node.js. */
   caFile?: string | null
   /** Five minutes by default. */
   attemptMs?: number
 }
 
-// A mail occupies a connection for some round trips to the server: their number bounds the mails a second. Exim's default is 20 in total.
+// A mail occupies a connection for some round trips, so this limits the mails a second. Exim accepts 20 connections in
+// total by default.
 const CONNECTIONS = 16
-/** Bounds a whole attempt, with its wait for a connection: a byte now and then keeps within each step's bound. */
+/**
+ * Bounds a whole attempt with its wait for a connection. A slow server could stay within each step's timeout forever.
+ */
 const ATTEMPT_MS = 300_000
-/** The timeout of each step of a probe. A process that stops does not wait for it. */
+/** The timeout of each probe step. A stopping process does not wait for it. */
 const PROBE_STEP_MS = 5_000
 
 export interface SmtpMailer extends Mailer {
@@ -27,13 +33,13 @@ export interface SmtpMailer extends Mailer {
 /** Sends mails by SMTP (RFC 5321), over connections that stay open for the next mail. */
 export function createSmtpMailer({ url, caFile = null, attemptMs = ATTEMPT_MS, ...sender }: SmtpMailerOptions): SmtpMailer {
   hostOf(sender.from)
-  // The same for mails and probes.
+  // Mails and probes use the same settings.
   const server = { url, ...(caFile === null ? {} : { tls: { ca: readAuthority(caFile) } }) }
   const transport = createTransport({
     ...server,
     pool: true,
     maxConnections: CONNECTIONS,
-    // The queue retries. This one covers a connection that the server had closed while it was idle.
+    // The queue makes the real retries. This one covers a connection that the server closed while it was idle.
     maxRequeues: 1,
     idleTimeout: 30_000,
     dnsTimeout: 10_000,
@@ -75,17 +81,17 @@ function readAuthority(file: string): string {
   }
 }
 
-// The messages of https://nodejs.org/api/tls.html#x509-certificate-error-codes: nodemailer replaces the error's code by its own.
+// Messages from https://nodejs.org/api/tls.html#x509-certificate-error-codes, because nodemailer replaces the error's
+// code.
 const UNTRUSTED = /self-signed certificate|unable to (get (local )?issuer certificate|verify the first certificate)/
 
-/** Adds the setting to the message when the authority that signed the server's certificate is unknown. */
+/** Adds the setting's name to the message if the certificate's authority is unknown. */
 function nameAuthority(error: Error): Error {
   if (!UNTRUSTED.test(error.message)) return error
   return Object.assign(error, { message: `${error.message}; set SMTP_CA to the file of the authority that signed it` })
 }
 
-// A refused login, sender or connection (also by 5xx) concerns every mail and is the operator's to repair: mails wait
-// for that.
+// A refused login, sender or connection (also by 5xx) concerns every mail. Mails wait until an operator repairs it.
 function isAboutThisMail(error: NodemailerError): boolean {
   return error.permanent === true && (error.command === 'RCPT TO' || error.command === 'DATA')
 }

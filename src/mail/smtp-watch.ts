@@ -12,17 +12,23 @@ export interface SmtpWatchOptions {
   probe: () => Promise<unknown>
   logger: Logger
   now: () => Date
-  /** Called when a server that failed a probe is available again, with the milliseconds that it was not; infinite when it never was before. */
+  /**
+   * Called when a server that failed a probe is available again, with the outage's milliseconds; `Infinity` if this
+   * process never saw it available before.
+   */
   onRecovered?: (awayMs: number) => void
   pauses?: typeof PAUSES
 }
 
-/** Watches whether the mail server is available, also when there is nothing to send. Logs an outage of a minute, once. */
+/**
+ * Watches whether the mail server is available, even when there is nothing to send. Logs an outage once, after a
+ * minute.
+ */
 export class SmtpWatch {
   readonly #options: SmtpWatchOptions
   readonly #pauses: typeof PAUSES
   readonly #loop: Loop
-  /** A mail failed: the server is probed even if another mail was sent just before. */
+  /** Whether a mail failed. The server is then probed even if another mail was sent just before. */
   #isSuspected = false
   #wasUp = false
   /** When the last probe began, by performance.now() and by the clock. */
@@ -38,7 +44,7 @@ export class SmtpWatch {
       ...{ firstMs: idleMs, everyMs: idleMs, retryMs: failingMs },
       work: () => this.#probe(),
       onFailure: (error) => {
-        // A mail that was sent meanwhile is newer evidence.
+        // A mail sent meanwhile is newer evidence.
         if (this.#sentAt < this.#probed.at) this.#fail(describeError(error))
       },
     })
@@ -64,7 +70,7 @@ export class SmtpWatch {
           this.#sentAt = performance.now()
           this.#recover()
         } catch (error) {
-          // A server that refuses one mail is available. After other failures it is probed.
+          // A server that refuses one mail is available. Other failures cause a probe.
           if (error instanceof MailRefused) this.#recover()
           else this.#suspect()
           throw error

@@ -12,15 +12,18 @@ import { receiverOfStaff } from './mail-share.ts'
 import { findNotices, lockStaffMails, noticeOrders, saveStaffMails, takeNotices } from './staff-notices.ts'
 
 const MINUTE_MS = 60_000
-/** Nobody needs yesterday's news: the console has them. */
+/** Staff need no older news, which the console has. */
 const LIFETIME_MS = 86_400_000
-/** A mail that waits for longer was not accepted at once. */
+/** A mail that waits longer was not accepted at once. */
 const HELD_UP_MS = 30_000
-/** Mails wait for an address that accepts none for the moment, so that it misses none; others wait with it no longer than this. */
+/**
+ * New mails wait until every address accepts mail again, so none misses any. After this time the other addresses stop
+ * waiting.
+ */
 const LONGEST_HOLD_MS = 15 * MINUTE_MS
 
 export interface StaffMailSettings {
-  /** The addresses. */
+  /** The staff's addresses. */
   to: readonly string[]
   orders: 'at_once' | 'hourly' | 'never'
   language: Language
@@ -29,21 +32,21 @@ export interface StaffMailSettings {
 export interface StaffMailsOptions extends StaffMailSettings {
   pool: Pool
   encryption: Encryption
-  /** Whether the mail server is unavailable: what happens meanwhile is told in one mail, later. */
+  /** Whether the mail server is unavailable. Events meanwhile are reported later in one mail. */
   isHeldUp?: () => boolean
   logger: Logger
   now: () => Date
 }
 
 /**
- * Mails the staff about new orders, sold-out products and mails that no customer has got: a mail of each kind a minute at
- * most, whatever the number of processes, and each thing once.
+ * Mails the staff about new orders, sold-out products and undelivered customer mails. All processes together send at
+ * most one mail of each kind a minute, and report each event once.
  */
 export class StaffMails {
   readonly #options: StaffMailsOptions
   readonly #kinds: readonly StaffMailKind[]
   readonly #loop: Loop
-  /** When the next mail about orders may be made, in milliseconds of `performance.now()`. */
+  /** The earliest time of the next order mail, in milliseconds of `performance.now()`. */
   #pausedUntil = 0
 
   constructor(options: StaffMailsOptions) {
@@ -68,18 +71,18 @@ export class StaffMails {
     return this.#loop.stop()
   }
 
-  /** Notes new orders, which are told if `tx` commits. Returns whether there are any. */
+  /** Notes new orders, which are reported if `tx` commits. Returns whether there are any. */
   async noticeOrders(tx: Transaction, events: readonly OrderEvent[]): Promise<boolean> {
     const { orders, now } = this.#options
     return orders !== 'never' && noticeOrders(tx, events, now())
   }
 
-  /** New orders are committed. */
+  /** Call after new orders were committed. */
   wake(): void {
     if (this.#options.orders === 'at_once' && performance.now() >= this.#pausedUntil) this.#loop.wake()
   }
 
-  /** Queues the mails that are due: one round. */
+  /** Queues the mails that are due now, once for each kind. */
   async queueDue(signal?: AbortSignal): Promise<void> {
     const failures: unknown[] = []
     for (const kind of this.#kinds) {
@@ -88,7 +91,7 @@ export class StaffMails {
       try {
         pauseMs = await this.#queue(kind)
       } catch (error) {
-        // The other kinds are mailed.
+        // One kind's failure does not stop the others.
         failures.push(error)
       }
       if (kind === 'staff_orders') this.#pausedUntil = performance.now() + pauseMs
@@ -96,7 +99,7 @@ export class StaffMails {
     if (failures.length > 0) throw failures[0]
   }
 
-  /** The addresses that a mail goes to now. None: it waits. */
+  /** The addresses that a mail goes to now; empty if it must wait. */
   async #findAddresses(tx: Transaction): Promise<readonly string[]> {
     const { to, now } = this.#options
     const waiting = await findWaiting(tx, to.map(receiverOfStaff), now())
@@ -108,7 +111,7 @@ export class StaffMails {
     return isHeldUp ? [] : to.filter((address) => waitMs(address) < HELD_UP_MS)
   }
 
-  /** Queues the next mail of a kind, if one is due. Returns how long the one after it has to wait. */
+  /** Queues the next mail of a kind, if one is due. Returns how long the one after it must wait, in milliseconds. */
   async #queue(kind: StaffMailKind): Promise<number> {
     const { pool, encryption, language, orders, now } = this.#options
     const isAway = this.#options.isHeldUp?.() === true

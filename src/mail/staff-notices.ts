@@ -6,29 +6,29 @@ import { WITH_READER } from './email-deliveries.ts'
 import { IS_UNDELIVERED } from './find-mails.ts'
 import type { StaffMailKind } from './mail-kinds.ts'
 
-/** What a staff mail says of an order, a product or a mail. It has nothing that a customer has typed. */
+/** A staff mail's entry about an order, a product or a mail. It contains no customer input. */
 export interface StaffNotice {
   /** The id in the console. */
   id: string
   /** The order's number, or the product's name. */
   name: string
   total?: { amount: number; currency: string }
-  /** The kind of a mail that was not received. */
+  /** The undelivered mail's kind. */
   mail?: string
 }
 
 export interface StaffNotices {
   count: number
-  /** The first ones. */
+  /** The first `MAX_LISTED` notices. */
   list: StaffNotice[]
 }
 
 const MAX_LISTED = 50
-/** Older orders and notices are no news, such as those of a database that was restored. */
+/** Older orders and notices are not reported, for example after a restore. */
 const OLD_DAYS = 7
-/** More than the days in which something is found, so that nothing is told twice. */
+/** Longer than the days in which notices are found, so none is reported twice. */
 const KEPT_DAYS = 8
-/** Longer than the statements that a row was written by, whose time is that of their beginning. */
+/** Longer than any statement that writes these rows, which get the time of its beginning. */
 const OVERLAP_SECONDS = 3_600
 const MAX_FOUND = 10_000
 
@@ -51,16 +51,16 @@ export async function noticeOrders(tx: Transaction, events: readonly OrderEvent[
   return true
 }
 
-/** For FROM, by the kind of the mail: what the database has of it since then. */
+/** For FROM, by mail kind: the database's entries since a time. */
 const FOUND: Readonly<Record<StaffMailKind, ((since: Date) => Sql) | null>> = {
-  // The subscriber notes each of them.
+  // The subscriber notes each new order.
   staff_orders: null,
   staff_sold_out: (since) => sql`(
     select id::text as subject, sold_out_at as happened_at, json_build_object('id', id, 'name', name) as content
     from ${productsSoldOutSince(since)} as product
   )`,
-  // Nobody can do anything about a mail without an address, such as that of a deleted account, or about a notice to an
-  // address that was corrected.
+  // Staff cannot act on a mail without an address, such as a deleted account's, or on a notice to an address that was
+  // corrected.
   staff_failed_mails: (since) => sql`(
     select mail.event_id as subject, greatest(mail.failed_at, mail.bounced_at) as happened_at,
       json_build_object('id', mail.event_id, 'name', orders.number::text, 'mail', split_part(mail.event_type, '.', 3)) as content
@@ -71,7 +71,10 @@ const FOUND: Readonly<Record<StaffMailKind, ((since: Date) => Sql) | null>> = {
   )`,
 }
 
-/** Notes what is to be told. `isKnown`: all of it counts as told. Returns when the newest happened if there is more; null otherwise. */
+/**
+ * Notes unreported entries. `isKnown` marks all of them as reported. Returns the newest one's time if there are more;
+ * null otherwise.
+ */
 export async function findNotices(tx: Transaction, kind: StaffMailKind, since: Date, isKnown: boolean): Promise<Date | null> {
   const found = FOUND[kind]?.(since)
   if (found === undefined) return null
@@ -94,12 +97,12 @@ export async function findNotices(tx: Transaction, kind: StaffMailKind, since: D
   return !isKnown && count === MAX_FOUND ? newest : null
 }
 
-/** The state of a kind of mails, locked: another process waits, and finds what this one has done. */
+/** A kind's state, locked: another process waits, then sees this one's result. */
 export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
   const { rows } = await tx.query<{ since: Date; is_first: boolean; pause_ms: number }>(
     sql`select examined_at is null as is_first,
       greatest(examined_at, now() - interval '1 day') - make_interval(secs => ${OVERLAP_SECONDS}) as since,
-      -- A later time is from before the clock went back.
+      -- A later time was written before the clock went back.
       case
         when mailed_at <= now() + interval '1 minute' then greatest(extract(epoch from mailed_at + interval '1 minute' - now()) * 1000, 0)
         else 0
@@ -113,7 +116,7 @@ export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
   return state
 }
 
-/** Takes what waits for a mail; of an hourly one what was noticed before this hour. */
+/** Takes the waiting notices for a mail; for an hourly mail, those noticed before this hour. */
 export async function takeNotices(tx: Transaction, kind: StaffMailKind, isHourly: boolean): Promise<StaffNotices> {
   const { rows } = await tx.query<{ count: number; content: StaffNotice }>(
     sql`with taken as (
@@ -131,7 +134,7 @@ export async function takeNotices(tx: Transaction, kind: StaffMailKind, isHourly
   return { count: rows[0]?.count ?? 0, list: rows.map(({ content }) => content) }
 }
 
-/** `examinedTo`: null for now. */
+/** `examinedTo` is null for now. */
 export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, examinedTo: Date | null, isMailed: boolean): Promise<void> {
   await tx.query(
     sql`update staff_mails
@@ -140,7 +143,7 @@ export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, exami
   )
 }
 
-/** Deletes notices that nothing reads any more. Returns their number. */
+/** Deletes notices that are no longer read. Returns their number. */
 export async function deleteOldStaffNotices(pool: Pool): Promise<number> {
   const { rowCount } = await pool.query(sql`delete from staff_notices where noticed_at < now() - make_interval(days => ${KEPT_DAYS})`)
   return rowCount ?? 0

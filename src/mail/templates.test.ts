@@ -190,7 +190,8 @@ test('no built-in template, of orders or of accounts, would make a mail program 
     // The shop's picture is loaded, where it has set one.
     const withoutLogo = text.replace(/<img src="\{\{logo_url\}\}"/, '')
     assert.doesNotMatch(withoutLogo, /<(img|script|link|iframe|object|video|audio|source|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
-    // The only addresses are links to the shop, to the order, to a parcel and to the console; the reader follows them or not.
+    // The only addresses are links to the shop, to the order, to a parcel and to the console; the reader follows them
+    // or not.
     const ofOrder = name === 'link.html' ? '{{order_url}}' : name.startsWith('account/staff_') ? '{{url}}' : '{{link}}'
     const allowed = /(shipped|amended)\.html$/.test(name) ? '{{tracking_url}}' : ofOrder
     for (const [, target] of text.matchAll(/href="([^"]*)"/g)) assert.equal(target, allowed, name)

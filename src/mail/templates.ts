@@ -6,9 +6,9 @@ import { LANGUAGES, type Language } from '../language.ts'
 import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 
 const EXTENSION = '.mustache'
-/** Parts of the longest path of a template, such as `de/account/footer.txt.mustache`: links may lead in circles. */
+/** The most parts in a template's path, such as `de/account/footer.txt.mustache`. Folder links may be circular. */
 const MAX_DEPTH = 3
-/** What every mail shows of the shop, by the names that templates use. */
+/** The shop's values in every mail, by their names in templates. */
 const SHOP_VALUES = ['shop', 'logo_url', 'color', 'on_color', 'contact']
 const FORMATS = ['html', 'txt'] as const
 
@@ -26,7 +26,7 @@ export interface MailGroup {
   values: readonly string[]
 }
 
-/** What mails show of the shop. */
+/** The shop's data in mails. */
 export interface ShopInMails {
   name: string | null
   logoUrl: string | null
@@ -45,21 +45,24 @@ export interface RenderedMail {
 }
 
 export interface TemplateReader {
-  /** Reads a group in every language, once, and checks the shop's own files. Returns what renders its mails. Throws TemplateError. */
+  /**
+   * Reads a group in every language, once, and checks the shop's own files. Returns the renderer of its mails. Throws
+   * TemplateError.
+   */
   read(group: MailGroup): (kind: string, language: Language, view: object) => RenderedMail
   /** The shop's own files, in any language, that a mail is made from. */
   ownFilesOf(group: MailGroup, kind: string): string[]
 }
 
-/** The built-in templates as files that a shop can start from: the text of each by its path. */
+/** The built-in templates as files that a shop can start from: each text with its path. */
 export function builtInFiles(language: Language): [path: string, text: string][] {
   return [...buildTemplates(MAIL_TEXTS[language])].map(([name, text]) => [`${language}/${name}${EXTENSION}`, text])
 }
 
 /**
- * The mail templates of `directory`, and built-in ones where it has no file of that name; null for built-in ones only. A folder named as a
- * language has what that language has of its own: `de/created.txt.mustache` comes before `created.txt.mustache`.
- * Throws TemplateError when the folder does not exist or contains an unknown template.
+ * The mail templates in `directory`, or built-in ones for missing files; null for built-in ones only. A folder named
+ * after a language overrides files for that language: `de/created.txt.mustache` precedes `created.txt.mustache`. Throws
+ * TemplateError when the folder does not exist or contains an unknown template.
  */
 export function createTemplateReader(directory: string | null, shop = UNBRANDED): TemplateReader {
   const builtIn = byLanguage((language) => buildTemplates(MAIL_TEXTS[language]))
@@ -79,7 +82,7 @@ export function createTemplateReader(directory: string | null, shop = UNBRANDED)
     const read = (name: string): string => {
       const fullName = `${group.folder}${name}.${format}`
       const file = filesOf(fullName, language).find((path) => own.has(path))
-      // Tests check the built-in ones.
+      // Tests check the built-in templates.
       if (directory === null || file === undefined) return builtIn[language].get(fullName) ?? ''
       const path = join(directory, file)
       const text = readFileSync(path, 'utf8')
@@ -129,7 +132,7 @@ function readableOn(color: string): string {
     const part = Number.parseInt(color.slice(start, start + 2), 16) / 255
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4
   })
-  // The contrast with white, 1.05 / (luminance + 0.05), equals that with black, (luminance + 0.05) / 0.05, at 0.179.
+  // At 0.179, the contrast with white, 1.05 / (luminance + 0.05), equals that with black, (luminance + 0.05) / 0.05.
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? '#000000' : '#ffffff'
 }
 
@@ -137,12 +140,15 @@ function byLanguage<T>(read: (language: Language) => T): Readonly<Record<Languag
   return Object.fromEntries(LANGUAGES.map((language) => [language, read(language)])) as Record<Language, T>
 }
 
-/** The files of a shop that a template of a language may be in; the first that exists counts. */
+/** The shop's possible files for a language's template; the first existing one counts. */
 function filesOf(name: string, language: Language): string[] {
   return [`${language}/${name}${EXTENSION}`, `${name}${EXTENSION}`]
 }
 
-/** The shop's own template files, such as `created.txt.mustache`. Throws TemplateError when one has no name of a template. */
+/**
+ * The shop's own template files, such as `created.txt.mustache`. Throws TemplateError for a file that names no
+ * template.
+ */
 function listOwn(directory: string, names: readonly string[]): string[] {
   if (!(statSync(directory, { throwIfNoEntry: false })?.isDirectory() ?? false))
     throw new TemplateError(`MAIL_TEMPLATES: ${directory} is not a folder`)
@@ -155,9 +161,7 @@ function listOwn(directory: string, names: readonly string[]): string[] {
   )
 }
 
-/**
- * The files of a folder, sorted, also through links. Hidden ones, which a volume of Kubernetes links to, are left out.
- */
+/** A folder's files, sorted; follows links. Skips hidden files, which Kubernetes volumes link to. */
 function listFiles(directory: string, folder: string): string[] {
   const names = readdirSync(join(directory, folder)).filter((name) => !name.startsWith('.'))
   return names.toSorted().flatMap((name) => {
@@ -168,7 +172,7 @@ function listFiles(directory: string, folder: string): string[] {
   })
 }
 
-/** Mustache renders unknown names as nothing: a misspelt name would leave a gap in every mail. */
+/** Mustache renders unknown names as nothing, so a misspelt name would leave a gap in every mail. */
 function check(path: string, text: string, values: readonly string[], partials: readonly string[]): void {
   for (const { kind, name } of tagsOf(path, text)) {
     const known = kind === '>' ? partials : values
@@ -177,7 +181,7 @@ function check(path: string, text: string, values: readonly string[], partials: 
 }
 
 interface Tag {
-  /** `>` for a partial, `#` or `^` for a section, nothing for a value. */
+  /** `>` for a partial, `#` or `^` for a section, empty for a value. */
   kind: string
   name: string
 }

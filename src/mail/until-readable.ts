@@ -8,9 +8,8 @@ const PAUSE_MS = 20
 const MAX_WAIT_MS = 2_000
 
 /**
- * Waits until the orders of these events can be read as the events have them, two seconds at most. Throws when `signal`
- * aborts. The change stream has a commit a moment before other sessions see it, on a busy machine by tens of
- * milliseconds.
+ * Waits until the orders of these events can be read in their versions, two seconds at most. Throws when `signal`
+ * aborts. The change stream sees a commit before other sessions do, by tens of milliseconds on a busy machine.
  */
 export async function untilReadable(
   { pool, logger }: { pool: Pool; logger: Logger },

@@ -135,7 +135,10 @@ function versionOf({ json, etag, text }: ApiAnswer): string {
   return typeof version === 'number' ? `"${version}"` : (etag ?? createHash('sha256').update(text).digest('base64url'))
 }
 
-/** Calls a route of the API as the caller of this request, in this process: access, limits and activities are the API's. */
+/**
+ * Calls a route of the API as the caller of this request, in this process: access, limits and activities are the
+ * API's.
+ */
 async function call(
   { server }: ToolContext,
   request: FastifyRequest,

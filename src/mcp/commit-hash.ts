@@ -21,7 +21,10 @@ export interface Previewed {
  */
 export interface CommitHashes {
   make(previewed: Previewed, now: Date): { hash: string; expiresAt: Date }
-  /** Returns whether the state is still the previewed one; null for a hash of another change or key, and after its end. */
+  /**
+   * Returns whether the state is still the previewed one; null for a hash of another change or key, and after its
+   * end.
+   */
   check(hash: string, change: Previewed, now: Date): { isCurrent: boolean } | null
 }
 

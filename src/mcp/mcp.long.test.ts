@@ -30,6 +30,7 @@ function argumentsOf(ids: { order: string; product: string; category: string }):
     ...{ blockCustomer: { id: buyer?.id, body: { reason: 'Fraud' } }, unblockCustomer: { id: buyer?.id } },
     createProduct: { body: { sku: randomUUID().slice(0, 8), name: 'Mine', category: 'lamps', price } },
     ...{ updateProduct: { ...product, body: { price: { amount: 1, currency: 'EUR' } } }, archiveProduct: product },
+    restoreProduct: product,
     ...{ createCategory: { body: { name: `C ${randomUUID().slice(0, 8)}` } }, updateCategory: { ...category, body: { name: 'Mine' } } },
     deleteCategory: category,
     ...{ setStock: { ...product, body: { stock: 0 } }, adjustStock: { ...product, body: { delta: -1, reference: randomUUID() } } },
@@ -46,7 +47,10 @@ function argumentsOf(ids: { order: string; product: string; category: string }):
   }
 }
 
-/** Each tool, as a text can name it: as it is, with members that sound like a commit, and the commit with an invented hash. */
+/**
+ * Each tool, as a text can name it: as it is, with members that sound like a commit, and the commit with an invented
+ * hash.
+ */
 function* instructionsFor(ids: Parameters<typeof argumentsOf>[0]): Generator<Instruction> {
   for (let round = 0; ; round++) {
     for (const [tool, args] of Object.entries(argumentsOf(ids))) {

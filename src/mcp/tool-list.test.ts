@@ -17,9 +17,19 @@ const PUBLIC = ['getProduct', 'listCategories', 'listProducts']
 /** The tools that read. One that answers a secret belongs into LEFT_OUT. */
 const READS = [
   ...['getAnyOrder', 'getAudit', 'getCategory', 'getCustomer', 'getEditedProduct', 'getFigures', 'getMail', 'getPipeline', 'getStock'],
-  ...['listActivities', 'listAudits', 'listLakeTables', 'listMailTemplates', 'listMails', 'listOrderNotes', 'listProductPrices'],
-  ...['listStock', 'listStockAdjustments', 'listWebhookDeliveries', 'listWebhooks', 'listWithheldProducts', 'previewMailTemplate'],
-  ...['queryLake', 'searchCustomers', 'searchEverything', 'searchOrders'],
+  ...[
+    'listActivities',
+    'listAudits',
+    'listEditedProducts',
+    'listLakeTables',
+    'listMailTemplates',
+    'listMails',
+    'listOrderNotes',
+    'listPlacedProducts',
+    'listProductPrices',
+  ],
+  ...['listStock', 'listStockAdjustments', 'listWebhookDeliveries', 'listWebhooks', 'previewMailTemplate'],
+  ...['getMailsToDo', 'getOrdersToDo', 'getStockToDo', 'queryLake', 'searchCustomers', 'searchEverything', 'searchOrders'],
 ]
 
 const text = readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8')

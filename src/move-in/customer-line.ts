@@ -28,25 +28,21 @@ const check = Compile(countCodePoints(CustomerLine))
 
 export interface ImportedCustomer {
   externalId: string
-  /** Canonical. */
   email: string
   name: string | null
   createdAt: Date
   isAddressProven: boolean
-  /** The hash that the other shop stored; null for none. */
+  /** The hash that the other shop stored, or null. */
   passwordHash: string | null
   isGuest: boolean
 }
 
-/**
- * Reads a line of a file of customers. With `dropsUnusableHashes` a customer whose hash cannot be used has no password; otherwise the line is refused.
- * Throws InvalidLine.
- */
+/** `dropsUnusableHashes`: an unusable hash means no password. Otherwise the line is refused. Throws InvalidLine. */
 export function readCustomer(value: unknown, now: Date, dropsUnusableHashes: boolean): ImportedCustomer {
   const line = checkLine<Static<typeof CustomerLine>>(check, value)
   const isGuest = line.guest === true
   const name = line.name?.trim() || null
-  // A stranger may have typed it there for somebody else's address.
+  // A stranger may have typed the name with another person's address.
   if (line.address_proven !== true && containsLink(name ?? '')) throw new InvalidLine('name contains a link')
   if (isGuest && line.password) throw new InvalidLine('a guest has no password')
   return {
@@ -60,13 +56,12 @@ export function readCustomer(value: unknown, now: Date, dropsUnusableHashes: boo
   }
 }
 
-/** An address at which nobody can be (RFC 2606), for a guest who ordered by phone. */
+/** An address that cannot exist (RFC 2606), for a guest who ordered by phone. */
 function placeholderOf(externalId: string, isGuest: boolean): string {
   if (!isGuest) throw new InvalidLine('email is missing; only a guest has none')
   return `${hash('sha256', externalId).slice(0, 32)}@no-address.invalid`
 }
 
-/** The canonical form. Throws InvalidLine. */
 export function readEmail(text: string): string {
   try {
     return parseEmail(text)

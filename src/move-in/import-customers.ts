@@ -13,16 +13,12 @@ const BATCH_SIZE = 500
 const GROUP = 'customers'
 
 export interface CustomerImportOptions extends MoveInOptions {
-  /** Imports a customer whose hash cannot be used without a password; otherwise the line is refused. */
+  /** Imports a customer with an unusable hash without a password. Otherwise the line is refused. */
   dropsUnusableHashes: boolean
-  /** A hash that no password matches, for accounts without a password. */
   unmatchableHash: () => string
 }
 
-/**
- * Creates an account for each customer of another shop. An account with the same address is linked if its holder has proven the address, and keeps
- * its password; otherwise a stranger could have registered it. Each batch is one transaction, and a run can be repeated.
- */
+/** Links an account only with a proven address, because a stranger could have registered it. A run can be repeated. */
 export async function importCustomers(pool: Pool, lines: AsyncIterable<JsonLine>, options: CustomerImportOptions): Promise<MoveInResult> {
   const result: MoveInResult = { outcomes: noOutcomes(), source: new Tally(), store: new Tally() }
   const seen = { ids: new SeenSkus(), emails: new SeenSkus() }
@@ -61,7 +57,7 @@ export async function importCustomers(pool: Pool, lines: AsyncIterable<JsonLine>
   return result
 }
 
-/** Guests may share an address; nobody else may, in whatever case it is written. */
+/** Guests may share an address. Other customers may not, in any case of letters. */
 function findDouble(
   seen: { ids: SeenSkus; emails: SeenSkus },
   { externalId, email, isGuest }: ImportedCustomer,
@@ -73,7 +69,7 @@ function findDouble(
   return withEmail === undefined ? null : `email was already on line ${withEmail}`
 }
 
-/** Read after the commit: accounts that are in the store for these customers. One that was deleted here counts, because it is to stay deleted. */
+/** Read after the commit. A deleted account counts, because it must stay deleted. */
 async function countStored(pool: Pool, batch: readonly NumberedCustomer[]): Promise<number> {
   const { rows } = await pool.query<{ found: number }>(sql`select count(*) as found
     from imported_customers as imported

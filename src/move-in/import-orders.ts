@@ -11,19 +11,18 @@ import { digestOf, idOfSource } from './source-ids.ts'
 import { type NumberedOrder, storeOrders } from './store-orders.ts'
 import { Tally } from './tally.ts'
 
-/** Orders of one transaction: the events of orders that are placed meanwhile wait for those of one batch. */
+/** Events of new orders wait for the events of one batch. */
 const BATCH_SIZE = 200
 const MAX_BATCH_LINES = 4_000
 
 export interface OrderImportOptions extends MoveInOptions {
-  /** Waits until the change stream has published what was committed up to this position of the log. */
+  /** Waits until the change stream has published everything up to this log position. */
   untilPublished: (position: string) => Promise<void>
 }
 
 /**
- * Stores the orders of another shop as they were there: with their numbers, times and history, and without taking stock or telling anybody. Each
- * batch is one transaction, and a run can be repeated: an order is known by its id in the other shop. `open` reads the file from its start: it is
- * read twice, because numbers of new orders continue above those of the file before the first order is stored.
+ * Takes no stock and sends no message. A run can be repeated. `open` is called twice: the greatest number must be known
+ * before the first order is stored.
  */
 export async function importOrders(pool: Pool, open: () => AsyncIterable<JsonLine>, options: OrderImportOptions): Promise<MoveInResult> {
   if (!options.isDryRun) {
@@ -34,7 +33,7 @@ export async function importOrders(pool: Pool, open: () => AsyncIterable<JsonLin
   return readOrders(pool, open(), options)
 }
 
-/** `greatestNumber`: of the orders that were stored, or would be; 0 for none. */
+/** `greatestNumber`: of the stored orders, or those a dry run would store. 0 for none. */
 async function readOrders(
   pool: Pool,
   lines: AsyncIterable<JsonLine>,
@@ -88,8 +87,8 @@ async function readOrders(
 }
 
 function numbered(line: number, order: ImportedOrder, source: string): NumberedOrder {
-  // The digest omits personal data, which could be guessed from it; address and note are compared with those of the row
-  // instead. It contains whether there is one, because the row may have none after an erasure.
+  // Personal data could be guessed from the digest, so it contains only whether there is some. Address and note are
+  // compared with those of the row.
   const { shippingAddress, billingAddress, vatNumber, note, customer: _customer, ...content } = order
   const { externalId, email } = order.customer
   return {
@@ -100,7 +99,7 @@ function numbered(line: number, order: ImportedOrder, source: string): NumberedO
     email,
     digest: digestOf({
       ...{ ...content, hasAddress: shippingAddress !== null, hasNote: note !== null },
-      // Orders that were moved in before have neither, and keep their digest.
+      // Earlier imported orders have neither, and keep their digest.
       ...(billingAddress === null ? {} : { hasBillingAddress: true }),
       ...(vatNumber === null ? {} : { hasVatNumber: true }),
     }),
@@ -119,7 +118,7 @@ function findDouble(seen: Seen, { externalId, number, reference, customer }: Imp
   return withReference === undefined ? null : `reference was already on line ${withReference}, of the same customer`
 }
 
-/** Read after the commit, from the orders themselves. The status is the last that was moved in: the order may have moved on here. */
+/** Read after the commit. The status is the last that was moved in, because the order may have changed here. */
 async function countStored(pool: Pool, batch: readonly NumberedOrder[], store: Tally): Promise<void> {
   const { rows } = await pool.query<{ currency: string; status: string; orders: number; amount: string }>(sql`select
       orders.currency, moved.status, count(*) as orders, sum(orders.total_amount + moved.adjusted)::text as amount
@@ -139,8 +138,7 @@ const POLL_MS = 20
 const MAX_WAIT_MS = 120_000
 
 /**
- * Waits until the change stream has published what was committed up to `position`, so that an import is never more than one batch ahead and orders
- * that are placed meanwhile do not wait behind it. Returns at once when no stream runs: then nothing waits. Throws OperatorError after two minutes.
+ * New orders wait for one batch at most. Returns at once when no stream runs. Throws OperatorError after two minutes.
  */
 export async function untilPublished(pool: Pool, slotName: string, position: string): Promise<void> {
   const deadline = performance.now() + MAX_WAIT_MS

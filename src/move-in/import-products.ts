@@ -9,13 +9,9 @@ import { sql } from '../db/sql.ts'
 import { type MoveInOptions, type MoveInResult, noOutcomes } from './move-in.ts'
 import { Tally, UNREADABLE } from './tally.ts'
 
-/** Lines that a dry run looks up together. */
 const LOOK_SIZE = 1_000
 
-/**
- * Creates and updates products, and compares their number and the sums of their prices with the store. `lines`
- * must yield each sku once.
- */
+/** Compares the number of products and the sums of their prices with the store. `lines` must yield each sku once. */
 export async function importProducts(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
@@ -26,7 +22,7 @@ export async function importProducts(
     result.outcomes.refused++
     onProblem(line, reason)
   }
-  /** The products of lines that name a status: the others keep theirs. */
+  /** The products of lines that name a status. The others keep theirs. */
   const withStatus = new Set<string>()
   const counted = countSource(lines, result.source, withStatus)
   if (isDryRun) {

@@ -5,13 +5,12 @@ import { InvalidLine, quote } from '../catalogue/import/imported-product.ts'
 import { findExcess } from '../http/json-limits.ts'
 import { findUnstorableText, UNSTORABLE } from '../http/storable-text.ts'
 
-/** A line of a file, numbered from 1: its JSON, or the reason why it has none. */
 export type JsonLine = { line: number; value: unknown } | { line: number; error: string }
 
 /** More than an order of 1,000 lines has. */
 const MAX_VALUES = 20_000
 
-/** Reads NDJSON (UTF-8), skipping blank lines. Throws only errors of `source`. Memory: one line of at most 1 MiB. */
+/** NDJSON in UTF-8. Skips blank lines. Throws only errors of `source`. A line has at most 1 MiB. */
 export async function* readJsonLines(source: AsyncIterable<Uint8Array>): AsyncGenerator<JsonLine> {
   for await (const line of splitLines(source, { skipsBlank: true })) {
     if (isBlank(line)) continue
@@ -36,10 +35,10 @@ function parse(bytes: Buffer | null): unknown {
   }
 }
 
-// What TypeBox reports of a property that the schema does not have.
+// TypeBox reports this for a property that the schema does not have.
 const NOT_IN_SCHEMA = 'schema is false'
 
-/** `value` once its schema has accepted it. Throws InvalidLine with the first fault, which names the place and not what is there. */
+/** Throws InvalidLine with the first fault, which names the place and never the value. */
 export function checkLine<T>(check: Validator<TSchema, unknown>, value: unknown): T {
   if (check.Check(value)) {
     const [unstorable] = findUnstorableText(value)
@@ -57,7 +56,7 @@ export function checkLine<T>(check: Validator<TSchema, unknown>, value: unknown)
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 const DAY_MS = 86_400_000
 
-/** A time of RFC 3339 from 1970 until now. Throws InvalidLine. */
+/** RFC 3339, from 1970 until now. Throws InvalidLine. */
 export function readTime(text: string, place: string, now: Date): Date {
   const time = new Date(text)
   if (!TIME.test(text) || Number.isNaN(time.getTime()) || !isDay(text)) {
@@ -74,7 +73,7 @@ function isDay(text: string): boolean {
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
 }
 
-/** What `read` makes of a line, or the reason when it throws InvalidLine. */
+/** The result has the reason when `read` throws InvalidLine. */
 export function interpret<T>(line: JsonLine, read: (value: unknown) => T): { item: T; value: unknown } | { error: string } {
   if ('error' in line) return line
   try {

@@ -4,15 +4,14 @@ import type { Tally } from './tally.ts'
 export interface MoveInOptions {
   source: string
   now: () => Date
-  /** Stores nothing; counts what would be stored. */
+  /** Stores nothing, and counts what would be stored. */
   isDryRun: boolean
-  /** Called for each line that was refused, or differs from what was moved in before. */
+  /** Called for each line that was refused, or differs from an earlier import. */
   onProblem: (line: number, reason: string) => void
-  /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void
 }
 
-/** The outcome of a line: `changed` differs from what was moved in before, and the store keeps what it has. */
+/** `changed`: the line differs from an earlier import, and the store keeps its value. */
 export type LineOutcome = 'created' | 'unchanged' | 'changed' | 'linked' | 'erased' | 'refused'
 export type OutcomeCounts = Record<LineOutcome, number>
 
@@ -20,7 +19,7 @@ export function noOutcomes(): OutcomeCounts {
   return { created: 0, unchanged: 0, changed: 0, linked: 0, erased: 0, refused: 0 }
 }
 
-/** The outcome of a file: the source as it is in the file, and the store as it was read after the commits. */
+/** The store was read after the commits. */
 export interface MoveInResult {
   outcomes: OutcomeCounts
   source: Tally
@@ -29,18 +28,14 @@ export interface MoveInResult {
 
 export const CHANGED = 'it differs from what was imported before; the store keeps what it has'
 
-/** A line is refused by what is in the store. */
 export interface Refusal {
   refusal: string
 }
 
-// SQLSTATE classes of errors that a row causes. Any other error (the server is unavailable, the disk is full) ends the import.
+// SQLSTATE classes of errors that a row causes. Any other error, such as a full disk, ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
-/**
- * Stores a batch; when the database refuses it because of a row, stores its halves separately, until the row is alone and its refusal is known. The
- * results are in the order of the batch.
- */
+/** Halves a refused batch until the faulty row is alone. Results are in the order of the batch. */
 export async function storeInParts<Line, Result>(
   batch: readonly Line[],
   store: (lines: readonly Line[]) => Promise<Result[]>,

@@ -14,11 +14,11 @@ import { ExternalId, readEmail } from './customer-line.ts'
 import { checkLine, readTime } from './json-lines.ts'
 import { UNREADABLE } from './tally.ts'
 
-/** The limit of an order that is placed here: an event has all of its lines. */
+/** The limit of a new order: an event has all of its lines. */
 const MAX_LINES = 1_000
 const MAX_QUANTITY = 1_000_000_000
 const MAX_CHANGES = 20
-/** This limit and the longest texts make a history of 180 KiB, well below the 512 that `change-limits.ts` allows. */
+/** With the longest texts this makes a history of 180 KiB. `change-limits.ts` allows 512. */
 const MAX_ADJUSTMENTS = 50
 const MAX_ORDER_NUMBER = 999_999_999_999_999
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
@@ -53,7 +53,7 @@ const OrderLine = Type.Object(
         Type.Object(
           {
             kind: Type.Enum([...ADJUSTMENT_KINDS]),
-            // A mail shows the label on one line; the API has the same limits.
+            // A mail shows the label on one line. The API has the same limits.
             label: Type.String({ minLength: 1, maxLength: 200, pattern: ONE_LINE }),
             amount: Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
           },
@@ -95,7 +95,6 @@ export interface ImportedOrderLine {
   quantity: number
 }
 
-/** What was charged besides the lines; below 0 for a discount. */
 export interface ImportedAdjustment {
   kind: AdjustmentKind
   label: string
@@ -110,18 +109,16 @@ export interface ImportedChange {
   tracking?: Tracking
 }
 
-/** An order of another shop. Amounts are minor units of its currency. */
 export interface ImportedOrder {
   externalId: string
-  /** The order's number; null: it gets the store's next number. */
+  /** The value null: the order gets the store's next number. */
   number: number | null
-  /** The number as the other shop writes it, where that is more than the digits. */
+  /** The number as written, when it is more than the digits. */
   reference: string | null
   customer: { externalId: string | null; email: string | null }
   currency: string
   lines: ImportedOrderLine[]
   adjustments: ImportedAdjustment[]
-  /** Total of lines and adjustments. */
   total: number
   shippingAddress: ShippingAddress | null
   billingAddress: ShippingAddress | null
@@ -131,7 +128,7 @@ export interface ImportedOrder {
   history: ImportedChange[]
 }
 
-/** Throws InvalidLine. Pure. */
+/** Throws InvalidLine. */
 export function readOrder(value: unknown, now: Date): ImportedOrder {
   const line = checkLine<OrderLine>(check, withPlainVatNumber(value))
   const { number, text: written } = readNumber(line.number)
@@ -144,7 +141,7 @@ export function readOrder(value: unknown, now: Date): ImportedOrder {
     customer: { externalId, email: email === undefined ? null : readEmail(email) },
     currency: line.currency,
     lines: line.lines.map(({ sku = '', ...rest }) => ({ sku, ...rest })),
-    // Charges before discounts, so that no version of the order costs less than nothing. Those of 0 change nothing.
+    // Charges precede discounts, so that no version of the order costs less than nothing.
     adjustments: (line.adjustments ?? [])
       .filter(({ amount }) => amount !== 0)
       .toSorted((a, b) => Math.sign(b.amount) - Math.sign(a.amount)),
@@ -175,10 +172,7 @@ function withPlainVatNumber(value: unknown): unknown {
 
 const NUMBER = /^\D{0,20}?(\d{1,15})$/
 
-/**
- * `#1001` is 1001. The digits alone are what the store counts on with; the text stays as the order's reference. `#1002-A` and `INV-2025-7` have no
- * digits that are theirs alone: such orders get a number here.
- */
+/** `#1001` is 1001. `#1002-A` and `INV-2025-7` have no unique digits: these orders get a new number. */
 function readNumber(given: number | string): { number: number | null; text: string | null } {
   if (typeof given === 'number') return { number: given, text: null }
   const number = Number(NUMBER.exec(given)?.[1] ?? 0)
@@ -218,13 +212,13 @@ function assertTotal({ lines, adjustments, total, currency }: ImportedOrder): vo
   throw new InvalidLine(`total is ${total}, and lines and adjustments add up to ${sum} (minor units of ${currency})`)
 }
 
-/** What a refused line would have counted, as far as it can be read: the report must show what is missing. Pure. */
+/** The report must show what a refused line would have counted. */
 export function groupOf(value: unknown): { group: string; amount: bigint } {
   const { currency, total, source_total: text, history } = (value ?? {}) as Record<string, unknown>
   const last = Array.isArray(history) ? (history.at(-1) as { status?: unknown } | null) : null
   const isKnown = typeof currency === 'string' && /^[A-Z]{3}$/.test(currency) && ORDER_STATUSES.some((status) => status === last?.status)
   if (!isKnown || !Number.isSafeInteger(total)) return { group: UNREADABLE, amount: 0n }
-  // What the other shop has written counts, because the converter that made the line may be wrong.
+  // The other shop's text counts, because the converter that made the line may be wrong.
   const amount = typeof text === 'string' ? (readMajorUnits(text, currency) ?? BigInt(total as number)) : BigInt(total as number)
   return { group: `${currency} ${last?.status}`, amount }
 }

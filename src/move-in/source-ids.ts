@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto'
 
-/** The UUID (RFC 9562, version 8) of something in the shop `source`, as ids of two shops may be equal: always the same one, and nothing of the id there can be read from it. */
+/** RFC 9562, version 8. Always the same for one `source` and id, and reveals nothing of the id. */
 export function idOfSource(source: string, kind: 'customer' | 'order' | 'product', externalId: string): string {
   const hex = hash('sha256', JSON.stringify(['storefront move-in', source, kind, externalId]))
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 0x3) | 0x8).toString(16)
   return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `${variant}${hex.slice(17, 20)}`, hex.slice(20, 32)].join('-')
 }
 
-/** Identifies the content of a line, whatever the order of its properties. */
+/** Does not depend on the order of properties. */
 export function digestOf(value: unknown): Buffer {
   return hash('sha256', JSON.stringify(sorted(value)), 'buffer')
 }

@@ -13,12 +13,11 @@ const AUDIT_CONTEXT: AuditContext = { actor: { type: 'system', id: null }, actio
 
 const BY_OTHER_SHOP: StatusChange['actor'] = { type: 'system', id: null }
 
-/** An order with the line of the file, and its id here. */
 export interface NumberedOrder {
   line: number
   order: ImportedOrder
   id: string
-  /** Customer id in the other shop, as in `imported_customers`; null where the line has only an address. */
+  /** The same id as in `imported_customers`, or null where the line has only an address. */
   customerId: string | null
   email: string | null
   digest: Buffer
@@ -30,13 +29,12 @@ interface Storing {
 }
 
 export interface StoredOrders {
-  /** Outcomes in the order of the batch. */
   outcomes: (LineOutcome | Refusal)[]
-  /** Log position behind the inserted orders; null when none was inserted. */
+  /** Log position after the inserted orders. Null when none was inserted. */
   position: string | null
 }
 
-/** Stores orders of different ids and numbers. */
+/** Ids and numbers must differ. */
 export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder[], { source, isDryRun }: Storing): Promise<StoredOrders> {
   const imported = await findImported(tx, batch)
   const fresh = batch.filter(({ id }) => !imported.has(id))
@@ -81,7 +79,6 @@ export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder
   return { outcomes, position: inserted[0]?.position ?? null }
 }
 
-/** What was moved in and is personal, by its columns. */
 const PERSONAL = { shipping_address: 'shippingAddress', billing_address: 'billingAddress', vat_number: 'vatNumber', note: 'note' } as const
 
 type Imported = { digest: Buffer } & { [Column in keyof typeof PERSONAL]: ImportedOrder[(typeof PERSONAL)[Column]] }
@@ -107,7 +104,7 @@ async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): P
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** What is null in the store may have been erased since: the digest has whether there was something. */
+/** A null in the store may be an erased value. The digest knows whether there was one. */
 function isSame({ order, digest }: NumberedOrder, present: Imported): boolean {
   const names = Object.keys(PERSONAL) as (keyof typeof PERSONAL)[]
   const isEqual = names.every((name) => present[name] === null || isDeepStrictEqual(present[name], order[PERSONAL[name]]))
@@ -121,7 +118,6 @@ async function findNumbers(tx: Transaction, batch: readonly NumberedOrder[]): Pr
   return new Set(rows.map(({ number }) => number))
 }
 
-/** New numbers, the least one last. */
 async function drawNumbers(tx: Transaction, count: number): Promise<number[]> {
   if (count === 0) return []
   const { rows } = await tx.query<{ number: number }>(
@@ -130,7 +126,7 @@ async function drawNumbers(tx: Transaction, count: number): Promise<number[]> {
   return rows.map(({ number }) => number).reverse()
 }
 
-/** The ids of orders whose reference another order of their customer has. */
+/** Orders whose reference another order of their customer has. */
 async function findReferences(
   tx: Transaction,
   batch: readonly NumberedOrder[],
@@ -147,14 +143,14 @@ async function findReferences(
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Products by sku. A product that the store does not have keeps its line; its id is made of its sku. */
+/** A line without a product here stays, with an id that depends on its sku. */
 async function findProducts(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, string>> {
   const skus = new Set(batch.flatMap(({ order }) => order.lines.map(({ sku }) => sku)))
   const { rows } = await tx.query<{ id: string; sku: string }>(sql`select id, sku from products where sku = any(${[...skus]}::text[])`)
   return new Map(rows.map(({ id, sku }) => [sku, id]))
 }
 
-/** The total is that of the lines: what is charged besides them is in the history. */
+/** The total is that of the lines. Other charges are in the history. */
 type ImportedRow = Omit<OrderRow, 'traceparent' | Exclude<LaterColumn, keyof typeof PERSONAL> | 'created_at' | 'updated_at'> & {
   product_ids: string[]
   created_at: string
@@ -212,7 +208,7 @@ function toRow(
   }
 }
 
-/** One statement. In the order of numbers, so that the change stream has the oldest first. */
+/** In the order of numbers, so that the change stream has the oldest first. */
 async function insertOrders(tx: Transaction, orders: readonly ImportedRow[]): Promise<void> {
   const sorted = orders.toSorted((a, b) => a.number - b.number)
   await tx.query(sql`insert into orders (product_ids, ${selectList()})
@@ -220,20 +216,14 @@ async function insertOrders(tx: Transaction, orders: readonly ImportedRow[]): Pr
     from json_to_recordset(${JSON.stringify(sorted)}::json) as moved (product_ids uuid[], ${recordList()})`)
 }
 
-/** Who ordered, as a line names them. */
 interface OrderedBy {
-  /** Order id. */
   id: string
-  /** Customer id in the other shop; null where the line has only an address. */
+  /** It is null where the line has only an address. */
   customerId: string | null
-  /** Canonical. */
   email: string | null
 }
 
-/**
- * The account of each order: by the customer's id in the other shop, else by the address of an account that was imported or whose holder has proven it.
- * An account that a stranger may have registered must not get somebody's orders.
- */
+/** By id, else by an imported or proven address. Another account must not get a person's orders. */
 async function findCustomers(tx: Transaction, orders: readonly OrderedBy[]): Promise<Map<string, { userId: string } | Refusal>> {
   const ids = orders.flatMap(({ customerId }) => customerId ?? [])
   const emails = orders.flatMap(({ email }) => email ?? [])

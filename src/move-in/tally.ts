@@ -1,7 +1,6 @@
-/** The group of lines that could not be read. */
 export const UNREADABLE = 'unreadable'
 
-/** Counts and sums, in minor units, by a name such as `EUR delivered`. */
+/** In minor units, by a name such as `EUR delivered`. */
 export class Tally {
   readonly #groups = new Map<string, { count: number; amount: bigint }>()
 
@@ -19,7 +18,6 @@ export class Tally {
   }
 }
 
-/** A group of the source beside the same one of the store. */
 export interface ComparedGroup {
   group: string
   source: { count: number; amount: bigint }
@@ -27,7 +25,6 @@ export interface ComparedGroup {
   isEqual: boolean
 }
 
-/** Each group of either. Pure. */
 export function compareTallies(source: Tally, store: Tally): ComparedGroup[] {
   const groups = [...new Set([...source.groups, ...store.groups])].sort()
   return groups.map((group) => {

@@ -1,28 +1,31 @@
 import type { Logger } from 'pino'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { PROCESS_UP, type ProcessMetrics } from './merge-metrics.ts'
 import { type Reading, Readings } from './readings.ts'
 import { RequestTimes } from './request-times.ts'
 
 const EVENT_LOOP_SAMPLE_MS = 50
 const STATES = ['stopped', 'standby', 'active', 'failing'] as const
 type State = (typeof STATES)[number]
-/** The change streams, as the beginning of their metrics. */
 type StreamName = 'change_stream' | 'catalogue_stream'
 
-/** A pool of database connections, as `pg` counts them. */
 interface CountedPool {
   readonly totalCount: number
   readonly idleCount: number
   readonly waitingCount: number
 }
 
-/** The metrics of this process, which `/metrics` explains. Other rooms do not import it: app.ts passes them its methods. */
+/** Other rooms do not import it: app.ts passes them its methods. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests = new RequestTimes()
   readonly #readings: Readings
+  #isProcessCollected = false
   readonly #ordersPlaced = this.#counter('orders_placed_total', 'Orders placed.')
-  readonly #ordersReplayed = this.#counter('orders_replayed_total', 'Requests for an order that were answered again, by their key.')
+  readonly #ordersReplayed = this.#counter(
+    'orders_replayed_total',
+    'Repeated requests for an order that got the first answer again, by their key.',
+  )
   readonly #ordersRefused = this.#counter('orders_refused_total', 'Orders refused, by the code of the problem.', ['code'])
   readonly #orderBatches = new Histogram({
     name: 'storefront_order_batch_size',
@@ -52,8 +55,8 @@ export class Metrics {
     'catalogue_events_published_total',
     'Events of the catalogue that the topic has stored, duplicates included.',
   )
-  readonly #mails = this.#counter('mails_total', 'Tries to send a mail, by their outcome.', ['kind', 'outcome'])
-  readonly #webhooks = this.#counter('webhooks_total', 'Tries to deliver a webhook, by their outcome.', ['outcome'])
+  readonly #mails = this.#counter('mails_total', 'Attempts to send a mail, by outcome.', ['kind', 'outcome'])
+  readonly #webhooks = this.#counter('webhooks_total', 'Attempts to deliver a webhook, by outcome.', ['outcome'])
   readonly #lakeFiles = this.#counter('lake_files_total', 'Files written to the lake.')
   readonly #lakeRows = this.#counter('lake_rows_total', 'Rows written to the lake.')
   readonly #lakeFlushed = this.#gauge('lake_last_flush_timestamp_seconds', 'When a file was last written to the lake.')
@@ -98,7 +101,12 @@ export class Metrics {
     ])
     this.#readings = new Readings(up, logger)
     this.#registry.registerMetric(this.#requests.asMetric)
-    // No value before the first flush, instead of 1970.
+    new Gauge({
+      name: PROCESS_UP,
+      help: '1 when the process answers. 0 when one of several processes of a start does not run or answer.',
+      registers: [this.#registry],
+    }).set(1)
+    // The metric has no value before the first flush, instead of 1970.
     this.#lakeFlushed.remove()
     this.#tablesFresh.remove()
     // Prometheus sees no increase in a series that begins with 1.
@@ -107,8 +115,10 @@ export class Metrics {
     for (const outcome of ['delivered', 'retried', 'failed']) this.#webhooks.inc({ outcome }, 0)
   }
 
-  /** Adds Node's metrics of the process: memory, CPU, event loop, garbage collection. */
+  /** Node's metrics: memory, CPU, event loop, garbage collection. Idempotent. */
   collectProcess(): void {
+    if (this.#isProcessCollected) return
+    this.#isProcessCollected = true
     // The default is 100 times a second, which is half of what wakes an idle process.
     collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS })
   }
@@ -120,6 +130,11 @@ export class Metrics {
   async text(): Promise<string> {
     await this.#readings.refresh()
     return this.#registry.metrics()
+  }
+
+  async values(): Promise<ProcessMetrics> {
+    await this.#readings.refresh()
+    return this.#registry.getMetricsAsJSON()
   }
 
   readonly requestAnswered = (method: string, route: string | undefined, status: number, ms: number): void =>
@@ -167,7 +182,7 @@ export class Metrics {
     )
   }
 
-  /** Whether the database answers, and its clock; the source `database`. */
+  /** The source `database`: whether it answers, and its clock. */
   watchDatabase(readClockDifference: () => Promise<number>): void {
     const clock = this.#gauge(
       'clock_difference_seconds',
@@ -234,7 +249,6 @@ export class Metrics {
     })
   }
 
-  /** The roles of this process, and the expected roles of the whole store. */
   setRoles(roles: readonly string[], expected: readonly string[]): void {
     const own = this.#gauge('roles', '1 for each role that this process has.', ['role'])
     const wanted = this.#gauge('expected_roles', '1 for each role that some process of the store should have.', ['role'])
@@ -262,7 +276,7 @@ export class Metrics {
     )
   }
 
-  /** The disk of DATA_DIR; `read` returns null while the folder does not exist. */
+  /** DATA_DIR. `read` returns null while the folder does not exist. */
   watchDisk(read: () => Promise<{ freeBytes: number; sizeBytes: number } | null>): void {
     const free = this.#gauge('data_disk_free_bytes', 'Free space on the disk of DATA_DIR.')
     const size = this.#gauge('data_disk_size_bytes', 'Size of the disk of DATA_DIR.')

@@ -42,7 +42,7 @@ const KINDS = {
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'CONNECT', 'TRACE'])
 const WARNING_INTERVAL_MS = 60_000
 
-/** Traces by OpenTelemetry's SDK. Nothing is set globally but where the SDK logs, so two stores of a process have their own. */
+/** Global state is only where the SDK logs, so two stores of a process have their own tracing. */
 export function createTracing(config: TracesConfig, logger: Logger): Tracing {
   const { batch, serviceName, attributes } = config
   const exporter = createSpanExporter(config, logger)
@@ -158,7 +158,6 @@ export function createTracing(config: TracesConfig, logger: Logger): Tracing {
   }
 }
 
-/** Milliseconds since 1970, of a time by `performance.now`. */
 function epochOf(time: number): number {
   return Date.now() - (performance.now() - time)
 }
@@ -177,7 +176,7 @@ function finish(span: SdkSpan, error: unknown, endTime?: number): void {
   span.end(endTime)
 }
 
-/** The code of an error or the name of its class. Its message may contain anything. */
+/** The message of an error may contain anything, so this is its code or class. */
 function errorTypeOf(error: unknown): string {
   if (typeof error === 'string') return error
   if (!(error instanceof Error)) return '_OTHER'
@@ -185,7 +184,7 @@ function errorTypeOf(error: unknown): string {
   return typeof code === 'string' ? code : error.name
 }
 
-/** The SDK's context with this parent, none for null. */
+/** The context of `parent`, or the root context for null. */
 function below(parent: string | null): Context {
   return parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, contextOf(parent))
 }
@@ -205,7 +204,7 @@ function samplerOf({ sampler, ratio }: TracesConfig): Sampler {
   return name === sampler ? root : new ParentBasedSampler({ root })
 }
 
-/** Logs warnings, such as spans dropped because of a full queue, at most once a minute. */
+/** Warnings, such as dropped spans, at most once a minute. */
 function warnSparsely(logger: Logger): (...parts: unknown[]) => void {
   let next = 0
   return (...parts) => {

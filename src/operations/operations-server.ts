@@ -7,19 +7,19 @@ import type { Metrics } from './metrics.ts'
 export interface OperationsServerOptions {
   host: string
   port: number
-  /** Whether a port in use fails the start; otherwise a warning is logged and the store runs without the port. */
+  /** Whether a port in use fails the start. Otherwise the store runs without the port. */
   isRequired: boolean
-  metrics: Metrics
-  /** The id of the store's database, by which `doctor` recognises another store's process. */
+  metrics: Pick<Metrics, 'contentType' | 'text'>
+  /** `doctor` recognises another store's process by this id of the database. */
   database: string
-  /** The parts that are not ready, with a reason; empty when everything is healthy. */
-  check: () => Promise<{ name: string; reason: string }[]>
+  /** The parts that are not ready, with a reason, and their process among several. Empty when everything is healthy. */
+  check: () => Promise<{ name: string; reason: string; process?: number }[]>
   logger: Logger
   /** Whether the port answers at this value of `Host`. */
   isOwnHost: (host: string | undefined) => boolean
 }
 
-/** `/metrics`, `/livez` and `/readyz` of a process, whatever its roles, where customers cannot reach it. */
+/** `/metrics`, `/livez` and `/readyz`, where customers cannot reach them. */
 export class OperationsServer {
   readonly #options: OperationsServerOptions
   readonly #server: Server
@@ -37,7 +37,6 @@ export class OperationsServer {
     })
   }
 
-  /** Is null while it does not listen. */
   get port(): number | null {
     const address = this.#server.address()
     return address === null || typeof address === 'string' ? null : address.port
@@ -59,7 +58,7 @@ export class OperationsServer {
       logger.info({ host, port: this.port }, 'metrics and health are at the operations port')
     } catch (error) {
       if (isRequired || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
-      logger.warn({ host, port }, 'the operations port is taken: this process has no metrics; set OPS_PORT to another one, or to off')
+      logger.warn({ host, port }, 'the operations port is taken: this start has no metrics; set OPS_PORT to another one, or to off')
     }
   }
 

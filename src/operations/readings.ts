@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Gauge } from 'prom-client'
 import { withinMs } from '../within-ms.ts'
 
-/** A value of a gauge; null removes the previous value. */
+/** The value null removes the previous value. */
 export interface Reading {
   gauge: Gauge
   labels?: Record<string, string>
@@ -19,10 +19,9 @@ interface Source {
 
 const TIMEOUT_MS = 2_000
 
-/** Values that are read when metrics are requested. A source that fails or hangs loses its own values only. */
+/** A source that fails or hangs loses only its own values. */
 export class Readings {
   readonly #sources: Source[] = []
-  /** 1 or 0 for each source. */
   readonly #ok: Gauge
   readonly #logger: Logger
 

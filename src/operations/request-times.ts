@@ -1,22 +1,20 @@
 import type { Metric } from 'prom-client'
 
-/** Upper bounds of the buckets of the histogram. */
 const BOUNDS_SECONDS: readonly number[] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'other']
 const OTHER = METHODS.length - 1
 const STATUS_CLASSES = 6
 
 interface Series {
-  /** Values by bound, not cumulative; those above the last bound are in `count` only. */
+  /** Values by bound, not cumulative. `count` alone has those above the last bound. */
   buckets: number[]
   sum: number
   count: number
 }
 
 /**
- * The histogram of requests. prom-client's own hashes the labels of each value, which costs 8 % of a page that is in memory; here a value
- * costs two look-ups (docs/decisions/operations-metrics.md). Clients cannot add labels: they are the methods above,
- * route patterns and status classes.
+ * prom-client's own histogram hashes the labels of each value, which costs 8 % of a page in memory. Clients cannot add
+ * labels: docs/decisions/operations-metrics.md.
  */
 export class RequestTimes {
   readonly name = 'storefront_http_request_duration_seconds'
@@ -46,7 +44,7 @@ export class RequestTimes {
     return ofRoute[index]
   }
 
-  /** The method that prom-client's registry calls. */
+  /** prom-client's registry calls this. */
   async get() {
     const values: { metricName: string; labels: Record<string, string | number>; value: number }[] = []
     for (const [route, ofRoute] of this.#byRoute) {
@@ -69,7 +67,7 @@ export class RequestTimes {
     return { name: this.name, help: this.help, type: 'histogram', aggregator: this.aggregator, values }
   }
 
-  /** The metric as prom-client's registry needs it, which calls `get` only. */
+  /** prom-client's registry calls only `get`. */
   get asMetric(): Metric {
     return this as unknown as Metric
   }

@@ -17,7 +17,7 @@ const FORMATS = {
   'http/json': { serializer: JsonTraceSerializer, contentType: 'application/json', component: 'otlp_http_json_span_exporter' },
 }
 
-/** Sends spans by OTLP over HTTP. An outage of the receiver is two lines in the log, at its begin and at its end. */
+/** OTLP over HTTP. An outage of the receiver is two lines in the log, at its beginning and at its end. */
 export function createSpanExporter(config: TracesConfig, logger: Logger): SpanExporter & { abort(): void } {
   const { serializer, contentType, component } = FORMATS[config.protocol]
   const agents = { 'http:': new http.Agent({ keepAlive: true }), 'https:': new https.Agent({ keepAlive: true, ...authority(config) }) }
@@ -42,7 +42,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
       undefined,
     ),
   )
-  /** Spans that were lost since exporting began to fail; null while it works. */
+  /** Spans lost since the first failed export. Null while exporting works. */
   let lost: number | null = null
 
   function report(error: Error | undefined, spans: number): void {
@@ -71,7 +71,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
         endDeadline()
         const reason = isLate ? new Error(`no complete answer within ${config.timeoutMs} ms`) : (error ?? new Error('unknown'))
         if (!isAborted) report(code === 0 ? undefined : reason, spans.length)
-        // The failure is logged already; the SDK would log every one.
+        // The failure is logged already. The SDK would log every one.
         done({ code: 0 })
       })
     },
@@ -83,7 +83,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
   }
 }
 
-/** A failure in one line, without the body of the answer. */
+/** One line without the body of the answer. */
 function reasonOf(error: Error): string {
   const { code } = error as { code?: string | number }
   const text = [code, error.message].filter((part) => part !== undefined && part !== '').join(': ')

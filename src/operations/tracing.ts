@@ -1,12 +1,10 @@
 import { QUEUE_SUBSCRIBERS, type QueueSubscriber } from '../subscribers.ts'
 
 export interface SpanDefinition {
-  /** `{…}` stands for a value. */
   name: string
   kind: 'server' | 'internal' | 'client' | 'producer' | 'consumer'
   /** Attributes with the same value in every span. */
   fixed: Readonly<Record<string, string>>
-  /** The names of the other attributes; a span need not have all of them. */
   others: readonly string[]
 }
 
@@ -15,7 +13,6 @@ const ofTopic = (operation: string, type: string) => ({
   'messaging.operation.name': operation,
   'messaging.operation.type': type,
 })
-/** An attempt to deliver, of each subscriber with a queue. */
 const ATTEMPTS = Object.fromEntries(
   QUEUE_SUBSCRIBERS.map(({ name }): [string, SpanDefinition] => [
     name,
@@ -33,9 +30,8 @@ const ATTEMPTS = Object.fromEntries(
 const PART_OF_BATCH = ['messaging.message.id', 'messaging.batch.message_count', 'error.type']
 
 /**
- * Every span of the store, after the semantic conventions 1.45 of OpenTelemetry. docs/operate/traces.md has the same table; a test compares
- * the two with each other and with the spans of an order. No attribute may contain personal data: see
- * docs/decisions/operations-traces.md.
+ * OpenTelemetry's semantic conventions 1.45. A test compares docs/operate/traces.md. No attribute may contain personal
+ * data: docs/decisions/operations-traces.md.
  */
 export const SPANS = {
   request: {
@@ -66,9 +62,9 @@ export type SpanType = Exclude<keyof typeof SPANS, 'request'>
 export type SpanAttributes = Readonly<Record<string, string | number>>
 
 export interface Span {
-  /** The W3C trace context of what happens within it. */
+  /** The W3C trace context of what happens within the span. */
   readonly traceparent: string
-  /** `error`: an error, or what failed in a word of few values; null when nothing did. */
+  /** `error`: an error, or a word of few values. Null for success. */
   end(error?: unknown, attributes?: SpanAttributes): void
 }
 
@@ -78,21 +74,21 @@ export interface RequestSpan {
   end(request: { method: string; route: string | undefined; status: number }): void
 }
 
-/** A part of a batch: its trace context, and the id of its event. */
+/** The trace context and id of an event. */
 export interface TracedPart {
   id?: string
   traceparent?: string | undefined
 }
 
-/** Records spans. Never throws and never waits. Rooms get it as an argument; without it traces are off. */
+/** Never throws and never waits. Without it traces are off. */
 export interface Tracing {
-  /** `caller` is the request's own trace context, null for none. The sampler decides. `startTime` is by `performance.now`. */
+  /** `caller` is the request's trace context, or null. The sampler decides. `startTime` is by `performance.now`. */
   startRequest(caller: string | null, startTime?: number): RequestSpan
-  /** Recorded if `parent` is. Anything but a trace context is no parent: then nothing is recorded. */
+  /** Starts a span, which is recorded if `parent` is. A value that is no trace context counts as no parent. */
   start(type: SpanType, parent: string | null | undefined, attributes?: SpanAttributes): Span
   /**
-   * Work on many orders at once: a span in the trace of each, 256 at most, all with the same times. The first has links to the others, and
-   * they have one to it. `startTime` is by `performance.now`. Call the result when the work has ended.
+   * A span in the trace of each part, 256 at most, with links between the first and the others. `startTime` is by
+   * `performance.now`. Call the result when the work has ended.
    */
   startBatch(type: SpanType, parts: readonly TracedPart[], attributes?: SpanAttributes, startTime?: number): (error?: unknown) => void
   /** Exports the remaining spans, for two seconds at most. Idempotent. */

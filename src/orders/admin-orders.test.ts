@@ -101,19 +101,8 @@ test('moves an order with its reason, only from the version that If-Match names'
   const wrong = assertProblem(await move(order.id, { to: 'delivered' }, { 'if-match': '*' }), 409, 'illegal_transition')
   assert.deepEqual(wrong.allowed_transitions, ['shipped', 'cancelled'])
   assertProblem(await move(randomUUID(), { to: 'shipped' }), 404, 'not_found')
-  for (const body of [
-    { to: 'lost' },
-    {},
-    { to: 'shipped', reason: '' },
-    { to: 'shipped', status: 'shipped' },
-    { to: 'shipped', restock: true },
-  ]) {
+  for (const body of [{}, { to: 'lost' }, { to: 'shipped', status: 'shipped' }, { to: 'shipped', restock: true }])
     assertProblem(await move(order.id, body), 422, 'invalid_body', JSON.stringify(body))
-  }
-  const cancel = (version: string) =>
-    store.call('POST', `/orders/${order.id}/cancel`, { token: ada.token, headers: { 'if-match': version } })
-  assertProblem(await cancel('"1"'), 412, 'precondition_failed')
-  assert.equal((await cancel('"1", "2"')).status, 200)
 })
 
 test('lets one of two operators win who move an order at once', async () => {

@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
 import { auditContextOf } from '../activity/record-activity.ts'
-import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { actorOf } from '../http/caller.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { PageOf } from '../http/pagination.ts'
 import { traceparentOf } from '../http/trace-context.ts'
+import { type AdminPlacingOptions, adminPlacingRoutes } from './admin-placing-routes.ts'
 import { type AmendmentOptions, amendmentRoutes } from './amendment-routes.ts'
 import { answerMove } from './answer-move.ts'
 import { chargeRoutes } from './charge-routes.ts'
@@ -21,11 +21,8 @@ import { AdminOrderSchema, forOperators, type OrderFinders, OrderSearch, permitt
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 import { MAX_TRANSITION_LINES, moveOrdersByLines, readTransition, Transition } from './transition-lines.ts'
 
-export interface AdminOrderRoutesOptions {
-  pool: Pool
+export interface AdminOrderRoutesOptions extends AdminPlacingOptions {
   lockedRows: LockedRows
-  baseUrl: string
-  now: () => Date
   findDeliveries: FindDeliveries
   finders: OrderFinders
   amendments: AmendmentOptions
@@ -38,7 +35,6 @@ const AdminOrderDetailSchema = Type.Object(
   { title: 'AdminOrderDetail', examples: [EXAMPLE_ADMIN_ORDER_DETAIL] },
 )
 
-/** The orders of all customers, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
   const { pool, lockedRows, now, findDeliveries, finders, amendments } = options
   const context = { pool, lockedRows, now }
@@ -76,7 +72,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     async (request) => {
       const order = await getAnyOrder(pool, request.params.id)
       const detail = presentOrderDetail(order, await findDeliveries(order))
-      // The route sets no entity tag of its own: `If-Match` of a transition takes the version.
+      // The route sets no entity tag: `If-Match` of a transition takes the version.
       return { ...detail, ...forOperators(order) }
     },
   )
@@ -98,7 +94,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       answers: {
         200: [
           AdminOrderSchema,
-          'The order after the move; with `Idempotency-Replayed: true` the current one, when the move was made before.',
+          'The order after the transition. With `Idempotency-Replayed: true` the transition was made before, and this is the current order.',
         ],
       },
       refuses: ['illegal_transition'],
@@ -106,12 +102,13 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     (request, reply) => answerMove(context, request, reply, readTransition(request.body)),
   )
 
+  adminPlacingRoutes(server, options)
   partRoutes(server, context)
   chargeRoutes(server, context)
   amendmentRoutes(server, { ...context, ...amendments })
   orderNoteRoutes(server, pool)
 
-  // A separate scope: only this route accepts NDJSON.
+  // A separate scope, because only this route accepts NDJSON.
   server.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(NDJSON, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -122,7 +119,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         access: 'orders:move',
         bodyLimit: LINES_LIMIT_BYTES,
         operationId: 'moveOrders',
-        summary: 'Moves many orders, one per line',
+        summary: 'Changes the status of many orders, one per line',
         description:
           `The body is NDJSON of at most ${MAX_TRANSITION_LINES} lines, each \`{order_id, to, reason?, reference?, tracking?, restock?, version?}\`. The answer ` +
           'is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before ' +

@@ -5,24 +5,23 @@ import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { findPurchases, type Purchases } from './placing/customer-limits.ts'
 
-/** What an amendment can add to an order. Stock, and what the customer has bought, are locked. */
+/** The rows of the stock and of the customer's purchases are locked. */
 export interface AmendmentOffer {
   products: ReadonlyMap<string, SellableProduct>
   stock: StockLevels
-  /** How exactly the stock is judged. */
   precision: StockPrecision
-  /** Purchases so far, with this order; null without a limit. */
+  /** Includes this order. The value is null when the shop has no limit. */
   purchases: Purchases | null
 }
 
-/** `limit`: the units of a product that one customer can buy; null for any. The order must be locked. */
+/** `limit`: units of one product that one customer can buy, null for any number. The order must be locked. */
 export async function readOffer(
   tx: Transaction,
   userId: string,
   lines: readonly StockLine[],
   { limit, precision }: { limit: number | null; precision: StockPrecision },
 ): Promise<AmendmentOffer> {
-  // Placing an order locks this row, too, so what it adds is counted.
+  // Placing an order locks this row, too, so its units are counted.
   const lockCount = sql`insert into pending_order_counts (user_id, pending) values (${userId}, 0)
     on conflict (user_id) do update set pending = pending_order_counts.pending`
   if (limit !== null) await tx.query(lockCount)

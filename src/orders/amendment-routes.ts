@@ -26,9 +26,9 @@ const NewAmendment = Type.Object(
   {
     shipping_address: Type.Optional(ShippingAddressSchema),
     billing_address: Type.Optional(
-      Type.Union([ShippingAddressSchema, Type.Null()], { description: 'Null: as the delivery address again.' }),
+      Type.Union([ShippingAddressSchema, Type.Null()], { description: 'Null removes it: the invoice then goes to the delivery address.' }),
     ),
-    vat_number: Type.Optional(Type.Union([VatNumberInput, Type.Null()], { description: 'Null: none.' })),
+    vat_number: Type.Optional(Type.Union([VatNumberInput, Type.Null()], { description: 'Null removes the number.' })),
     email: Type.Optional(
       Type.Union([Type.String({ minLength: 1, maxLength: 254, 'x-input': 'verbatim' }), Type.Null()], {
         description:
@@ -79,14 +79,14 @@ const NewAmendment = Type.Object(
 const AmendmentSchema = Type.Object(
   {
     order: AdminOrderSchema,
-    is_preview: Type.Boolean({ description: 'Whether the order was left as it was.' }),
+    is_preview: Type.Boolean({ description: 'Whether nothing was changed.' }),
     amount: Type.Object(SignedMoneySchema.properties, {
       description: 'The amount that the amendment adds to the total. Negative if the total falls.',
     }),
     due: Type.Union([Type.Object(SignedMoneySchema.properties), Type.Null()], {
       description:
-        'What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment ' +
-        'was `authorized` or, without such a report, when it was `paid`, less its refunds. Null: the order has ended, or the store does not know what a payment covers: ' +
+        'What the customer owes after the amendment; below 0, what is to be paid back. A payment that is `paid` covers the order as it was when the payment ' +
+        'was `authorized` or, without such a report, when it was `paid`, less its refunds. Null if the order has ended, or if the store does not know what a payment covers: ' +
         'its partial refund was only reported, it was paid when nothing was owed, or the total fell between its authorization and its capture; or more was refunded than was owed back, or units came back and something was refunded.',
     }),
     stock: Type.Array(
@@ -101,7 +101,7 @@ const AmendmentSchema = Type.Object(
         kind: Type.Enum(['amended', 'readdressed'], { description: '`readdressed` does not name the new address.' }),
         to: Type.Enum(['customer', 'former_address']),
       }),
-      { description: 'The mails about it. Empty when nothing was changed, and without an address.' },
+      { description: 'The mails about it. Empty if nothing was changed, or if there is no address.' },
     ),
   },
   { title: 'Amendment', examples: [EXAMPLE_AMENDMENT] },
@@ -110,13 +110,10 @@ const AmendmentSchema = Type.Object(
 export interface AmendmentOptions {
   /** The canonical form of an e-mail address. Throws `invalid_body`. */
   parseEmail: (address: string) => string
-  /** The e-mail address of the account or guest; null for none. */
   findReaderEmail: (userId: string) => Promise<string | null>
-  /** The units of a product that one customer can buy; null for any. */
   maxQuantityPerProductAndUser: number | null
 }
 
-/** Corrections of orders. */
 export function amendmentRoutes(
   server: HttpServer,
   { parseEmail, findReaderEmail, ...context }: AdminTransitionContext & AmendmentOptions,
@@ -183,7 +180,6 @@ function toRequestedLine({
   return { product_id: product_id.toLowerCase(), quantity, price }
 }
 
-/** What follows from the newest change of an order for its total, its payment and the stock. */
 function followUpOf({ status, statusHistory, total: { amount: placed, currency } }: Order, isRepeat: boolean) {
   const change = isRepeat ? undefined : statusHistory.at(-1)?.change
   const { removed = [], added = [], amount = 0 } = change?.type === 'amended' ? change : {}

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { Value } from 'typebox/value'
 import { eventually } from '../../test/eventually.ts'
 import { queryFolder } from '../../test/lake-harness.ts'
-import { startAuditedStore, summarise } from '../../test/pipeline-audit.ts'
+import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { eraseCopies } from '../app/housekeeping.ts'
 import { eraseDueAddresses } from './erase-addresses.ts'
@@ -137,7 +137,7 @@ test('an amendment is an event, a mail to the new and to the former address and 
     '6,amended,GB,,storefront.order.amended',
   ]
   assert.deepEqual(await inLake(), rows)
-  assert.deepEqual(summarise(await store.verify()), [])
+  assert.deepEqual((await store.verify()).findings, [])
 
   await stop()
   await store.pool.query('delete from topic_messages where id = any($1)', [[1, 3, 4].map((version) => `${id}.${version}`)])
@@ -165,7 +165,7 @@ test('an amendment is an event, a mail to the new and to the former address and 
     union all select before::text || after::text from activities`,
   )
   for (const { text } of kept) assert.doesNotMatch(text ?? '', PERSONAL)
-  assert.deepEqual(summarise(await store.verify()), [])
+  assert.deepEqual((await store.verify()).findings, [])
   await store.startPipeline()
   await store.pool.query('delete from topic_messages where id = $1', [`${id}.2`])
   assert.equal((await store.replay()).published, 1)
@@ -243,7 +243,7 @@ test('lines of an amendment are in event, mail and lake, and every version is ma
     '7,900,2000,3,1000',
   ])
   assert.deepEqual(await store.readStock(lamp, mug), [9, 7])
-  assert.deepEqual(summarise(await store.verify()), [])
+  assert.deepEqual((await store.verify()).findings, [])
 
   await stop()
   await store.pool.query('delete from topic_messages where id = any($1)', [[1, 2, 4, 5].map((version) => `${id}.${version}`)])

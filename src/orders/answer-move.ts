@@ -8,7 +8,6 @@ import { type Move, moveOrder, type TransitionContext } from './move-orders.ts'
 import type { Order } from './order.ts'
 import { type AdminOrder, presentForAdmin } from './search-orders.ts'
 
-/** How operators and keys move orders. */
 export interface AdminTransitionContext extends TransitionContext {
   now: () => Date
 }
@@ -17,7 +16,9 @@ type MoveRequest = FastifyRequest<{ Params: { id: string }; Querystring: { previ
 
 type Asked<M = Move> = M extends Move ? Pick<M, 'to' | 'change'> & Partial<M> : never
 
-/** Makes the change that a request asks for, at the version of its `If-Match`, and returns the order. A repeat gets `Idempotency-Replayed`. */
+/**
+ * Makes the requested change at the version of `If-Match` and returns the order. A repeat gets `Idempotency-Replayed`.
+ */
 export async function answerMove(
   context: AdminTransitionContext,
   request: MoveRequest,
@@ -28,7 +29,6 @@ export async function answerMove(
   return presentForAdmin(order)
 }
 
-/** Makes the change like `answerMove`, for routes with an answer of their own. */
 export async function makeMove(
   { now, ...context }: AdminTransitionContext,
   request: MoveRequest,
@@ -36,7 +36,7 @@ export async function makeMove(
   asked: Asked,
 ): Promise<{ order: Order; isRepeat: boolean }> {
   const { preview: isPreview = false } = request.query
-  // It would show the order without a trace.
+  // A preview shows the order, and the audit log does not record it.
   if (isPreview) assertMayUse(request, 'orders:read')
   const move = {
     orderId: request.params.id,

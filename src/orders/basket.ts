@@ -10,15 +10,14 @@ import type { OrderItem } from './order.ts'
 export const MAX_LINES = 1_000
 export const MAX_QUANTITY = 10_000
 
-/** The lines of an order as they were sent, and merged to one per product. */
+/** The lines as sent, and merged to one line per product. */
 export interface Basket {
   sent: readonly StockLine[]
   lines: readonly StockLine[]
-  /** Where each line that was sent is in the body. Absent: in `items`. */
+  /** JSON pointers of the sent lines. Absent when they are in `#/items`. */
   pointers?: readonly string[]
 }
 
-/** A product of which a customer would exceed the limit. */
 export interface PurchaseLimit {
   product_id: string
   requested: number
@@ -26,16 +25,15 @@ export interface PurchaseLimit {
   limit: number
 }
 
-/** Products and stock at one moment. */
 export interface Offer {
   products: ReadonlyMap<string, SellableProduct>
   stock: Stock
 }
 
-/** The stock of products. `take` only lines that are not short. */
+/** Call `take` only with lines that are not short. */
 export type Stock = Pick<StockLevels, 'shortagesOf' | 'take'>
 
-/** One line per product, in the order of its first mention. Throws `invalid_body` past a limit. */
+/** Keeps the order of first mention. Throws `invalid_body` when a quantity is too large. */
 export function mergeLines(sent: readonly StockLine[]): Basket {
   const lines = new Map<string, { product_id: string; quantity: number }>()
   for (const [index, item] of sent.entries()) {
@@ -50,10 +48,7 @@ export function mergeLines(sent: readonly StockLine[]): Basket {
   return { sent, lines: [...lines.values()] }
 }
 
-/**
- * Names, prices and total of a basket, in `currency` or with the products' own prices (null). Throws `unknown_product`,
- * `currency_not_available`, `mixed_currencies` or `total_too_large`.
- */
+/** `currency` null: the products' own prices. */
 export function priceBasket(basket: Basket, currency: string | null, { products, stock }: Offer): { items: OrderItem[]; total: Money } {
   const items: OrderItem[] = []
   const { lines } = basket
@@ -71,7 +66,7 @@ export function priceBasket(basket: Basket, currency: string | null, { products,
   return { items, total: sum(items.map((item) => item.total)) }
 }
 
-/** Throws `purchase_limit` or else `insufficient_stock`, with every line that is the reason. */
+/** Throws `purchase_limit`, or else `insufficient_stock`. The error names every line at fault. */
 export function assertAvailable(basket: Basket, shortages: readonly Shortage[], limits: readonly PurchaseLimit[]): void {
   if (limits.length > 0) {
     throw refuse(
@@ -86,7 +81,6 @@ export function assertAvailable(basket: Basket, shortages: readonly Shortage[], 
   }
 }
 
-/** Throws `price_changed`, with the present total, unless it is the expected one. */
 export function assertTotal(expected: Money | null, items: readonly OrderItem[], total: Money): void {
   if (expected === null || (expected.amount === total.amount && expected.currency === total.currency)) return
   throw refuse(
@@ -97,7 +91,6 @@ export function assertTotal(expected: Money | null, items: readonly OrderItem[],
   )
 }
 
-/** Names every line without a price in the currency. */
 function refuseCurrency(basket: Basket, products: Offer['products'], currency: string | null): AppError {
   const errors = basket.sent.flatMap((item, index): FieldError[] => {
     const product = products.get(item.product_id.toLowerCase())

@@ -8,13 +8,13 @@ import type { OrderStatus } from './order-status.ts'
 export interface Cancellation {
   userId: string
   orderId: string
-  /** The versions the customer may have seen; null for any. */
+  /** Versions that the customer may have seen. Null allows any version. */
   versions: ReadonlySet<string> | null
   cancellable: readonly OrderStatus[]
   traceparent: string
 }
 
-/** Cancels a customer's own order, or one of its guests, and gives its stock back. Throws as `moveOrder`. */
+/** Cancels an order of an account, or of one of its guests, and returns the stock. Throws like `moveOrder`. */
 export async function cancelOrder(context: TransitionContext, { userId, ...cancellation }: Cancellation, now: Date): Promise<Order> {
   const move = { ...cancellation, to: 'cancelled', actor: { type: 'customer', id: userId }, reason: null } as const
   try {
@@ -27,7 +27,7 @@ export async function cancelOrder(context: TransitionContext, { userId, ...cance
   }
 }
 
-/** The account's guest that placed the order. Nothing takes it away from the account again. */
+/** The guest stays with the account permanently. */
 async function findGuest(pool: Pool, ownerId: string, orderId: string): Promise<string | null> {
   const { rows } = await pool.query<{ id: string }>(
     sql`select users.id from orders join users on users.id = orders.user_id where orders.id = ${orderId} and users.owner_id = ${ownerId}`,

@@ -37,7 +37,7 @@ function place(lines: number, quantity: number, { name = 300, sku = 64, category
   const order = newOrder({
     ...{ id: randomUUID(), userId: randomUUID(), items, total: EUR(lines * quantity * 1_000_000), clientReference: text(100) },
     ...{ shippingAddress: address(), billingAddress: address(), vatNumber: text(40), note: text(1_000), attributes },
-    ...{ traceparent: '', now: NOW },
+    ...{ actor: { type: 'customer', id: randomUUID() } as const, traceparent: '', now: NOW },
   })
   return take(order, { to: 'confirmed' })
 }

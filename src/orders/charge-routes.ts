@@ -93,7 +93,6 @@ const AdjustmentParams = Type.Object({
     description: 'The `version` of the adjustment.',
   }),
 })
-/** What is charged for an order besides its lines, and how it is paid: known from others, never computed here. */
 export function chargeRoutes(server: HttpServer, context: AdminTransitionContext): void {
   defineRoute(
     server,
@@ -154,7 +153,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       operationId: 'reportPayment',
       summary: 'Records what a payment provider has reported about the payment of an order',
       description:
-        'For the glue of a payment provider. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered ' +
+        'The program of a payment provider calls it. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered ' +
         'with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` ' +
         'is the newest that holds money (`paid`, `partially_refunded`), else an `authorized` one that only refunded ones follow, else the newest. ' +
         'The status of the order does not change: ' +
@@ -180,7 +179,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       summary: 'Records what was paid back of a payment of an order',
       description:
         'The store moves no money. Never more than was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, ' +
-        'and a report of the provider with that state then changes nothing. In every status of the order, whose total stays. A refund alone sends no ' +
+        'and a report of the provider with that state then changes nothing. Possible in every status. The total of the order stays. A refund alone sends no ' +
         'mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, ' +
         'whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
       params: OrderParams,
@@ -198,7 +197,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
   )
 }
 
-/** Throws `invalid_body`: a schema cannot say that the sign depends on the kind. */
+/** A schema cannot express that the sign depends on the kind. */
 function assertSign(kind: AdjustmentKind, amount: number): void {
   const detail = findWrongSign(kind, amount)
   if (detail !== null) throw invalidBody('#/amount/amount', detail)

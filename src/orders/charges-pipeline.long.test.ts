@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { Value } from 'typebox/value'
 import { eventually } from '../../test/eventually.ts'
 import { queryFolder } from '../../test/lake-harness.ts'
-import { startAuditedStore, summarise } from '../../test/pipeline-audit.ts'
+import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { toMailContent } from '../mail/render-mail.ts'
 import { type OrderEvent, toEarlierEvents } from './events.ts'
@@ -106,7 +106,7 @@ test('events, mails and the lake have adjustments and payments, and replay makes
   const current = await queryFolder(store.lake, `select shipping_amount, payment_state from orders order by payment_state nulls last`)
   assert.deepEqual(current.rows.map(String), ['490,partially_refunded', ','])
 
-  assert.deepEqual(summarise(await store.verify()), [])
+  assert.deepEqual((await store.verify()).findings, [])
   await stop()
   assert.equal((await store.replay()).published, 0, 'nothing is missing')
   await store.pool.query('delete from topic_messages where id = any($1)', [[2, 4, 5, 8].map((version) => `${id}.${version}`)])

@@ -3,35 +3,30 @@ import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { erasureOf } from './order-column-sql.ts'
 import { statusesWhere } from './order-status.ts'
+import { OPERATOR_KEY_PREFIX } from './placing/repeats.ts'
 
 const DAY_MS = 86_400_000
 const ORDERS_AT_ONCE = 200
 const ACCOUNTS_AT_ONCE = 100
 
 const { set: ERASE, isErased } = erasureOf()
-/** For WHERE: whether a row of `orders` has nothing of its customer. */
 export const IS_ERASED = isErased
 const HAS_PERSONAL_DATA = sql`not (${IS_ERASED} and not exists (select from order_notes where order_id = orders.id))`
 
-/** Erases the personal columns in copies of these orders, in the transaction that has erased them in the rows. */
+/** Erases the personal columns in copies of these orders, in the transaction that erases the rows. */
 export type EraseCopies = (tx: Transaction, orderIds: readonly string[]) => Promise<void>
 
 export interface Erasure {
   eraseCopies: EraseCopies
-  /** How long the personal columns of an order are kept after its last change. */
   retainDays: number
 }
 
-/**
- * Erases the personal columns and operators' notes of up to 200 due orders of a deleted account, and every response
- * stored for retries. `eraseDueAddresses` erases the rest later. Returns the number of orders. Their versions stay,
- * so the change stream publishes no event.
- */
+/** Erases up to 200 due orders. `eraseDueAddresses` erases the rest. Versions stay, so no event is published. */
 export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseCopies, retainDays }: Erasure, now: Date): Promise<number> {
   await deleteKeysOf(tx, [userId])
-  // Waits for an operator's note that is being added: see `order-notes.ts`.
+  // Waits for a transaction that adds an operator's note: see `order-notes.ts`.
   await tx.query('select from deleted_accounts where user_id = $1 for update', [userId])
-  // An order that is not shipped yet needs its address, however old it is.
+  // An unshipped order needs its address at any age.
   const { rows } = await tx.query<{ id: string }>(
     sql`with due as (
       select id
@@ -57,19 +52,14 @@ export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseC
   return rows.length
 }
 
-/**
- * Deletes the responses stored for retries, which have addresses. `eraseDueAddresses` erases those of the orders
- * within a minute.
- */
+/** The responses contain addresses. `eraseDueAddresses` erases the orders within a minute. */
 export async function deleteKeysOf(tx: Transaction, userIds: readonly string[]): Promise<void> {
   await tx.query(sql`delete from idempotency_keys where user_id = any(${userIds}::uuid[])`)
-  await tx.query(sql`delete from order_repeats where user_id = any(${userIds}::uuid[])`)
+  // A retry of an operator must not place the order of an erased guest again.
+  await tx.query(sql`delete from order_repeats where user_id = any(${userIds}::uuid[]) and not starts_with(name, ${OPERATOR_KEY_PREFIX})`)
 }
 
-/**
- * An order that was in flight while its account was deleted may be stored later: the account is checked for another
- * day.
- */
+/** An order in flight may be stored after the deletion, so the account is checked for another day. */
 async function recordRest(tx: Transaction, userId: string, now: Date): Promise<void> {
   const { rows } = await tx.query<{ oldest: Date | null }>(
     sql`select min(updated_at) as oldest from orders where user_id = ${userId} and ${HAS_PERSONAL_DATA}`,
@@ -83,7 +73,7 @@ async function recordRest(tx: Transaction, userId: string, now: Date): Promise<v
   await tx.query('delete from deleted_accounts where user_id = $1 and deleted_at < $2', [userId, new Date(now.getTime() - DAY_MS)])
 }
 
-/** Erases what is due of all deleted accounts. Several processes may run it at once. Returns the number of orders. */
+/** Several processes may run it at once. Returns the number of orders. */
 export async function eraseDueAddresses(pool: Pool, erasure: Erasure, now: Date): Promise<number> {
   let erased = 0
   for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {

@@ -2,21 +2,15 @@ import { isDate, isTime, isTimeOfSomeForm } from '../event-time.ts'
 import { ORDER_EVENT_TYPES, type OrderRecord } from './events.ts'
 import { isStatus } from './order-status.ts'
 
-/**
- * Why no event can be made of a row that something other than the store has written, null when one can. Looks at what subscribers rely
- * on and the database does not hold, and names the place without saying what is there. Pure.
- */
+/** Why a row cannot become an event, or null. Names the place, never its value. */
 export function findDefect({ items, status_history, created_at, updated_at }: OrderRecord): string | null {
-  // An infinite timestamp is a number here.
+  // `pg` parses an infinite timestamp to a number.
   if (!isDate(created_at)) return 'created_at is no time'
   if (!isDate(updated_at)) return 'updated_at is no time'
   return findDefectInLists(items, status_history)
 }
 
-/**
- * Why a message of the topic is no event that subscribers can use; null when it is one. Every program that can write to the topic can put
- * anything there, so the reason names the member and never its value. Pure.
- */
+/** Every program that can write to the topic can send anything, so the reason never contains a value. */
 export function findEventDefect(event: unknown): string | null {
   const data = isObject(event) ? event.data : null
   const order = isObject(data) ? data.order : null
@@ -33,7 +27,7 @@ export function findEventDefect(event: unknown): string | null {
   if (!isTime(event.time)) return 'time is no time'
   if (order.adjustments !== undefined && !areAdjustments(order.adjustments)) return 'adjustments is no list of adjustments'
   if (order.refunded !== undefined && order.refunded !== null && !isMoney(order.refunded)) return 'order.refunded is no amount'
-  // A new order has three equal times.
+  // The three times of a new order are equal.
   if (order.created_at !== event.time && !isTime(order.created_at)) return 'created_at is no time'
   if (order.updated_at !== event.time && !isTime(order.updated_at)) return 'updated_at is no time'
   return findDefectInLists(order.items, order.status_history)
@@ -48,7 +42,7 @@ function findDefectInLists(items: unknown, status_history: unknown): string | nu
   return change === -1 ? null : `status_history[${change}] is no change of status`
 }
 
-/** A UUID as the store writes it: the text form of RFC 9562 in small letters, as the source of a regular expression. */
+/** Source of a regular expression for a UUID as the store writes it: RFC 9562 text in lower case. */
 export const UUID_PATTERN = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
 const UUID = new RegExp(`^${UUID_PATTERN}$`)
 
@@ -56,7 +50,7 @@ function isUuid(value: unknown): boolean {
   return typeof value === 'string' && UUID.test(value)
 }
 
-/** Whether the `integer` of the database and the lake can hold it. */
+/** Whether the value fits `integer` of the database and the lake. */
 function isVersion(value: unknown): boolean {
   return Number.isInteger(value) && Number(value) >= 1 && Number(value) < 2 ** 31
 }

@@ -6,16 +6,13 @@ import { OrderSchema, OrderStatusSchema } from './order.ts'
 import { PaymentSchema } from './order-changes.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus, ruleOf } from './order-status.ts'
 
-/**
- * The JSON Schema (draft-07) of each order event, by event type. They allow properties that they do not name, at every depth: events grow,
- * and a consumer that validates takes the next release's too. Pure.
- */
+/** Additional properties are allowed at every depth, so a consumer also accepts events of later releases. */
 export function orderEventSchemas(): Record<string, TObject> {
   const moves = ORDER_STATUSES.map((status) => [orderEventType(status), eventSchema(orderEventType(status), status)])
   return Object.fromEntries([...moves, ...[UPDATED, AMENDED].map((type) => [type, eventSchema(type, null)])])
 }
 
-/** The CloudEvents envelope, JSON format, with the extensions sequence, partitioning and distributed tracing. `status`: null for any. */
+/** CloudEvents 1.0 in JSON, with three extensions. `status` null allows any status. */
 function eventSchema(type: string, status: OrderStatus | null): TObject {
   return Type.Object(
     {
@@ -43,7 +40,6 @@ function eventSchema(type: string, status: OrderStatus | null): TObject {
   )
 }
 
-/** The whole order after the change. */
 function orderSchema(status: OrderStatus | null): TObject {
   const {
     allowed_transitions: _,
@@ -59,7 +55,7 @@ function orderSchema(status: OrderStatus | null): TObject {
     ...shown,
     user_id: Type.String({ format: 'uuid' }),
     status: status === null ? OrderStatusSchema : Type.Literal(status),
-    // An order that only moved as a whole has neither, as in earlier releases.
+    // Both are absent while the order only moved as a whole, as in earlier releases.
     original_total: Type.Optional(original_total),
     parcels: Type.Optional(parcels),
     adjustments: Type.Optional(adjustments),
@@ -77,7 +73,7 @@ function previousStatus(status: OrderStatus | null): TSchema {
   return before.length === 0 ? Type.Null({ description }) : Type.Enum(before, { description })
 }
 
-/** When all that was shipped has come back, cancelling the rest ends the order as returned. */
+/** Cancelling the rest ends the order as returned when every shipped unit was returned. */
 function leadsByParts(previous: OrderStatus, status: OrderStatus): boolean {
   const { phase, parts } = ruleOf(previous)
   return phase === 'open' && parts.includes('returned') && ruleOf(status).moves === 'returned'

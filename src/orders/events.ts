@@ -16,45 +16,37 @@ import { amountOf, isAmended, itemsWith, type LineState, orderStateOf, placedIte
 import { ORDER_STATUSES, type OrderEventName, type OrderStatus, ruleOf, versionOf } from './order-status.ts'
 
 type StreamedRow = { [K in keyof OrderRow]: K extends 'number' | 'total_amount' ? string : OrderRow[K] }
-/**
- * A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. A record of the log from before a column was
- * added does not have it.
- */
+/** A row of `orders` in the change stream, parsed by `pg`'s default parsers. Older records lack later columns. */
 export type OrderRecord = Omit<StreamedRow, LaterColumn> & Partial<Pick<StreamedRow, LaterColumn>>
 
 export const RECORD_COLUMNS = Object.keys(ORDER_COLUMNS) as (keyof OrderRecord)[]
 
-/** The type of a change that keeps the status. */
 export const UPDATED = 'storefront.order.updated'
 
-/** The type of an operator's correction. */
 export const AMENDED = 'storefront.order.amended'
 
 export type OrderEventType = `storefront.order.${OrderEventName}` | typeof UPDATED | typeof AMENDED
 
-/** The type of the event for a move to `status`. */
 export function orderEventType(status: OrderStatus): OrderEventType {
   return `storefront.order.${ruleOf(status).event}`
 }
 
-/** Every type of order event. */
 export const ORDER_EVENT_TYPES: readonly OrderEventType[] = [...ORDER_STATUSES.map(orderEventType), UPDATED, AMENDED]
 
-/** An order change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing. */
+/** A CloudEvents 1.0 event in JSON, with the extensions sequence, partitioning and distributed tracing. */
 export interface OrderEvent {
   specversion: '1.0'
-  /** `<order id>.<version>`: the same however often the change is read. Subscribers dedupe by it. */
+  /** `<order id>.<version>`: every read of the change gives the same id. Subscribers dedupe by it. */
   id: string
   source: '/orders'
   type: OrderEventType
-  /** The order's id. */
   subject: string
-  /** When the change was made, RFC 3339 UTC. */
+  /** Time of the change, RFC 3339 UTC. */
   time: string
   datacontenttype: 'application/json'
-  /** The order's version, ten digits with leading zeros: sorts as text. */
+  /** The order's version, ten digits with leading zeros, so it sorts as text. */
   sequence: string
-  /** The order's id: events of one order stay in order. */
+  /** The order's id, so events of one order stay in order. */
   partitionkey: string
   /** W3C Trace Context of the request that made the change. */
   traceparent?: string
@@ -73,34 +65,28 @@ export interface OrderEventData {
     created_at: string
     updated_at: string
     status_history: StatusChange[]
-    /** This member and `parcels` exist once something besides the status was changed. */
+    /** This member and `parcels` appear with the first change besides the status. */
     original_total?: { amount: number; currency: string }
     parcels?: Parcel[]
-    /** Absent: none. */
     adjustments?: Adjustment[]
-    /** Absent: nothing is known. */
     payment?: Payment
-    /** Exists once the shop has recorded a refund. Null: the amount of another is unknown. */
+    /** Appears with the first refund that the shop records. Null when the amount of another refund is unknown. */
     refunded?: Money | null
   }
   previous_status: OrderStatus | null
 }
 
-/** Members of an event's order that are erased later. */
 export const PERSONAL_MEMBERS = Object.entries<OrderColumn>(ORDER_COLUMNS).flatMap(([name, { isPersonal }]) => (isPersonal ? [name] : []))
 
-/** The order of an event without what is erased from it later. */
 export type ImpersonalOrder = Omit<OrderEventData['order'], PersonalColumn>
 
-/** The id of the event of a row. Pure. */
 export function orderEventId({ id, version }: Pick<OrderRecord, 'id' | 'version'>): string {
   return `${id}.${version}`
 }
 
-/** The most versions that are assumed of an order whose history does not list them. */
+/** Largest number of versions that are assumed for an order whose history does not list them. */
 const MAX_ASSUMED = 10_000
 
-/** The ids of the events of every version, also of a row that no event can be made of. Pure. */
 export function orderEventIds(record: OrderRecord): string[] {
   const { id, version, status_history: history } = record
   const versions =
@@ -115,7 +101,6 @@ export function orderEventIds(record: OrderRecord): string[] {
   return versions.map((each) => orderEventId({ id, version: each }))
 }
 
-/** The event of an order change: `record` is the row after it, `previous` the row before it, null for a new order. Pure. */
 export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): OrderEvent {
   const { items, total, ...amended } = contentOf(record)
   return {
@@ -155,10 +140,7 @@ function typeOf({ status, status_history }: OrderRecord, previous: Pick<OrderRec
   return previous?.status === status && change !== undefined ? UPDATED : orderEventType(status)
 }
 
-/**
- * What the history makes of the order. An order that moved as a whole keeps what was placed, as in events of earlier
- * releases.
- */
+/** An order that only moved as a whole keeps its placed content, as in earlier releases. */
 function contentOf({ items, total_amount, currency, status_history: history }: OrderRecord) {
   const total = { amount: Number(total_amount), currency }
   if (!isAmended(history)) return { items, total }
@@ -168,28 +150,22 @@ function contentOf({ items, total_amount, currency, status_history: history }: O
     ...{ items: itemsWith(state.items, state.lines), total: state.total, original_total: total, parcels: state.parcels },
     ...(adjustments.length === 0 ? {} : { adjustments }),
     ...(payment === null ? {} : { payment }),
-    // Events of orders with reports alone are published without it.
+    // Events of orders that only have providers' reports are published without it.
     ...(hasRefunds(history) ? { refunded } : {}),
   }
 }
 
-/** Whether the change was made in another shop and moved in: subscribers tell nobody of it. Pure. */
+/** Whether another shop made the change before the order was moved in. Subscribers send no message about it. */
 export function isImported({ data: { order } }: OrderEvent): boolean {
   return order.status_history.at(-1)?.imported === true
 }
 
-/** Whether the history contains every version. Pure. */
 export function hasWholeHistory({ status_history: history, version }: Pick<OrderRecord, 'status_history' | 'version'>): boolean {
   const last = history.at(-1)
   return last !== undefined && versionOf(last, history.length - 1) === version
 }
 
-/**
- * The event of each version of an order, from its present row: only what `status_history` and `former_values` contain
- * ever changes. They equal the events that the change stream published, except for what was erased, and for the
- * `traceparent` of older ones, which is not stored. Throws RangeError when the history does not contain every version.
- * Pure.
- */
+/** The published events, without erased values and old `traceparent`s. Throws RangeError when a version is missing. */
 export function toOrderEvents(record: OrderRecord): OrderEvent[] {
   const { status_history: history, version: newest } = record
   if (!hasWholeHistory(record))
@@ -205,10 +181,7 @@ export function toOrderEvents(record: OrderRecord): OrderEvent[] {
   })
 }
 
-/**
- * The events of the versions before that of an event, as `toOrderEvents` makes them, without an address that was amended
- * since; none when its history does not have every version. Pure.
- */
+/** Like `toOrderEvents`, without an address that was amended since. Empty when a version is missing. */
 export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
   const { items, total, created_at, updated_at, original_total: _total, parcels: _parcels, ...same } = order
   if (!hasWholeHistory(order)) return []
@@ -221,7 +194,7 @@ export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
   return toOrderEvents({ ...same, ...times, ...placed, traceparent: null }).slice(0, -1)
 }
 
-/** The id of the last of `toEarlierEvents`, null for none. To make them all takes long where the history is long. Pure. */
+/** The id of the last of `toEarlierEvents`, or null. Making all events of a long history takes long. */
 export function previousEventId({ data: { order } }: OrderEvent): string | null {
   const index = order.status_history.length - 2
   const previous = order.status_history[index]
@@ -234,31 +207,26 @@ function asPlaced({ shipped: _shipped, cancelled: _cancelled, returned: _returne
 
 const CHANGES_WITH_MAIL: readonly string[] = ['shipped', 'lines_cancelled', 'returned']
 
-/** Whether the customer gets a mail about the event: not about a change that only the store cares for. Pure. */
 export function isMailed({ type, data: { order } }: OrderEvent): boolean {
   return type !== UPDATED || CHANGES_WITH_MAIL.includes(order.status_history.at(-1)?.change?.type ?? '')
 }
 
-/** What was done to the units of each line of an event's order, also where the event does not name them; or until an earlier change. Pure. */
+/** Accepts older events, which lack these members. */
 export function linesOf({ data: { order } }: OrderEvent, history = order.status_history): LineState[] {
   const { items, total, original_total = total } = order
   return orderStateOf({ items: placedItems(items, order.status_history), total: original_total, history }).lines
 }
 
-/** The parcels of an event's order, also where the event does not name them. Pure. */
 export function parcelsOf({ parcels, items, total, status_history: history }: ImpersonalOrder): readonly Parcel[] {
   return parcels ?? orderStateOf({ items, total, history }).parcels
 }
 
-/**
- * What providers have reported of the payments of an event's order, and the refunds of the shop, the oldest first.
- * `amount`, in minor units, is what was paid back: absent for reports of a part, and of the rest after one. Pure.
- */
+/** `amount` is in minor units. It is absent for reported partial refunds, and for a later report of the rest. */
 export function listPaymentEntries({ status_history: history, total, original_total: placed = total }: ImpersonalOrder) {
   return followPayments(history, placed.amount, true).entries
 }
 
-/** Whether a text is an absolute http or https URL, without a user's name and password. Pure. */
+/** An absolute http or https URL without user name and password. */
 export function isWebAddress(text: string): boolean {
   const url = URL.parse(text)
   return url !== null && ['http:', 'https:'].includes(url.protocol) && url.username === '' && url.password === ''

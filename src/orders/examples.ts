@@ -1,6 +1,6 @@
 import { allowedTransitions } from './order-status.ts'
 
-/** Bodies that the OpenAPI document shows. A test checks each against its schema. */
+/** Request and response bodies in the OpenAPI document. A test checks each against its schema. */
 
 import { GIVEN_EXAMPLES } from './order-columns.ts'
 
@@ -14,6 +14,8 @@ export const EXAMPLE_NEW_ORDER = {
   items: [{ product_id: PRODUCT_ID, quantity: 2 }],
   ...GIVEN_EXAMPLES,
 }
+
+export const EXAMPLE_NEW_CUSTOMER_ORDER = { email: 'ada@example.com', ...EXAMPLE_NEW_ORDER }
 
 export const EXAMPLE_ORDER = {
   id: '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55',

@@ -7,20 +7,13 @@ import { type MoveOutcome, moveOrders, type TransitionContext } from './move-ord
 import { LockedRows } from './placing/locked-rows.ts'
 
 const AT_ONCE = 100
-/**
- * The most orders in one run. A store that was down for days continues with the next run, and can be stopped in
- * between.
- */
+/** Bounds one run, so it can be stopped. The next run continues after a long downtime. */
 const MAX_ORDERS = 10_000
 const REASON = 'not confirmed in time'
 
-/** Called for an order that cannot be cancelled. The others are cancelled unless it throws. */
 type OnFailed = (orderId: string, error: unknown) => void
 
-/**
- * Cancels orders that have been pending for longer than `ttlSeconds`, the oldest first, and returns their stock. An order that is confirmed
- * meanwhile stays, and so does one whose payment is authorized or paid. Several processes may run it at once. Returns the number of cancelled orders.
- */
+/** The oldest first. Several processes may run it at once. Orders with an authorized or paid payment stay. */
 export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
   return expire(
@@ -28,7 +21,7 @@ export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed
     (after) => sql`select id, created_at
       from orders
       where status = 'pending' and created_at < ${before} and (created_at, id) > (${after.created_at}, ${after.id})
-        -- One of another shop waits for that shop's payment, and is old when it is moved in. As in the index, so that others are not read.
+        -- Imported orders wait for the other shop's payment and are old on arrival. The index has the same condition.
         and status_history -> 0 -> 'imported' is null
         and (status_history -> 1 is null or not order_holds_money(status_history))
       order by created_at, id
@@ -38,10 +31,7 @@ export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed
   )
 }
 
-/**
- * Like `expireOrders`, for guests' orders, and those of accounts with the bounds of guests, whose address was not
- * proven since.
- */
+/** For orders of guests, and of accounts with a guest's limits, whose address is still unproven. */
 export function expireGuestOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
   return expire(
@@ -80,7 +70,7 @@ async function expire(pool: Pool, dueAfter: (after: DueOrder) => Sql, now: Date,
     })
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome.kind === 'moved') cancelled += 1
-      // A refusal means that another transaction has moved the order meanwhile, or locks what it needs.
+      // An AppError means that another transaction has moved the order or locks rows that it needs.
       if (outcome.kind === 'refused' && !(outcome.error instanceof AppError)) onFailed(ids[index] ?? '', outcome.error)
     }
     after = last
@@ -105,10 +95,6 @@ function expireTogether(context: TransitionContext, ids: readonly string[], now:
   )
 }
 
-/**
- * Called after a failure of the whole batch: one order is at fault, and the others must not keep their stock because of
- * it.
- */
 async function expireOneByOne(context: TransitionContext, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
   const outcomes: MoveOutcome[] = []
   for (const id of ids) {

@@ -2,47 +2,41 @@ import type { Queryable } from '../db/pool.ts'
 import { literal, type Sql, sql } from '../db/sql.ts'
 import { containing, resembling, type SearchText } from './search-text.ts'
 
-/** Finds the ids of accounts or products. */
 export interface Finders {
-  /** Accounts whose address or name matches; null where the caller may not read accounts. */
+  /** The value is null when the caller may not read accounts. */
   findPeople: ((text: SearchText, how: { isResembling: boolean; most: number }) => Promise<readonly string[]>) | null
-  /** The best products of a search in the catalogue, and the one with the SKU. */
   findProducts: (q: string, most: number) => Promise<readonly string[]>
 }
 
-/** The newest `most` orders below a number. */
 interface Window {
   before: number
   most: number
 }
 
 const ALL = Number.MAX_SAFE_INTEGER
-/** Texts that are read to be sorted. More of them are looked for era by era: a page costs the same in a shop of any age. */
+/** More matches are read era by era, so a page costs the same at any age. */
 const FEW = 1_000
-/** The newest people whose orders are read: more have too little in common with what was typed. */
+/** More matches mean that the text is too unspecific. */
 const MOST_PEOPLE = 50
 const MOST_PRODUCTS = 5
-/** Typing errors are looked for in the newest orders: similar words share trigrams with much that is not similar. */
+/** Typing errors are searched in this number of newest orders. Similar words share trigrams with many others. */
 const RESEMBLING_ORDERS = 131_072
-/** Bounds the same where numbers have wide gaps, as imported ones may. */
+/** Number of eras searched. Bounds the search when imported numbers have wide gaps. */
 const RESEMBLING_ERAS = 64
-/** The index of `order_search_texts` has the same number. */
+/** The index of `order_search_texts` contains the same number. */
 const ORDERS_OF_ERA = 32_768
 const ERA = literal(ORDERS_OF_ERA)
-/** The texts that are read before any index is asked: a page of a common word is among them. */
+/** Number of newest texts that are read before any index. They usually fill the page for a common word. */
 const NEWEST = 500
 
 const WORDS = sql`words`
 
-/**
- * The numbers of the newest orders that have what was typed; where none has it, those with such a product; and where
- * there is none either, those with a similar name. With `#` only the order with the number.
- */
+/** Falls back to orders with a matching product, then with a similar name. Text with `#` finds one number. */
 export async function findOrders(db: Queryable, text: SearchText, finders: Finders, window: { before?: number; most: number }) {
   const { before = ALL, most } = window
   for (const find of [findContaining, findByProduct, findResembling]) {
     const numbers = await find(db, text, finders, { before, most })
-    // The first page has decided; a later one may be behind the last order.
+    // All pages use the search that matched on the first page. A later page may be empty.
     if (numbers.length > 0 || (before !== ALL && (await find(db, text, finders, { before: ALL, most: 1 })).length > 0)) return numbers
   }
   return []
@@ -58,7 +52,7 @@ async function findContaining(db: Queryable, text: SearchText, { findPeople }: F
 
 async function findByProduct(db: Queryable, { q }: SearchText, { findProducts }: Finders, window: Window): Promise<number[]> {
   const { before, most } = window
-  // One after the other, so that the planner tells a popular product from a rare one.
+  // Separate selects let the planner distinguish popular products from rare ones.
   const [first, ...others] = (await findProducts(q, MOST_PRODUCTS)).map(
     (id) =>
       sql`(select number from orders where product_ids @> array[${id}::uuid] and number < ${before}::bigint order by number desc limit ${most})`,
@@ -98,7 +92,6 @@ async function findAmongNewest(db: Queryable, match: Sql, { before }: Window): P
   )
 }
 
-/** The newest orders whose texts match. */
 export async function findTexts(db: Queryable, match: Sql | null, window: Window): Promise<number[]> {
   if (match === null) return []
   const among = await findAmongNewest(db, match, window)
@@ -107,7 +100,6 @@ export async function findTexts(db: Queryable, match: Sql | null, window: Window
   return newest(few.length <= FEW ? few : await walkEras(db, match, window, { last: 0, eras: null }), window)
 }
 
-/** Goes from the newest era with orders to the next one, to that of the number `last`, until there are enough orders. */
 async function walkEras(
   db: Queryable,
   match: Sql,

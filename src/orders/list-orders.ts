@@ -11,7 +11,6 @@ export const OrderQuery = Type.Object({
   status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
 })
 
-/** A page of one customer's orders, newest first. `cancellable` as for `presentOrder`. */
 export function listOrders(
   pool: Pool,
   userId: string,
@@ -25,7 +24,7 @@ export function listOrders(
     conditions: status === undefined ? [] : [sql`status = ${status}`],
     sort: 'number',
     present: (order) => presentOrder(order, cancellable),
-    // One prepared statement for each set of conditions: planning one takes as long as running it.
+    // One prepared statement per set of conditions: planning takes as long as running it.
     statementName: `list_orders${status === undefined ? '' : '_of_status'}${paging.after === undefined ? '' : '_after'}`,
   })
 }

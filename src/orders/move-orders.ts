@@ -18,46 +18,40 @@ import { hasPersonalData, isAmendmentMade, planAmendment, type RequestedAmendmen
 import { isChangeMade, type PlannedChange, planChange, planTransition, type RequestedChange } from './plan-change.ts'
 import { isCharge, isChargeMade, planCharge, type RequestedCharge } from './plan-charge.ts'
 
-/** A requested change of an order: of its status as a whole, or of something else about it, from which the status follows. */
 export type Move = MoveDetails &
   ({ to: OrderStatus; change?: never } | { change: RequestedChange | RequestedCharge | RequestedAmendment; to?: never })
 
 interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   orderId: string
-  /** Restricts the move to an order of this customer. */
   ownerId?: string
-  /** Restricts the move to an order in this status: for moves that were decided earlier. */
   from?: OrderStatus
-  /** Restricts a cancellation to these statuses: those in which the shop lets its customers cancel. */
   cancellable?: readonly OrderStatus[]
-  /** Restricts the move to an order whose payment is neither authorized nor paid when it is locked. */
+  /** Restricts the move to orders whose payment is neither authorized nor paid when the order is locked. */
   unlessMoneyIsHeld?: boolean
-  /** Restricts the move to these order versions, from `If-Match`; null for any. */
+  /** Restricts the move to these order versions, from `If-Match`. Null allows any version. */
   versions?: ReadonlySet<string> | null
-  /** With `to`: whether goods that come back can be sold again. Cancelled ones always can: they never left. */
+  /** Whether returned goods can be sold again (only with `to`). Cancelled goods always can. */
   restock?: boolean
-  /** Whether the move is rolled back once it is made, which shows what it would do. */
   isPreview?: boolean
 }
 
 type Decision = MoveOutcome & { restockedLines?: readonly StockLine[]; takenLines?: readonly StockLine[] }
 
-/** `repeated`: the move was made before with the same reference, and nothing was changed. The order is the present one. */
+/** `repeated`: an earlier move with the same reference did this. The order is the current one. */
 export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind: 'refused'; error: unknown }
 
 export interface TransitionContext {
   pool: Pool
   lockedRows: LockedRows
-  /** The units of a product that one customer can buy, for amendments that add some. Absent or null: no limit. */
+  /** Units of one product that one customer can buy, for amendments that add units. Absent or null: no limit. */
   maxQuantityPerProductAndUser?: number | null
-  /** For moves of operators and keys, which are recorded; those of customers and of the store's clock are not. */
+  /** Absent for moves of customers and of the scheduler, which are not recorded. */
   auditContext?: AuditContext
 }
 
-/** How long a move waits for locked rows. */
 const LOCK_WAIT_MS = 2_000
 
-/** Moves one order to another status. Throws `not_found`, `precondition_failed`, `illegal_transition` or `unavailable`. */
+/** Moves one order. Throws `not_found`, `precondition_failed`, `illegal_transition` or `unavailable`. */
 export async function moveOrder(context: TransitionContext, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
   const [outcome] = await moveOrders(context, [move], now)
   if (outcome === undefined) throw new Error('a move was left without an outcome')
@@ -66,9 +60,8 @@ export async function moveOrder(context: TransitionContext, move: Move, now: Dat
 }
 
 /**
- * Moves orders, each named once, in one transaction; each is moved or refused on its own. Stock is returned in the same transaction.
- * Nothing is sent here: the pipeline reacts to the commit. Throws `unavailable` when rows stay locked for longer than `lockWaitMs`; no connection
- * is held while they are waited for.
+ * Each order, named once, is moved or refused separately. Throws `unavailable` when rows stay locked for longer than
+ * `lockWaitMs`. Holds no connection while it waits.
  */
 export async function moveOrders(
   { pool, ...context }: TransitionContext,
@@ -100,12 +93,11 @@ export async function moveOrders(
   }
 }
 
-/** Rows that a move needs are known to be locked: waiting for them in a transaction would hold up others. */
+/** Waiting in the transaction would delay others. */
 class RowsLocked extends Error {
   override readonly name = 'RowsLocked'
 }
 
-/** Rolls back moves of which only the outcome is wanted. */
 class Previewed extends Error {
   override readonly name = 'Previewed'
   readonly outcomes: MoveOutcome[]
@@ -119,7 +111,6 @@ class Previewed extends Error {
 interface Attempt extends Omit<TransitionContext, 'pool'> {
   moves: readonly Move[]
   now: Date
-  /** What the moves lock: their orders at first; the rest is added once it is known. */
   rows: Rows
 }
 
@@ -128,7 +119,7 @@ async function attempt(
   { lockedRows, auditContext, maxQuantityPerProductAndUser = null, moves, now, rows }: Attempt,
 ): Promise<MoveOutcome[]> {
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
-  // Before the order is locked, as an erasure does it.
+  // An erasure locks in the same order: account, then order.
   for (const { change, orderId } of moves) {
     if (change?.type === 'amended' && hasPersonalData(change)) await assertErasable(tx, orderId)
   }
@@ -148,9 +139,10 @@ async function attempt(
   rows.customers = [...new Set(moved.map(({ userId }) => userId))]
   rows.products = [...new Set([...restocked, ...taken].map((line) => line.product_id))]
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
-  // The order of locks is the same everywhere, so no two deadlock: orders by id, their customers' counts by the update, stock by product id.
+  // All code locks in this order, so deadlocks cannot occur: orders by id, their customers' counts by the update, stock
+  // by product id.
   const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
-  // A preview judges stock rounded, so there may be less than it takes.
+  // A preview judges rounded stock, so the real stock may be too small to take.
   if (rows.products.length > 0 && !moves.some(({ isPreview }) => isPreview)) await moveStock(tx, { restocked, taken })
   if (auditContext !== undefined) await recordMoves(tx, auditContext, orders, [...written.values()])
   return outcomes.map((outcome) =>
@@ -158,7 +150,7 @@ async function attempt(
   )
 }
 
-/** What an amendment needs to add lines; undefined for other moves. Rows are locked in the order of all moves. */
+/** Undefined unless the move amends lines. Rows are locked in the common order. */
 async function readOfferFor(
   tx: Transaction,
   order: Order | undefined,
@@ -172,11 +164,10 @@ async function readOfferFor(
   return readOffer(tx, order.userId, change.lines, { limit, precision: isPreview ? 'rounded' : 'exact' })
 }
 
-/** What a move makes of an order, if there is one. `offer`: for an amendment of lines. Pure. */
 export function decideMove(move: Move, order: Order | undefined, now: Date, offer?: AmendmentOffer): Decision {
   try {
     if (order === undefined || (move.ownerId !== undefined && order.userId !== move.ownerId)) throw notFound('order')
-    // This precedes the version check: a client that repeats a move did not get the response with the new version.
+    // Precedes the version check: a client that repeats a move has not received the new version.
     if (wasMade(order, move)) return { kind: 'repeated', order }
     assertVersion(order, move.versions ?? null)
     if (move.from !== undefined && order.status !== move.from) throw new AppError('illegal_transition', `The order is ${order.status} now.`)
@@ -197,7 +188,7 @@ function plan(order: Order, move: Move, offer: AmendmentOffer | undefined): Plan
   if (change?.type === 'amended') return planAmendment(order, change, offer)
   if (change !== undefined) {
     if (!isCharge(change)) return planChange(order, change)
-    // A discount or fee must always be voidable, and a provider's message is not refused.
+    // A discount or fee must always be voidable, and a provider's message must always be accepted.
     return {
       to: order.status,
       change: planCharge(order, change),
@@ -219,7 +210,6 @@ function wasMade(order: Order, { to, change, reference = null, tracking = null }
   return statusHistory.some((entry, at) => entry.reference === reference && entry.status === to && statusHistory[at - 1]?.status !== to)
 }
 
-/** Throws `illegal_transition`, with the reference of the move that was made, when the order already has the status. */
 function assertNotInStatus(order: Order, { to, reference = null }: Move): void {
   const { status, statusHistory } = order
   if (reference === null || status !== to) return
@@ -231,7 +221,6 @@ function assertNotInStatus(order: Order, { to, reference = null }: Move): void {
   })
 }
 
-/** Throws `illegal_transition` for an order that operators could cancel, and its customer cannot. */
 function assertCancellable(order: Order, statuses: readonly OrderStatus[]): void {
   const { status } = order
   const allowed = transitionsOf(status, stateOf(order).lines)
@@ -243,12 +232,12 @@ function assertCancellable(order: Order, statuses: readonly OrderStatus[]): void
 
 function assertVersion(order: Order, versions: ReadonlySet<string> | null): void {
   if (versions === null || versions.has(String(order.version))) return
-  throw new AppError('precondition_failed', `The order is ${order.status} by now, at version ${order.version}.`, {
+  throw new AppError('precondition_failed', `The order is now ${order.status}, at version ${order.version}.`, {
     members: { current_version: order.version },
   })
 }
 
-/** Records moves of orders. Reasons, references and labels are in the orders' history only: they may name a person. */
+/** Reasons, references and labels may name a person and stay in the order's history. */
 async function recordMoves(
   tx: Transaction,
   auditContext: AuditContext,

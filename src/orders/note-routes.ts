@@ -6,7 +6,6 @@ import { IdPosition, PageOf } from '../http/pagination.ts'
 import { addOrderNote, listOrderNotes, NewOrderNote, OrderNoteSchema } from './order-notes.ts'
 import { OrderParams } from './routes.ts'
 
-/** Notes of operators and keys about orders: no answer to a customer, no event and no mail has them. */
 export function orderNoteRoutes(server: HttpServer, pool: Pool): void {
   defineList(
     server,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { queryFolder } from '../../test/lake-harness.ts'
-import { startAuditedStore, summarise } from '../../test/pipeline-audit.ts'
+import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { startStore } from '../../test/store.ts'
@@ -94,7 +94,7 @@ test('events and the lake have the attributes of an order, and nothing for an or
     [plain, null, null],
   ])
   await stop()
-  assert.deepEqual(summarise(await store.verify()), [])
+  assert.deepEqual((await store.verify()).findings, [])
   // What is published again from the row is what the change stream had published.
   await store.pool.query('delete from topic_messages where id = $1', [`${full}.2`])
   await store.replay()

@@ -3,17 +3,15 @@ import { MoneySchema, SignedMoneySchema } from '../money.ts'
 import type { OrderStatus } from './order-status.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
-/** A pattern of labels and references: no control characters, and one character that is not blank. */
+/** Pattern of labels and references: no control characters, and at least one non-blank character. */
 export const ONE_LINE = '^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\u0000-\\u001f\\u007f-\\u009f\\s][^\\u0000-\\u001f\\u007f-\\u009f]*$'
 
-/** Units of one product of an order. */
 export const LineQuantitySchema = Type.Object(
   { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ description: 'Units, at least 1.' }) },
   { title: 'LineQuantity' },
 )
 export type LineQuantity = Static<typeof LineQuantitySchema>
 
-/** A line of an order, as it was when the order was placed or the line was added. */
 export const OrderLineSchema = Type.Object(
   {
     product_id: Type.String({ format: 'uuid' }),
@@ -28,7 +26,6 @@ export const OrderLineSchema = Type.Object(
 )
 export type OrderLine = Static<typeof OrderLineSchema>
 
-/** A parcel: its tracking and its reference are those of the entry. */
 export interface ShippedChange {
   type: 'shipped'
   lines: LineQuantity[]
@@ -37,7 +34,7 @@ export interface ShippedChange {
 export interface LinesCancelledChange {
   type: 'lines_cancelled'
   lines: LineQuantity[]
-  /** Absent when these were the last lines and the order is cancelled: it keeps its total. */
+  /** Absent when the last lines were cancelled and the order keeps its total. */
   amount?: number
 }
 
@@ -50,13 +47,11 @@ export interface ReturnedChange {
 export const ADJUSTMENT_KINDS = ['shipping', 'discount', 'tax', 'fee'] as const
 export type AdjustmentKind = (typeof ADJUSTMENT_KINDS)[number]
 
-/** The reason for refusing an amount of a kind, null for none. */
 export function findWrongSign(kind: AdjustmentKind, amount: number): string | null {
   if (kind === 'discount') return amount < 0 ? null : 'a discount is below 0'
   return amount >= 0 ? null : 'only a discount is below 0'
 }
 
-/** What is charged besides the lines. Its reference is that of the entry. */
 export interface AdjustedChange {
   type: 'adjusted'
   kind: AdjustmentKind
@@ -67,26 +62,23 @@ export interface AdjustedChange {
 
 export interface AdjustmentVoidedChange {
   type: 'adjustment_voided'
-  /** The version with which the adjustment was made. */
   adjustment: number
   amount: number
 }
 
-/** The order in which a payment passes them, except that `authorized` may follow `failed`: see `isPaymentKnown`. */
+/** The order in which a payment passes its states. `authorized` may also follow `failed`: see `isPaymentKnown`. */
 export const PAYMENT_STATES = ['pending', 'authorized', 'failed', 'paid', 'partially_refunded', 'refunded'] as const
 export type PaymentState = (typeof PAYMENT_STATES)[number]
 
 export interface PaymentChange {
   type: 'payment'
   provider: string
-  /** The provider's id of the payment. */
   reference: string
   state: PaymentState
-  /** Comes with a refund of the shop, whose reference is that of the entry; a provider's report has no amount. */
+  /** Present with a refund that the shop recorded. A provider's report has no amount. */
   refund?: Refund
 }
 
-/** What of an order a refund is for: units of a product, an amount in minor units, or both. */
 export interface RefundLine {
   product_id: string
   quantity?: number
@@ -102,20 +94,18 @@ export interface Refund {
 export const AMENDABLE = ['shipping_address', 'billing_address', 'vat_number', 'email', 'tracking', 'lines'] as const
 export type Amendable = (typeof AMENDABLE)[number]
 
-/** What an operator has corrected. New tracking is that of the entry; personal values are in the order's columns. */
+/** New tracking is in the entry, and personal values are in the order's columns. */
 export interface AmendedChange {
   type: 'amended'
   amended: Amendable[]
-  /** With new tracking: the version with which the parcel was shipped. */
+  /** The version that shipped the parcel, if the change has new tracking. */
   parcel?: number
-  /** Units that were taken out: of a product with several lines from the last one on. This member and the next two come with `lines`. */
+  /** Several lines of one product lose units from the last line on. Comes with `lines`, like the next two members. */
   removed?: LineQuantity[]
-  /** They follow the order's other lines. */
   added?: OrderLine[]
   amount?: number
 }
 
-/** What an entry of the history changed besides the status. Each kind has its case in `order-state.ts`. */
 export type OrderChange =
   | ShippedChange
   | LinesCancelledChange
@@ -125,7 +115,6 @@ export type OrderChange =
   | PaymentChange
   | AmendedChange
 
-/** What is needed of an entry of the history. */
 export interface HistoryEntry {
   status: OrderStatus
   at: string
@@ -135,7 +124,7 @@ export interface HistoryEntry {
   version?: number
 }
 
-/** Its types are open: later releases have more, and a consumer's copy of the schema must take them. */
+/** The list of types is open: later releases add some, and a consumer's copy of the schema must accept them. */
 export const OrderChangeSchema = Type.Unsafe<OrderChange>(
   Type.Object(
     {
@@ -195,7 +184,7 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
         Type.Array(OrderLineSchema, { description: "Of `amended`: the lines that were added. They follow the order's other `items`." }),
       ),
     },
-    { title: 'OrderChange', description: 'What was changed besides the status. Absent: only the status, of the whole order.' },
+    { title: 'OrderChange', description: 'What was changed besides the status. Absent if only the status of the whole order was changed.' },
   ),
 )
 

@@ -2,7 +2,7 @@ import type { Money } from '../money.ts'
 import type { Adjustment, HistoryEntry, Payment, PaymentChange, PaymentState, RefundablePayment, RefundLine } from './order-changes.ts'
 import { versionOf } from './order-status.ts'
 
-/** What is charged besides the lines and was not voided, the oldest first. Pure. */
+/** The oldest first, without voided ones. */
 export function adjustmentsOf(history: readonly HistoryEntry[], currency: string): Adjustment[] {
   const made = new Map<number, Adjustment>()
   for (const [index, { at, change, reference, version }] of history.entries()) {
@@ -15,20 +15,17 @@ export function adjustmentsOf(history: readonly HistoryEntry[], currency: string
   return [...made.values()]
 }
 
-/** States in which the shop has the customer's money: another payment that is only tried does not take their place. */
+/** States in which the shop has the customer's money. An attempt at another payment does not replace such a payment. */
 const HOLDING: readonly PaymentState[] = ['paid', 'partially_refunded']
 
-/**
- * The payment that is shown: the newest that holds money, else the authorized one that only refunded ones follow, else
- * the newest. Null: none is known. Pure.
- */
+/** The newest payment that holds money, else an authorized one that only refunded ones follow, else the newest. */
 export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   const payments = new Map<string, Payment>()
   for (const { at, change } of history) {
     if (change?.type !== 'payment') continue
     const { provider, reference, state } = change
     const key = paymentKey(change)
-    // The one that was changed last is the last.
+    // The payment that changed last becomes the last entry.
     payments.delete(key)
     payments.set(key, { provider, reference, state, changed_at: at })
   }
@@ -38,36 +35,30 @@ export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   return all.findLast(({ state }) => HOLDING.includes(state)) ?? newest ?? null
 }
 
-/** What is known of the money of a payment, in minor units. */
+/** Known amounts of a payment, in minor units. */
 interface PaymentMoney {
-  /** The total of the order when it was authorized. */
   authorizedTotal?: number
-  /** It is null where it is unknown, and absent while it is not paid. */
+  /** It is null when unknown, and absent before the payment is paid. */
   covered?: number | null
-  /** The most that can be left to pay back. Absent while it is not paid. */
+  /** Upper bound of what can still be refunded. Absent before the payment is paid. */
   left?: number
-  /** What the order cost when it was paid, less refunds of the shop. Absent: it is not paid, or that is unknown. */
+  /** The order total at the payment, less the shop's refunds. Absent when unpaid or unknown. */
   paidTotal?: number
 }
 
-/** A provider's report, or a refund of the shop. */
 interface PaymentEntry extends Pick<PaymentChange, 'provider' | 'reference' | 'state'> {
-  /** That of the order. */
   version: number
   at: string
-  /** What was paid back with it, in minor units. Absent: nothing, or it is unknown. */
+  /** Minor units. Absent when there is none or it is unknown. */
   amount?: number
-  /** The reference of a refund of the shop. */
   refund_reference?: string
   lines?: RefundLine[]
 }
 
 /**
- * Reports of providers and refunds of the shop, the oldest first, and what the payments cover now, in minor units. A
- * payment that is paid covers the order as it was when it was authorized, or else when it was paid, less what others
- * cover and what was refunded. Null: a report has no amount, so what one covers is not known after a partial refund that
- * was only reported, when nothing was left to cover, when the total fell between authorization and capture, or when all
- * was paid back before. `beyond`: what the shop refunded beyond what it owed. No other payment covers that. Pure.
+ * In minor units. A paid payment covers the total at its authorization, or else at the payment, less other payments and
+ * refunds. `covered` is null when a report without an amount leaves it unknown. `beyond`: refunds above what the shop
+ * owed, which no other payment covers.
  */
 export function followPayments(history: readonly HistoryEntry[], placedAmount: number, isPublished = false) {
   const payments = new Map<string, PaymentMoney & Pick<PaymentChange, 'provider' | 'reference'>>()
@@ -77,7 +68,7 @@ export function followPayments(history: readonly HistoryEntry[], placedAmount: n
   const restOf = ({ covered, paidTotal }: PaymentMoney) => {
     if (isRecorded) return covered ?? paidTotal
     if (hasAmendedLines) return covered ?? undefined
-    // Lake rows of these orders are published with the whole total of the time of the payment.
+    // Published lake rows of these orders have the whole total at the payment.
     return isPublished ? paidTotal : (covered ?? paidTotal)
   }
   const entries: PaymentEntry[] = []
@@ -106,7 +97,7 @@ export function followPayments(history: readonly HistoryEntry[], placedAmount: n
   return { entries, total, covered: sumCovered(), beyond, payments: [...payments.values()] }
 }
 
-/** `order`: its total, and what all payments covered before their refunds. */
+/** `order`: its total, and the amount that all payments covered before their refunds. */
 function moneyAfter(
   { state, refund }: PaymentChange,
   before: PaymentMoney,
@@ -136,7 +127,7 @@ function moneyAfter(
   }
 }
 
-/** What was paid back of all payments, null where some amount is unknown, and what is left of those that are paid. Pure. */
+/** The refunds of all payments, null when an amount is unknown, and the refundable rest of paid ones. */
 export function refundsOf(history: readonly HistoryEntry[], { amount: placedAmount, currency }: Money) {
   const { entries, payments } = followPayments(history, placedAmount)
   const refunds = entries.filter(({ state }) => state === 'partially_refunded' || state === 'refunded')
@@ -149,7 +140,6 @@ export function refundsOf(history: readonly HistoryEntry[], { amount: placedAmou
   }
 }
 
-/** The sum is null where one of them is. */
 function sumKnown(amounts: readonly (number | null)[]): number | null {
   return amounts.reduce((sum, amount) => (sum === null || amount === null ? null : sum + amount), 0)
 }
@@ -160,8 +150,8 @@ function coverOf(total: number, authorizedTotal: number, earlier: number | null)
 }
 
 /**
- * What the customer still owes for the order, in minor units; below 0 what is to be paid back; null: unknown, also after
- * a refund beyond what was owed back, and after one when units came back, whose price stays in the total. Pure.
+ * Minor units. Below 0 the shop owes it. It is null when unknown, after refunds beyond what was owed, and after a
+ * refund with returned units, whose price stays in the total.
  */
 export function dueOf(history: readonly HistoryEntry[], placedAmount: number): number | null {
   const { total, covered, beyond } = followPayments(history, placedAmount)
@@ -169,20 +159,18 @@ export function dueOf(history: readonly HistoryEntry[], placedAmount: number): n
   return covered === null || beyond > 0 || isForReturn ? null : total - covered
 }
 
-/** Whether the shop has recorded a refund with its amount. Pure. */
 export function hasRefunds(history: readonly HistoryEntry[]): boolean {
   return history.some(({ change }) => change?.type === 'payment' && change.refund !== undefined)
 }
 
-/** Whether the customer has paid, or the money is reserved: `order_holds_money` of the database is the same. Pure. */
+/** `order_holds_money` in the database is the same rule. */
 export function isMoneyHeld(payment: Payment | null): boolean {
   return payment !== null && (payment.state === 'authorized' || HOLDING.includes(payment.state))
 }
 
-/** A payment has several attempts: one that failed may be followed by one that is authorized, and an authorization may fail. */
+/** An authorized attempt may follow a failed one, and an authorization may fail. */
 const STAGES: Readonly<Record<PaymentState, number>> = { pending: 0, authorized: 1, failed: 1, paid: 2, partially_refunded: 3, refunded: 4 }
 
-/** Whether a message about a payment brings nothing new: the payment has had this state, or one of a later stage. Pure. */
 export function isPaymentKnown(history: readonly HistoryEntry[], message: Omit<PaymentChange, 'type'>): boolean {
   const key = paymentKey(message)
   return history.some(

@@ -3,7 +3,6 @@ import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import type { OrderRecord } from './events.ts'
 import { type ColumnType, ORDER_COLUMNS, type OrderColumn } from './order-columns.ts'
 
-/** For SELECT; `render` may choose an expression for a column. */
 export function selectList(
   render: (name: string, type: ColumnType) => Sql | undefined = () => undefined,
   columns: Readonly<Record<string, OrderColumn>> = ORDER_COLUMNS,
@@ -16,16 +15,13 @@ export function selectList(
   )
 }
 
-/** For SELECT: a row of `orders` as the change stream carries it, an `OrderRecord`. */
 export const STREAMED_COLUMNS = selectList((name, type) => (type === 'bigint' ? sql`${identifier(name)}::text` : undefined))
 
-/** Rows of `orders` as the change stream would deliver them. */
 export async function getOrderRecords(db: Queryable, ids: readonly string[]): Promise<OrderRecord[]> {
   const { rows } = await db.query<OrderRecord>(sql`select ${STREAMED_COLUMNS} from orders where id = any (${ids}::uuid[])`)
   return rows
 }
 
-/** Names with types, for the rows of `json_to_recordset`. */
 export function recordList(columns: Readonly<Record<string, OrderColumn>> = ORDER_COLUMNS): Sql {
   return commaList(Object.entries(columns).map(([name, { type }]) => sql`${identifier(name)} ${TYPES[type]}`))
 }
@@ -40,7 +36,6 @@ const TYPES: Readonly<Record<ColumnType, Sql>> = {
   timestamptz: sql`timestamptz`,
 }
 
-/** For UPDATE and WHERE: what makes a row one without personal data, and whether it is. */
 export function erasureOf(columns: Readonly<Record<string, OrderColumn>> = ORDER_COLUMNS): { set: Sql; isErased: Sql } {
   const personal = Object.keys(columns).filter((name) => columns[name]?.isPersonal)
   return {

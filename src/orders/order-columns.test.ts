@@ -38,6 +38,7 @@ test('what comes with an order is in its row, answer, events and export, each co
   assert.deepEqual(pick(read.json), GIVEN_EXAMPLES, 'the answer')
   assert.deepEqual(pick(await publishedOrder(store, order.id)), GIVEN_EXAMPLES, 'the event')
   const exported = await store.call('GET', '/me/export', { token })
+  assert.equal(exported.status, 200, exported.text)
   assert.deepEqual(pick(exported.json.orders[0]), GIVEN_EXAMPLES, 'the export of the account')
 })
 

@@ -9,18 +9,14 @@ export type ColumnType = 'uuid' | 'bigint' | 'integer' | 'text' | 'json' | 'json
 
 export interface OrderColumn {
   type: ColumnType
-  /** What a person typed or what identifies one: erased with the order, in its events too, and never in the lake. */
+  /** Personal data is erased from the order and its events, and never reaches the lake. */
   isPersonal: boolean
 }
 
-/** A column whose value comes with `POST /orders`. Row, request, answers and events have it under the same name. */
+/** The value comes with `POST /orders`. Row, request, answers and events use the same name. */
 export interface GivenColumn extends OrderColumn {
-  /** Schema in the request, where the member may be absent. */
   input: TSchema
-  /**
-   * Schema in answers and events. Optional for a column of a later release: absent without a value, as in everything
-   * stored before.
-   */
+  /** Schema in answers and events. A column of a later release is optional: older stored events lack it. */
   shown: TSchema
   example: unknown
 }
@@ -78,7 +74,7 @@ const GIVEN_COLUMNS = {
   },
 } as const satisfies Readonly<Record<string, GivenColumn>>
 
-/** Columns of `orders` that become an `Order`. The table has another one, `product_ids`, which is only for an index. */
+/** The table also has `product_ids`, which only serves an index. */
 export const ORDER_COLUMNS = {
   id: column<string>('uuid'),
   number: column<number>('bigint'),
@@ -88,7 +84,7 @@ export const ORDER_COLUMNS = {
   total_amount: column<number>('bigint'),
   currency: column<string>('text'),
   ...GIVEN_COLUMNS,
-  // Amendments alone write them, and no event has them.
+  // Amendments alone write them, and events leave them out.
   email: personal<string | null>('text'),
   former_values: personal<FormerValues | null>('jsonb'),
   version: column<number>('integer'),
@@ -112,13 +108,11 @@ type NameWith<T> = { [K in keyof Given]: Given[K] extends T ? K : never }[keyof 
 export type PersonalColumn = NameWith<{ isPersonal: true }>
 export type LaterColumn = NameWith<{ shown: { '~optional': true } }> | 'email' | 'former_values'
 
-/** A row of `orders`; `OrderRow` of order.ts says what its lines and history are. */
 export type StoredRow = {
   [K in keyof Columns]: K extends keyof Given ? Static<Given[K]['shown']> | null : Columns[K] extends { value?: infer T } ? T : never
 }
 
 type Camel<S extends string> = S extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : S
-/** What came with an order, as members of an `Order` and of an `OrderRequest`. */
 export type GivenMembers = { [K in keyof Given as Camel<K>]: StoredRow[K] }
 
 type ShownProperties = { [K in keyof Given]: Given[K]['shown'] }
@@ -127,9 +121,7 @@ export type ShownGiven = Static<TObject<ShownProperties>>
 
 const mapGiven = (map: (column: GivenColumn) => unknown) =>
   Object.fromEntries(Object.entries(GIVEN_COLUMNS).map(([name, column]) => [name, map(column)]))
-/** Members of answers and events. */
 export const SHOWN_PROPERTIES = mapGiven(({ shown }) => shown) as ShownProperties
-/** Members of the body of `POST /orders`. */
 export const INPUT_PROPERTIES = mapGiven(({ input }) => Type.Optional(input)) as InputProperties
 export const GIVEN_EXAMPLES = mapGiven(({ example }) => example) as { [K in keyof Given]: Given[K]['example'] }
 
@@ -139,14 +131,12 @@ const MEMBERS = Object.entries<GivenColumn>(GIVEN_COLUMNS).map(([name, { shown }
   isOmitted: Type.IsOptional(shown),
 }))
 
-/** The members that a row, a record or a request has; null for those that it lacks. */
 export function toGiven(source: { readonly [K in keyof Given]?: StoredRow[K] | undefined }): GivenMembers {
   const given: Record<string, unknown> = {}
   for (const { name, member } of MEMBERS) given[member] = source[name] ?? null
   return given as GivenMembers
 }
 
-/** These members by the names of their columns, as answers and events have them. */
 export function showGiven(source: GivenMembers): ShownGiven {
   const shown: Record<string, unknown> = {}
   for (const { name, member, isOmitted } of MEMBERS) {
@@ -155,7 +145,6 @@ export function showGiven(source: GivenMembers): ShownGiven {
   return shown as ShownGiven
 }
 
-/** Picks these members of an order or a request. */
 export function pickGiven(source: GivenMembers): GivenMembers {
   const given: Record<string, unknown> = {}
   for (const { member } of MEMBERS) given[member] = source[member]

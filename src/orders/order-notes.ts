@@ -49,7 +49,7 @@ function toNote({ id, author_type: type, author_id, text, created_at }: NoteRow)
   return { id, author: { type, id: author_id }, text, created_at: created_at.toISOString() }
 }
 
-/** Adds a note to any customer's order. Throws `not_found`, or `order_erased` when nothing would ever erase the note. */
+/** Adds a note to any customer's order. Throws `not_found`, or `order_erased` when the note could never be erased. */
 export async function addOrderNote(pool: Pool, orderId: string, text: string, auditContext: AuditContext): Promise<OrderNote> {
   return inTransaction(pool, async (tx) => {
     await assertErasable(tx, orderId)
@@ -60,17 +60,13 @@ export async function addOrderNote(pool: Pool, orderId: string, text: string, au
         returning ${COLUMNS}`,
     )
     const note = toNote(rows[0] as NoteRow)
-    // The text is left out: it may be about a person, and activities are never erased.
+    // The text may be about a person, and activities are never erased.
     await recordActivity(tx, auditContext, { subjectType: 'order', subjectId: orderId, before: null, after: { note_id: note.id } })
     return note
   })
 }
 
-/**
- * Throws `order_erased` unless what is added to the order's personal data will be erased with them: those of an account
- * that exists, or was deleted and is still watched. The row of such an account is locked and due at once, so that
- * nothing is overlooked. See `erase-addresses.ts`.
- */
+/** Locks a deleted account and makes it due at once. Throws `order_erased` when new data would never be erased. */
 export async function assertErasable(tx: Queryable, orderId: string): Promise<void> {
   const { rows } = await tx.query<{ user_id: string; has_account: boolean }>(
     sql`select user_id, exists (select from users where users.id = orders.user_id) as has_account from orders where id = ${orderId}`,

@@ -6,9 +6,9 @@ import type { Order, OrderRow } from './order.ts'
 import { selectList } from './order-column-sql.ts'
 import { toOrder } from './orders.ts'
 
-/** A page ends with the order that brings it to this size as JSON. See docs/decisions/orders-lists.md. */
+/** A page ends with the order that reaches this JSON size. See docs/decisions/orders-lists.md. */
 export const PAGE_BYTES = 1_048_576
-/** Stored, compressed size. Larger lines and histories are read apart, so that a page reads no more than it shows. */
+/** Stored, compressed size. Larger lines and histories are read separately. */
 const LARGE_BYTES = 8_192
 const LARGE_AT_ONCE_BYTES = 262_144
 
@@ -17,46 +17,41 @@ export const OrderLimit = Type.Integer({
   description: 'Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true.',
 })
 
-/** End of a page by time: when its last order was placed, and that order's id. */
 const TimePosition = Type.Tuple([
   Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),
   Type.String({ format: 'uuid' }),
 ])
-/** End of a page by number: the number of its last order. */
 export const NumberPosition = Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })])
 export const OrderPosition = Type.Union([NumberPosition, TimePosition])
 
-/** Orders get ascending numbers, whatever the clock does: see docs/decisions/orders-lists.md#by-number. */
+/** Order numbers ascend even if the clock goes back: see docs/decisions/orders-lists.md#by-number. */
 export type OrderSort = 'number' | 'time'
 
 const DIRECTIONS = { number: sql`number desc`, time: sql`created_at desc, id desc` } as const
 
 export interface OrderPageQuery<T> {
   paging: Paging<Static<typeof OrderPosition>>
-  /** A query of `user_id`s whose orders alone are listed; everybody's unless given. */
+  /** A query of `user_id`s. Absent: all owners. */
   owners?: Sql
-  /** A condition by an index: the orders that meet it are listed besides those of `owners`. */
+  /** A condition with an index. Matching orders are listed besides the orders of `owners`. */
   others?: Sql
   conditions: readonly Sql[]
   sort: OrderSort
   present: (order: Order) => T
-  /** The name of the prepared statement. Each set of conditions, limit, and presence of a cursor has its own. */
   statementName?: string
 }
 
 export interface OrderPage {
-  /** The JSON of each. */
   orders: string[]
   next_cursor: string | null
 }
 
-/** The page as the API answers it. */
 export function pageText({ orders, next_cursor }: OrderPage): PageText {
   const text = `{"data":[${orders.join(',')}],"has_more":${next_cursor !== null},"next_cursor":${JSON.stringify(next_cursor)}}`
   return { text, next_cursor }
 }
 
-/** A page of the orders that meet the conditions, newest first, bounded by orders and by bytes. */
+/** A page of the matching orders, newest first, bounded by orders and by bytes. */
 export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Promise<OrderPage> {
   const { sort, present, statementName } = query
   const { limit, after, cursorAfter } = query.paging
@@ -70,7 +65,6 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
     const row = rows[next] as PageRow
     if (row.items === null && !large.has(row.id)) large = await readLarge(pool, conditions, rows.slice(next, limit))
     const whole = row.items === null ? large.get(row.id) : (row as OrderRow)
-    // It meets the conditions no more.
     if (whole === undefined) continue
     const text = JSON.stringify(present(toOrder(whole)))
     sizeBytes += Buffer.byteLength(text)
@@ -82,23 +76,20 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
   return { orders, next_cursor: cursorAfter(sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) }
 }
 
-/** Items and history are null where they are large. */
+/** Large items and histories are null. */
 type PageRow = { stored_bytes: number } & Omit<OrderRow, 'items' | 'status_history'> &
   (Pick<OrderRow, 'items' | 'status_history'> | { items: null; status_history: null })
 
 const unlessLarge = (value: Sql) => sql`case when stored_bytes <= ${LARGE_BYTES} then ${value} end`
 const PAGE_COLUMNS = sql`stored_bytes, ${selectList((name) => {
-  // Pages do not show what amendments have replaced.
+  // Pages do not show replaced values.
   if (name === 'former_values') return sql`null::jsonb`
   return name === 'items' || name === 'status_history' ? unlessLarge(identifier(name)) : undefined
 })}`
 const COLUMNS = selectList()
 const SIZED_COLUMNS = sql`${COLUMNS}, pg_column_size(items) + pg_column_size(status_history) as stored_bytes`
 
-/**
- * The first of `rows` that are large, at least one, in their current state: those that no longer meet the conditions
- * are left out.
- */
+/** Returns at least one order, in its current state. Orders that no longer match are left out. */
 async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly PageRow[]): Promise<Map<string, OrderRow>> {
   const ids: string[] = []
   let storedBytes = 0
@@ -114,10 +105,7 @@ async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly 
   return new Map(large.map((row) => [row.id, row]))
 }
 
-/**
- * Reads a full page for each owner, and one of the others, from an index that ends in the sort key, and keeps the newest
- * orders of all.
- */
+/** Reads one page per owner and one of `others` from an index that ends in the sort key. Keeps the newest. */
 function selectPage(
   { owners, others, sort }: Pick<OrderPageQuery<unknown>, 'owners' | 'others' | 'sort'>,
   conditions: readonly Sql[],

@@ -12,7 +12,7 @@ import type {
 import { adjustmentsOf, paymentOf, refundsOf } from './order-charges.ts'
 import { allowedTransitions, type OrderStatus, type PartMove, ruleOf, versionOf } from './order-status.ts'
 
-/** Units of a line of an order. `shipped` includes those that were returned. */
+/** `shipped` includes returned units. */
 export interface LineState {
   ordered: number
   shipped: number
@@ -20,36 +20,26 @@ export interface LineState {
   returned: number
 }
 
-/** What its changes have made of an order. */
 export interface OrderState {
-  /** The lines as placed, and behind them those that were added. */
+  /** The placed lines, then the added ones. */
   items: OrderLine[]
-  /** State of each item, in their order. */
   lines: LineState[]
   parcels: Parcel[]
-  /** Adjustments that were not voided. */
   adjustments: Adjustment[]
   payment: Payment | null
-  /** It is null where the amount of a refund is unknown. */
+  /** It is null when the amount of a refund is unknown. */
   refunded: Money | null
-  /** The payments of which something is left to refund. */
   refundable: RefundablePayment[]
-  /** What the order costs now. */
   total: Money
 }
 
-/** An order as it was placed, with its history up to some version. */
 export interface OrderSource {
   items: readonly OrderLine[]
-  /** The total when the order was placed. */
   total: Money
   history: readonly HistoryEntry[]
 }
 
-/**
- * The state of an order: everything that changes after it was placed follows from its history. An entry without `change` is a move of all
- * units that can make it. Pure.
- */
+/** The history determines everything that changes later. An entry without `change` moves all movable units. */
 export function orderStateOf({ items: placed, total, history }: OrderSource): OrderState {
   const [items, lines] = [[...placed], placed.map(toLineState)]
   const state: OrderState = {
@@ -93,40 +83,32 @@ function amendLines({ items, lines }: OrderState, { removed = [], added = [] }: 
   lines.push(...added.map(toLineState))
 }
 
-/**
- * Takes open units out of the lines of their products, from the last one on: what was added last goes first. Returns
- * their price in minor units.
- */
+/** Takes open units from the last line on, so added units go first. Returns their price in minor units. */
 export function removeUnits({ items, lines }: Pick<OrderState, 'items' | 'lines'>, removed: readonly LineQuantity[]): number {
   if (removed.length === 0) return 0
   const byProduct = groupByProduct(items.toReversed(), lines.toReversed())
   return removed.reduce((price, { product_id, quantity }) => price + moveUnits(byProduct, 'cancelled', product_id, quantity), 0)
 }
 
-/** The lines of an order as placed, of its present ones. Pure. */
 export function placedItems<Line>(items: readonly Line[], history: readonly HistoryEntry[]): readonly Line[] {
   const added = history.reduce((sum, { change }) => sum + (change?.type === 'amended' ? (change.added ?? []).length : 0), 0)
   return added === 0 ? items : items.slice(0, -added)
 }
 
-/** What all changes add to the total as placed. Pure. */
 export function amountOf(history: readonly HistoryEntry[]): number {
   return history.reduce((sum, { change }) => sum + (change !== undefined && 'amount' in change ? (change.amount ?? 0) : 0), 0)
 }
 
-/** Whether something besides the status was changed. Events of other orders are as in earlier releases. Pure. */
 export function isAmended(history: readonly HistoryEntry[]): boolean {
   return history.some(({ change }) => change !== undefined)
 }
 
-/** Whether some lines were changed apart from others. Pure. */
 export function hasPartMoves(history: readonly HistoryEntry[]): boolean {
   return history.some(({ change }) => change !== undefined && ('lines' in change || 'added' in change))
 }
 
 const MOVED_BY_CHANGE: Record<string, PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
 
-/** How the entry at `index` moves units, null when it moves none. Pure. */
 export function partsMovedBy(history: readonly HistoryEntry[], index: number): PartMove | null {
   const entry = history[index]
   if (entry === undefined) return null
@@ -134,12 +116,10 @@ export function partsMovedBy(history: readonly HistoryEntry[], index: number): P
   return entry.status === history[index - 1]?.status ? null : ruleOf(entry.status).moves
 }
 
-/** The units of a line that a move can take. Pure. */
 export function countMovable({ ordered, shipped, cancelled, returned }: LineState, kind: PartMove): number {
   return kind === 'returned' ? shipped - returned : ordered - shipped - cancelled
 }
 
-/** Every unit that a move can take, one entry a product. Pure. */
 export function movableUnits(items: readonly OrderLine[], lines: readonly LineState[], kind: PartMove): LineQuantity[] {
   const units = new Map<string, LineQuantity>()
   for (const [index, line] of lines.entries()) {
@@ -149,10 +129,9 @@ export function movableUnits(items: readonly OrderLine[], lines: readonly LineSt
   return [...units.values()]
 }
 
-/** The lines of each product, in their order: an order that was amended or moved in may have several of one. */
+/** The lines of each product, in order. Amended and imported orders may have several lines of one product. */
 type LinesByProduct = ReadonlyMap<string, readonly { line: LineState; price: number }[]>
 
-/** For `moveUnits`. Pure. */
 export function groupByProduct(items: readonly OrderLine[], lines: readonly LineState[]): LinesByProduct {
   const byProduct = new Map<string, { line: LineState; price: number }[]>()
   for (const [index, line] of lines.entries()) {
@@ -166,7 +145,7 @@ export function groupByProduct(items: readonly OrderLine[], lines: readonly Line
   return byProduct
 }
 
-/** Moves units of a product in its lines, from the first on. Returns the price of the moved units in minor units. */
+/** Moves units of a product, from its first line on. Returns their price in minor units. */
 export function moveUnits(byProduct: LinesByProduct, kind: PartMove, productId: string, quantity: number): number {
   let [left, moved] = [quantity, 0]
   for (const { line, price } of byProduct.get(productId) ?? []) {
@@ -178,7 +157,6 @@ export function moveUnits(byProduct: LinesByProduct, kind: PartMove, productId: 
   return moved
 }
 
-/** The items with what was done to their units, where something was. Pure. */
 export function itemsWith<Line extends object>(
   items: readonly Line[],
   lines: readonly LineState[],
@@ -194,7 +172,7 @@ export function itemsWith<Line extends object>(
   })
 }
 
-/** The statuses that the order may be moved to as a whole: one of which a part was shipped cannot be cancelled as a whole. Pure. */
+/** A partly shipped order cannot be cancelled as a whole. */
 export function transitionsOf(status: OrderStatus, lines: readonly LineState[]): readonly OrderStatus[] {
   const allowed = allowedTransitions(status)
   return lines.some(({ shipped }) => shipped > 0) ? allowed.filter((to) => ruleOf(to).moves !== 'cancelled') : allowed

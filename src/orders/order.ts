@@ -12,7 +12,6 @@ export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES], { title: 'OrderS
 
 const units = (what: string) => Type.Optional(Type.Integer({ description: `Units that were ${what}. Absent: none.` }))
 
-/** A line of an order, and what was done to its units since. */
 const OrderItemSchema = Type.Object(
   {
     ...OrderLineSchema.properties,
@@ -62,7 +61,7 @@ export const OrderSchema = Type.Object(
     email: Type.Optional(
       Type.String({
         description:
-          "The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest.",
+          "The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest.",
       }),
     ),
     version: Type.Integer({
@@ -85,19 +84,17 @@ export const OrderSchema = Type.Object(
 )
 export type OrderView = Static<typeof OrderSchema>
 
-/** A row of `orders`. */
 export type OrderRow = Omit<StoredRow, 'items' | 'status_history'> & { items: OrderItem[]; status_history: StatusChange[] }
 
-/** An order as the store keeps it. */
 export interface Order extends GivenMembers {
   id: string
   number: string
   userId: string
   status: OrderStatus
-  /** Items as placed, and so is the total: `stateOf` has what the history makes of them. */
+  /** Items and total are as placed. `stateOf` applies the history. */
   items: OrderItem[]
   total: Money
-  /** Where mails go instead of the address of the account. */
+  /** Address for mails in place of the account's address. */
   email: string | null
   formerValues: FormerValues | null
   version: number
@@ -107,16 +104,13 @@ export interface Order extends GivenMembers {
   updatedAt: Date
 }
 
-/** A filter by the number of an order. */
 export const OrderNumber = (description: string) =>
   Type.String({ pattern: '^[0-9]{1,18}$', 'x-input': 'code', 'x-must': 'be the number of an order, such as 100042', description })
 
-/** The address of an order in the API, for `Location`. */
-export function locationOf(baseUrl: string, orderId: string): string {
-  return `${baseUrl}/orders/${orderId}`
+export function locationOf(baseUrl: string, orderId: string, isForOperators = false): string {
+  return `${baseUrl}${isForOperators ? '/admin' : ''}/orders/${orderId}`
 }
 
-/** An order as the API shows it. `cancellable`: the statuses in which its reader can cancel it. */
 export function presentOrder(order: Order, cancellable: readonly OrderStatus[] = ORDER_STATUSES): OrderView {
   const { items, lines, parcels, adjustments, payment, refunded, total } = stateOf(order)
   return {
@@ -140,19 +134,19 @@ export function presentOrder(order: Order, cancellable: readonly OrderStatus[] =
   }
 }
 
-/** What its changes have made of an order. */
 export function stateOf({ items, total, statusHistory: history }: Order): OrderState {
   return orderStateOf({ items, total, history })
 }
 
-/** An order as it is placed; its number is drawn when it is stored. Pure. */
+/** The database assigns the number. */
 export function newOrder(
   placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | keyof GivenMembers> & {
+    actor: Actor
     traceparent: string
     now: Date
   },
 ): Order {
-  const { id, userId, items, total, traceparent, now } = placed
+  const { id, userId, items, total, actor, traceparent, now } = placed
   return {
     id,
     number: '',
@@ -163,23 +157,20 @@ export function newOrder(
     ...pickGiven(placed),
     ...{ email: null, formerValues: null },
     version: 1,
-    statusHistory: [{ status: 'pending', at: now.toISOString(), actor: { type: 'customer', id: userId }, reason: null }],
+    statusHistory: [{ status: 'pending', at: now.toISOString(), actor, reason: null }],
     traceparent,
     createdAt: now,
     updatedAt: now,
   }
 }
 
-/**
- * The JSON of a new order, except its number and items. The database assigns the number. The items can be large and are already stored with
- * the order. `renderResponse` adds both.
- */
-export function responseTemplateOf(order: Order, cancellable: readonly OrderStatus[]): string {
-  return JSON.stringify(presentOrder({ ...order, number: '', items: [] }, cancellable))
+/** Lacks the number and the items, which `renderResponse` adds. Items can be large and are stored with the order. */
+export function responseTemplateOf(order: Order, present: (order: Order) => OrderView): string {
+  return JSON.stringify(present({ ...order, number: '', items: [] }))
 }
 
 export function renderResponse(template: string, number: string, itemsJson: string): string {
-  // Ids and statuses alone precede them, so the first match is the member itself.
+  // Ids and statuses alone precede these members, so the first match is the member.
   return replaceFirst(replaceFirst(template, NO_NUMBER, `"number":"${number}"`), NO_ITEMS, `"items":${itemsJson}`)
 }
 
@@ -191,22 +182,20 @@ function replaceFirst(text: string, part: string, replacement: string): string {
   return start === -1 ? text : text.slice(0, start) + replacement + text.slice(start + part.length)
 }
 
-/** Who changes an order. The store itself has no id. */
+/** The store itself has no id. */
 export type Actor = StatusChange['actor']
 
-/** What is recorded about a change of status. */
 export interface StatusMove {
   to: OrderStatus
   actor: Actor
   reason: string | null
-  /** The id of what caused the move, such as a payment. */
   reference?: string | null
   tracking?: Tracking | null
   change?: OrderChange
   traceparent: string
 }
 
-/** The order after a move; whether the move is legal is for `assertTransition`. Pure. */
+/** The caller checks the move with `assertTransition`. */
 export function withStatus(order: Order, move: StatusMove, at: Date): Order {
   const { to: status, actor, reason, reference = null, tracking = null, change: parts, traceparent } = move
   const change: StatusChange = {

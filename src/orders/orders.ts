@@ -27,37 +27,31 @@ export function toOrder(row: OrderRow): Order {
   }
 }
 
-/**
- * The ids under which a customer has ordered: the account's and those of its guests. See docs/decisions/auth-guests.md.
- */
+/** The user ids of a customer's orders: the account and its guests. See docs/decisions/auth-guests.md. */
 export function orderOwnersOf(userId: string): Sql {
   return sql`select ${userId}::uuid as user_id union all select id from users where owner_id = ${userId}`
 }
 
-/** Another customer's order is as unknown as one that does not exist. */
+/** Throws `not_found` for another customer's order, too. */
 export async function getOrder(db: Queryable, userId: string, id: string): Promise<Order> {
   const { rows } = await db.query<OrderRow>(sql`select ${COLUMNS} from orders where id = ${id} and user_id in (${orderOwnersOf(userId)})`)
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }
 
-/** Any customer's order. */
 export async function getAnyOrder(db: Queryable, id: string): Promise<Order> {
   const { rows } = await db.query<OrderRow>(sql`select ${COLUMNS} from orders where id = ${id}`)
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }
 
-/** The existing orders, by id. This transaction alone can change them until it ends. Rows are locked in id order. */
+/** Locks the rows in id order until the transaction ends. */
 export async function findOrdersForUpdate(tx: Transaction, ids: readonly string[]): Promise<Map<string, Order>> {
   const { rows } = await tx.query<OrderRow>(sql`select ${COLUMNS} from orders where id = any(${ids}::uuid[]) order by id for update`)
   return new Map(rows.map((row) => [row.id, toOrder(row)]))
 }
 
-/**
- * Writes what a change of an order changes. The orders must have been read with `findOrdersForUpdate` in the same transaction. Returns them as
- * they are now: after a restore the database chooses the version.
- */
+/** Call `findOrdersForUpdate` first, in the same transaction. After a restore the database chooses the version. */
 export async function updateOrderStatuses(tx: Transaction, orders: readonly Order[]): Promise<Order[]> {
   if (orders.length === 0) return []
   const { rows } = await tx.query<Pick<OrderRow, 'id' | 'version' | 'status_history'>>(
@@ -81,7 +75,7 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
       orders.map((order) => JSON.stringify(order.statusHistory)),
       orders.map((order) => order.traceparent),
       orders.map((order) => order.updatedAt),
-      // Other changes leave these columns as they are.
+      // Other changes keep these columns.
       orders.map((order) => ifAmended(order, toJson(order.shippingAddress))),
       orders.map((order) => ifAmended(order, order.email)),
       orders.map((order) => ifAmended(order, toJson(order.formerValues))),

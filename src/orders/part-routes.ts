@@ -52,13 +52,12 @@ interface PartRoute<Body extends TObject> {
   read: (body: Static<Body>) => RequestedChange
 }
 
-/** Changes of a part of an order, for operators and keys. */
 export function partRoutes(server: HttpServer, context: AdminTransitionContext): void {
   partRoute(server, context, {
     path: 'shipments',
     operationId: 'shipLines',
     summary: 'Ships a part of an order, or the rest of it, as one parcel',
-    description: 'Of a confirmed order, which stays confirmed until its last open unit is shipped.',
+    description: 'The order must be confirmed, and stays so until its last open unit is shipped.',
     body: NewShipment,
     read: ({ lines }) => ({ type: 'shipped', lines: readLines(lines) }),
   })
@@ -67,8 +66,8 @@ export function partRoutes(server: HttpServer, context: AdminTransitionContext):
     operationId: 'cancelLines',
     summary: 'Cancels a part of an order that is not shipped yet, or the rest of it',
     description:
-      'The stock is given back and the total falls. When nothing is open any more, the order is shipped; cancelled when nothing of it was ' +
-      'shipped; returned when all that was shipped came back.',
+      'The units return to the stock, and the total falls. If no unit is open any more, the order becomes `shipped`, or `cancelled` if nothing was ' +
+      'shipped, or `returned` if all shipped units came back.',
     body: NewCancellation,
     read: ({ lines }) => ({ type: 'lines_cancelled', lines: readLines(lines) }),
   })
@@ -76,7 +75,7 @@ export function partRoutes(server: HttpServer, context: AdminTransitionContext):
     path: 'returns',
     operationId: 'returnLines',
     summary: 'Takes back a part of what was shipped, or all of it',
-    description: 'When all that was shipped came back and nothing is open, the order is returned. The total stays.',
+    description: 'The order becomes `returned` when all shipped units are back and no unit is open. The total stays.',
     body: NewReturn,
     read: ({ lines, restock }) => ({ type: 'returned', lines: readLines(lines), restock }),
   })
@@ -99,7 +98,7 @@ function partRoute<Body extends TObject>(server: HttpServer, context: AdminTrans
       answers: {
         200: [
           AdminOrderSchema,
-          'The order after the change; with `Idempotency-Replayed: true` the current one, when the change was made before.',
+          'The order after the change. With `Idempotency-Replayed: true` the change was made before, and this is the current order.',
         ],
       },
       refuses: ['illegal_transition', 'quantity_exceeded', 'too_many_changes', 'total_negative', 'change_reference_taken'],
@@ -113,14 +112,12 @@ function partRoute<Body extends TObject>(server: HttpServer, context: AdminTrans
   )
 }
 
-/** Returns null for all that is left. Throws `invalid_body` for a product that is named twice. */
 function readLines(lines: readonly LineQuantity[] | undefined): LineQuantity[] | null {
   if (lines === undefined) return null
   assertNamedOnce(lines)
   return [...lines]
 }
 
-/** Throws `invalid_body` for a product that is named twice. */
 export function assertNamedOnce(lines: readonly Pick<LineQuantity, 'product_id'>[]): void {
   const named = new Set<string>()
   for (const [index, { product_id }] of lines.entries()) {

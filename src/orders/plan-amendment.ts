@@ -11,24 +11,20 @@ import type { PlannedChange } from './plan-change.ts'
 import { areLinesCovered, haveLinesChanged, planLines, type RequestedLine } from './plan-lines.ts'
 import type { Tracking } from './tracking.ts'
 
-/** A requested correction of an order. */
 export interface RequestedAmendment extends Partial<AmendableValues> {
   type: 'amended'
-  /** A parcel by the version with which it was shipped. */
+  /** A parcel, named by the version that shipped it. */
   parcel?: { version: number; tracking: Tracking }
   lines?: readonly RequestedLine[]
 }
 
-/** The mails about an amendment, by kind, as `mailsOf` of the mails makes them. */
+/** `built-in-templates.ts` of the mails has the kinds. */
 export interface AmendmentMail {
   kind: 'amended' | 'readdressed'
   to: 'customer' | 'former_address'
 }
 
-/**
- * `offer`: for an amendment of lines. Throws `too_late_to_amend`, `too_many_changes`, `invalid_body` for a parcel that
- * the order does not have, or what `planLines` throws. Pure.
- */
+/** Throws `too_late_to_amend`, `too_many_changes`, `invalid_body`, or an error of `planLines`. */
 export function planAmendment(order: Order, requested: RequestedAmendment, offer: AmendmentOffer | undefined): PlannedChange {
   const amended = differences(order, requested)
   assertInTime(order, amended)
@@ -44,7 +40,7 @@ export function planAmendment(order: Order, requested: RequestedAmendment, offer
     ...(hasTracking ? { tracking: requested.parcel?.tracking } : {}),
     values: {
       ...Object.fromEntries(names.map((name) => [AMENDABLE_MEMBERS[name], requested[name]])),
-      // The place of the entry that is being added.
+      // The index of the added entry.
       ...(names.length === 0 ? {} : { formerValues: { ...order.formerValues, [order.statusHistory.length]: former } }),
     },
     restockedLines: lines?.removed ?? [],
@@ -53,10 +49,7 @@ export function planAmendment(order: Order, requested: RequestedAmendment, offer
   } as PlannedChange
 }
 
-/**
- * Whether the order has what is asked: now, or after its amendment with the same reference. Throws
- * `change_reference_taken` when that was another one. Pure.
- */
+/** The amendment is made now, or was made with the same reference. Throws `change_reference_taken`. */
 export function isAmendmentMade(order: Order, requested: RequestedAmendment, reference: string | null): boolean {
   const place =
     reference === null ? -1 : order.statusHistory.findIndex((entry) => entry.reference === reference && isAmendment(entry.change))
@@ -74,7 +67,6 @@ export function isAmendmentMade(order: Order, requested: RequestedAmendment, ref
   throw changeReferenceTaken(order, 'amendment')
 }
 
-/** The mails about the newest change of an order. `readerEmail`: of its account or guest; null for none. Pure. */
 export function amendmentMails({ statusHistory, email, formerValues }: Order, readerEmail: string | null): AmendmentMail[] {
   const change = statusHistory.at(-1)?.change
   if (!isAmendment(change)) return []
@@ -84,7 +76,6 @@ export function amendmentMails({ statusHistory, email, formerValues }: Order, re
   return [...(present === null ? [] : [{ kind: 'amended', to: 'customer' } as const]), ...(isNoticed ? [notice] : [])]
 }
 
-/** Whether the order would keep what must be erased with it. Pure. */
 export function hasPersonalData(requested: RequestedAmendment): boolean {
   return AMENDABLE_COLUMNS.some((name) => requested[name] !== undefined)
 }
@@ -93,13 +84,11 @@ function isAmendment(change: OrderChange | undefined): change is AmendedChange {
   return change?.type === 'amended'
 }
 
-/** The member of a request that amends each of these. */
 const MEMBERS = {
   ...{ shipping_address: 'shipping_address', billing_address: 'billing_address', vat_number: 'vat_number' },
   ...{ email: 'email', tracking: 'parcel', lines: 'lines' },
 } as const satisfies Record<Amendable, keyof RequestedAmendment>
 
-/** What the order does not have as it is asked. */
 function differences(order: Order, { parcel, lines, ...requested }: RequestedAmendment): Amendable[] {
   const current = currentValues(order)
   const amended: Amendable[] = AMENDABLE_COLUMNS.filter(
@@ -118,7 +107,7 @@ function currentValues(order: Order): AmendableValues {
   return amendableValues((name) => order[AMENDABLE_MEMBERS[name]] as AmendableValues[typeof name])
 }
 
-/** Delivery address and lines count until all is shipped, and the rest until the order has ended. */
+/** Delivery address and lines can change until all is shipped, other values until the order has ended. */
 function assertInTime({ status }: Order, amended: readonly Amendable[]): void {
   const { phase } = ruleOf(status)
   const late = amended.filter((name) => phase === 'ended' || (['shipping_address', 'lines'].includes(name) && phase === 'sent'))

@@ -19,34 +19,25 @@ import { allowedTransitions, type OrderStatus, type PartMove, ruleOf } from './o
 import { assertTotalAfter } from './plan-charge.ts'
 import type { Tracking } from './tracking.ts'
 
-/** A requested change besides the status. `lines`: null for every unit that it can take. */
+/** `lines` null: all units that it can take. */
 export type RequestedChange =
   | { type: 'shipped' | 'lines_cancelled'; lines: readonly LineQuantity[] | null }
   | { type: 'returned'; lines: readonly LineQuantity[] | null; restock: boolean }
 
-/** What a change makes of an order. */
 export interface PlannedChange {
   to: OrderStatus
-  /** Undefined for a move of the status alone. */
   change: OrderChange | undefined
-  /** Goods that can be sold again. */
   restockedLines: readonly LineQuantity[]
-  /** Goods that are sold with it. */
   takenLines?: readonly LineQuantity[]
-  /** The new tracking of a parcel. */
   tracking?: Tracking
-  /** What an amendment replaces. */
   values?: Partial<Pick<Order, (typeof AMENDABLE_MEMBERS)[keyof typeof AMENDABLE_MEMBERS] | 'formerValues'>>
-  /** Whether it is refused when the history grows too long for the order's event. What ends the order, or its payment, never is. */
+  /** Whether a too long history refuses the change. Changes that end the order or its payment always pass. */
   isBySize: boolean
 }
 
 const MOVES: Record<RequestedChange['type'], PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
 
-/**
- * A move of the whole order: of every unit that can make it. While all units were moved together the history needs no more than the status.
- * Throws `illegal_transition`. Pure.
- */
+/** The history needs only the status while all units moved together. Throws `illegal_transition`. */
 export function planTransition(
   order: Order,
   to: OrderStatus,
@@ -64,14 +55,14 @@ export function planTransition(
   return { to, change: undefined, restockedLines, isBySize: false }
 }
 
-/** Throws `illegal_transition`, `quantity_exceeded`, `too_many_changes`, or `invalid_body` for a product that is not in the order. Pure. */
+/** Throws `illegal_transition`, `quantity_exceeded`, `too_many_changes`, or `invalid_body` for an unknown product. */
 export function planChange(order: Order, requested: RequestedChange): PlannedChange {
   const { items, lines } = stateOf(order)
   const move = MOVES[requested.type]
   const all = movableUnits(items, lines, move)
   if (!ruleOf(order.status).parts.includes(move) || all.length === 0) throw refuseChange(order, move, lines)
   const units = requested.lines === null ? all : toUnits(items, requested.lines, all)
-  // What takes the rest is always possible: there are few of those.
+  // A change that takes the rest is always possible, because few can exist.
   const isBySize = countUnits(units) < countUnits(all)
   if (isBySize) assertFewChanges(order, requested.type)
   const byProduct = groupByProduct(items, lines)
@@ -82,9 +73,9 @@ export function planChange(order: Order, requested: RequestedChange): PlannedCha
     case 'shipped':
       return { to, change: { type: 'shipped', lines: units }, restockedLines: [], isBySize }
     case 'lines_cancelled': {
-      // An order that is cancelled as a whole keeps its total, as it always did: the status says that nothing is owed.
+      // An order cancelled as a whole keeps its total. Its status shows that nothing is owed.
       const amount = to === 'cancelled' ? {} : { amount: -price }
-      // Under a discount the rest may cost less than nothing.
+      // With a discount the rest may cost less than 0.
       assertTotalAfter(order, amount.amount ?? 0)
       return { to, change: { type: 'lines_cancelled', lines: units, ...amount }, restockedLines: units, isBySize }
     }
@@ -95,7 +86,6 @@ export function planChange(order: Order, requested: RequestedChange): PlannedCha
   }
 }
 
-/** Throws `illegal_transition`, naming the moves that are allowed, unless `from` may move to `to`. Pure. */
 export function assertTransition(from: OrderStatus, to: OrderStatus, allowed = allowedTransitions(from)): void {
   if (allowed.includes(to)) return
   throw new AppError('illegal_transition', `An order that is ${from} cannot become ${to}.`, {
@@ -107,7 +97,6 @@ function countUnits(lines: readonly LineQuantity[]): number {
   return lines.reduce((sum, { quantity }) => sum + quantity, 0)
 }
 
-/** The status of an order of which these units are shipped, cancelled and returned. Pure. */
 function statusAfter(status: OrderStatus, lines: readonly LineState[]): OrderStatus {
   const count = (kind: PartMove) => lines.reduce((sum, line) => sum + countMovable(line, kind), 0)
   if (count('shipped') > 0) return status
@@ -116,7 +105,7 @@ function statusAfter(status: OrderStatus, lines: readonly LineState[]): OrderSta
   return ruleOf(status).phase === 'open' ? 'shipped' : status
 }
 
-/** One entry a product, in the order of the lines of the order, so that two requests of the same units are equal. */
+/** Sorted like the order's lines, so requests for the same units are equal. */
 function toUnits(items: Order['items'], requested: readonly LineQuantity[], movable: readonly LineQuantity[]): LineQuantity[] {
   const wanted = new Map(requested.map((line) => [line.product_id.toLowerCase(), line.quantity]))
   const known = new Set(items.map(({ product_id }) => product_id))
@@ -148,10 +137,7 @@ function refuseChange({ status }: Order, move: PartMove, lines: readonly LineSta
   })
 }
 
-/**
- * Whether the order has this change under the same reference, made from this request or by a move of the whole order. Throws
- * `change_reference_taken` when the reference belongs to another change of the kind. Pure.
- */
+/** The change is of this request, or of a move of the whole order. Throws `change_reference_taken`. */
 export function isChangeMade(order: Order, requested: RequestedChange, reference: string, tracking: Tracking | null): boolean {
   const { items, total, statusHistory } = order
   const move = MOVES[requested.type]
@@ -167,7 +153,7 @@ export function isChangeMade(order: Order, requested: RequestedChange, reference
 }
 
 function isSameDetail({ change, tracking: made }: StatusChange, requested: RequestedChange, tracking: Tracking | null): boolean {
-  // A return of the whole order does not record whether the goods went back.
+  // A return of the whole order does not record whether the goods were restocked.
   const isSameRestock = requested.type !== 'returned' || change?.type !== 'returned' || change.restock === requested.restock
   const isSameParcel = made?.carrier === tracking?.carrier && made?.number === tracking?.number && made?.url === tracking?.url
   return isSameRestock && isSameParcel

@@ -7,17 +7,12 @@ import { isPaymentKnown } from './order-charges.ts'
 import { ruleOf } from './order-status.ts'
 import { isRefundMade, planRefund, type RequestedRefund } from './plan-refund.ts'
 
-/** A requested change of what is charged for an order, or of how it is paid. Its status stays. */
 export type RequestedCharge =
   | { type: 'adjusted'; kind: AdjustmentKind; label: string; amount: number; currency: string }
   | { type: 'adjustment_voided'; adjustment: number }
   | PaymentChange
   | RequestedRefund
 
-/**
- * The entry for the history. Throws `illegal_transition`, `mixed_currencies`, `not_found` for an unknown adjustment, `total_negative`,
- * `total_too_large`, `too_many_changes`, or what `planRefund` throws. Pure.
- */
 export function planCharge(order: Order, requested: RequestedCharge): OrderChange {
   if (requested.type === 'refunded') return planRefund(order, requested)
   assertFewChanges(order, requested.type)
@@ -42,7 +37,7 @@ function adjust(order: Order, { type, kind, label, amount, currency }: Extract<R
   return { type, kind, label, amount }
 }
 
-/** Throws `total_too_large` when the lake could not have the exact sum of a kind, though discounts keep the total small. */
+/** The lake cannot hold a larger sum exactly. Discounts can hide such sums in a small total. */
 function assertSumOfKind(adjustments: readonly Adjustment[], kind: AdjustmentKind, added: number): void {
   const made = adjustments.filter((adjustment) => adjustment.kind === kind)
   const sum = made.reduce((total, { amount }) => total + BigInt(amount.amount), BigInt(added))
@@ -54,19 +49,18 @@ function assertSumOfKind(adjustments: readonly Adjustment[], kind: AdjustmentKin
 function voidAdjustment(order: Order, version: number) {
   const adjustment = stateOf(order).adjustments.find((made) => made.version === version)
   if (adjustment === undefined) throw notFound('adjustment')
-  // Subtraction avoids -0, which has no place in JSON.
+  // Subtraction avoids -0, which JSON lacks.
   return { type: 'adjustment_voided' as const, adjustment: version, amount: 0 - adjustment.amount.amount }
 }
 
 function assertAdjustable({ status }: Order): void {
-  // An order that has ended is only paid or paid back.
+  // An ended order can only be paid or refunded.
   if (ruleOf(status).phase !== 'ended') return
   throw new AppError('illegal_transition', `What is charged for an order that is ${status} cannot be changed.`, {
     members: { current_status: status, allowed_transitions: [] },
   })
 }
 
-/** Throws `total_negative` or `total_too_large` when a change of the total by `amount` leads out of its range. Pure. */
 export function assertTotalAfter(order: Order, amount: number): void {
   const { total } = stateOf(order)
   const next = total.amount + amount
@@ -78,10 +72,7 @@ export function assertTotalAfter(order: Order, amount: number): void {
   if (!Number.isSafeInteger(next)) throw new AppError('total_too_large', 'The total of the order is too large.')
 }
 
-/**
- * Whether the order has this change: the same reference of an adjustment, its void, or a state of the payment that comes no earlier. Throws
- * `change_reference_taken` when the reference belongs to another adjustment or refund. Pure.
- */
+/** Whether there is an adjustment with this reference, its void, or the same or a later payment state. */
 export function isChargeMade(order: Order, requested: RequestedCharge, reference: string | null): boolean {
   if (requested.type === 'payment') return isPaymentKnown(order.statusHistory, requested)
   if (requested.type === 'refunded') return isRefundMade(order, requested, reference)

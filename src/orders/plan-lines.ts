@@ -8,20 +8,19 @@ import type { AmendedChange, LineQuantity, OrderLine } from './order-changes.ts'
 import { countMovable, removeUnits, transitionsOf } from './order-state.ts'
 import { assertTotalAfter } from './plan-charge.ts'
 
-/** How many units of a product the order is to have, with those that are shipped. */
+/** Requested total units, including shipped ones. */
 export interface RequestedLine extends LineQuantity {
-  /** That of added units: the product's present one, or that of the order's first line of the product. */
+  /** Price of added units: the product's current price, or the price of its first line in the order. */
   price: 'now' | 'then'
 }
 
 interface AmendedLines {
   removed: LineQuantity[]
   added: OrderLine[]
-  /** What the total grows by. */
   amount: number
 }
 
-/** Whether the order has another number of units of one of the products. Throws `invalid_body` for none of a product that it never had. Pure. */
+/** Throws `invalid_body` for 0 units of a product that it never had. */
 export function haveLinesChanged(order: Order, requested: readonly RequestedLine[]): boolean {
   const units = unitsByProduct(order)
   for (const [index, { product_id, quantity }] of requested.entries()) {
@@ -30,14 +29,14 @@ export function haveLinesChanged(order: Order, requested: readonly RequestedLine
   return requested.some(({ product_id, quantity }) => quantity !== (units.get(product_id)?.kept ?? 0))
 }
 
-/** Whether every product that a change of lines is about is named, at the price that it got. `before`: the order's lines before it. Pure. */
+/** Whether the request names every changed product at the applied price. `before`: the earlier lines. */
 export function areLinesCovered(
   { removed = [], added = [] }: AmendedChange,
   requested: readonly RequestedLine[],
   before: readonly OrderLine[],
 ): boolean {
   const named = new Map(requested.map((line) => [line.product_id, line]))
-  // The price of `now` was the present one at that time, which the history does not have.
+  // `now` was the price at that time, which the history lacks.
   const isPriced = ({ product_id, unit_price }: OrderLine) =>
     named.get(product_id)?.price === 'now' || unit_price.amount === priceThen(before, product_id)?.amount
   return [...removed, ...added].every(({ product_id }) => named.has(product_id)) && added.every(isPriced)
@@ -47,12 +46,7 @@ function priceThen(items: readonly OrderLine[], productId: string): Money | unde
   return items.find((item) => item.product_id === productId)?.unit_price
 }
 
-/**
- * Units are taken out of existing lines, and units that are added become lines of their own: each line keeps its price.
- * Throws `too_late_to_amend` for units that are shipped, `illegal_transition` when nothing would be left to ship,
- * `unknown_product`, `currency_not_available`, `insufficient_stock`, `purchase_limit`, `total_negative`,
- * `total_too_large` or `too_many_changes`. Pure.
- */
+/** Removed units leave existing lines, and added units become new lines, so each line keeps its price. */
 export function planLines(order: Order, requested: readonly RequestedLine[], offer: AmendmentOffer): AmendedLines {
   const { items, lines } = stateOf(order)
   const units = unitsByProduct(order)
@@ -70,14 +64,13 @@ export function planLines(order: Order, requested: readonly RequestedLine[], off
   const removedAmount = removeUnits({ items, lines }, removed)
   if (added.length === 0 && !lines.some((line) => countMovable(line, 'cancelled') > 0)) throw refuseNothingLeft(order)
   if (items.length + added.length > MAX_LINES) throw new AppError('too_many_changes', `The order would have more than ${MAX_LINES} lines.`)
-  // The sum of all lines is exact, too, where a discount keeps the total small.
+  // The sum of all lines must be exact, too, when a discount keeps the total small.
   sum([...items, ...added].map(({ total }) => total))
   const amount = added.reduce((total, line) => total + line.total.amount, 0) - removedAmount
   assertTotalAfter(order, amount)
   return { removed, added, amount }
 }
 
-/** Units of each product that are not cancelled, and those of them that are shipped. */
 function unitsByProduct(order: Order): Map<string, { kept: number; shipped: number }> {
   const { items, lines } = stateOf(order)
   const units = new Map<string, { kept: number; shipped: number }>()

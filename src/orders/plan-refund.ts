@@ -10,13 +10,13 @@ import { paymentKey } from './order-charges.ts'
 
 type PaymentName = Pick<PaymentChange, 'provider' | 'reference'>
 
-/** A requested refund. The shop pays back itself, and records it here. */
+/** The shop pays the refund and records it here. */
 export interface RequestedRefund {
   type: 'refunded'
-  /** By default (null) the one payment of which something is left. */
+  /** By default (null) the single payment with a refundable rest. */
   payment: PaymentName | null
   amount: Money
-  /** What it is for, each product once; empty for none. */
+  /** Each product once. May be empty. */
   lines: readonly RequestedRefundLine[]
 }
 
@@ -26,10 +26,7 @@ export interface RequestedRefundLine {
   amount?: Money
 }
 
-/**
- * The entry for the history: the payment with its next state. Throws `refund_exceeded` with what is left, `mixed_currencies`,
- * `too_many_changes`, or `invalid_body` for a payment or a line that the order does not have. Pure.
- */
+/** The payment's next state. Throws `refund_exceeded`, `mixed_currencies`, `too_many_changes` or `invalid_body`. */
 export function planRefund(order: Order, requested: RequestedRefund): PaymentChange {
   assertFewChanges(order, 'refunded')
   assertCurrency(order, requested)
@@ -46,7 +43,7 @@ export function planRefund(order: Order, requested: RequestedRefund): PaymentCha
   }
 }
 
-/** Whether the order has this refund. Throws `change_reference_taken` when the reference belongs to another one. Pure. */
+/** Throws `change_reference_taken` when another refund has the reference. */
 export function isRefundMade(order: Order, requested: RequestedRefund, reference: string | null): boolean {
   const made = order.statusHistory.find(
     ({ change, reference: each }) => change?.type === 'payment' && change.refund !== undefined && each === reference,
@@ -58,7 +55,7 @@ export function isRefundMade(order: Order, requested: RequestedRefund, reference
   throw changeReferenceTaken(order, 'refund')
 }
 
-/** Lines are in the order of their products, so that two requests of the same refund are equal. */
+/** Sorts lines by product, so requests for the same refund are equal. */
 function toRefund({ amount: { amount }, lines }: RequestedRefund): Refund {
   if (lines.length === 0) return { amount }
   const named = lines.map(
@@ -71,7 +68,6 @@ function toRefund({ amount: { amount }, lines }: RequestedRefund): Refund {
   return { amount, lines: named.sort((a, b) => (a.product_id < b.product_id ? -1 : 1)) }
 }
 
-/** Throws `refund_exceeded` when nothing of the payment is left. */
 function choosePayment(order: Order, named: PaymentName | null): RefundablePayment {
   const { refundable } = stateOf(order)
   const found = named === null ? refundable : refundable.filter((payment) => paymentKey(payment) === paymentKey(named))
@@ -119,5 +115,5 @@ function assertLines(order: Order, { amount, lines }: RequestedRefund): void {
     if (quantity > units) throw invalidBody(`#/lines/${index}/quantity`, `is more than the ${units} of the order`)
   }
   const sum = lines.reduce((total, { amount: money }) => total + (money?.amount ?? 0), 0)
-  if (sum > amount.amount) throw invalidBody('#/lines', 'have larger amounts together than the refund')
+  if (sum > amount.amount) throw invalidBody('#/lines', 'add up to more than the refund')
 }

@@ -35,7 +35,7 @@ async function moveLines(lines: object[]) {
 const row = async (id: string) =>
   (await store.pool.query('select status, version, status_history, updated_at from orders where id = $1', [id])).rows[0]
 
-test('makes a move once however often it is sent with the same reference, and answers with the order as it is now', async () => {
+test('makes a transition once for one reference, and answers a repeat with the current order', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const id = await place(lamp, 3)
   const first = await move(id, { to: 'confirmed', reference: 'pay_1', reason: 'paid' })

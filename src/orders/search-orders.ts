@@ -13,6 +13,7 @@ import { ORDER_STATUSES } from './order-status.ts'
 import { orderOwnersOf } from './orders.ts'
 import { ShippingAddressSchema } from './postal-address.ts'
 import { readSearchText, SearchQuery } from './search-text.ts'
+import { IS_UNPAID } from './unpaid-orders.ts'
 
 export const OrderSearch = Type.Object({
   q: Type.Optional(
@@ -34,6 +35,12 @@ export const OrderSearch = Type.Object({
     EmailFilter('The e-mail address of an account or a guest that exists, or the address that an amendment has given an order.'),
   ),
   product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
+  unpaid: Type.Optional(
+    Type.Boolean({
+      enum: [true],
+      description: 'Only orders that are not shipped as a whole and have no payment that is authorized or paid.',
+    }),
+  ),
   from: Instant('Only orders placed at this time or later. RFC 3339.'),
   to: Instant('Placed before. RFC 3339.'),
 })
@@ -45,7 +52,6 @@ const FormerValuesSchema = Type.Object({
   email: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 })
 
-/** An order as operators see it. */
 export const AdminOrderSchema = Type.Object(
   {
     ...OrderSchema.properties,
@@ -54,7 +60,7 @@ export const AdminOrderSchema = Type.Object(
     former_values: Type.Optional(
       Type.Record(Type.String(), FormerValuesSchema, {
         description:
-          'What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and without one.',
+          'What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and if there is none.',
       }),
     ),
   },
@@ -66,38 +72,32 @@ export function presentForAdmin(order: Order): AdminOrder {
   return { ...presentOrder(order), ...forOperators(order) }
 }
 
-/** What operators see of an order, and its customer does not. */
 export function forOperators(order: Order): Pick<AdminOrder, 'user_id' | 'refundable' | 'former_values'> {
   const { userId, formerValues } = order
   const { refundable } = stateOf(order)
   return { user_id: userId, refundable, ...(formerValues === null ? {} : { former_values: formerValues }) }
 }
 
-/** The ids of the account and of the guests with an e-mail address. */
 export type FindUserIds = (email: string) => Promise<readonly string[]>
 
 interface Buyers {
-  /** In its canonical form. */
   email: string
   userIds: readonly string[]
 }
 
-/** Orders with what was typed that are examined by the other filters for one page, which may then be short. */
+/** The other filters examine this number of text matches for one page. The page may be short. */
 const EXAMINED = 500
 
 export interface OrderFinders extends Finders {
   findBuyers: (email: string) => Promise<Buyers>
 }
 
-/** Parts of an address find people only for callers who may read accounts: others could guess it letter by letter. */
+/** Callers who may not read accounts cannot search by parts of an address: they could guess one letter by letter. */
 export function permittedFinders({ findPeople, ...others }: OrderFinders, request: FastifyRequest): OrderFinders {
   return { ...others, findPeople: mayUse(request, 'customers:read') ? findPeople : null }
 }
 
-/**
- * A page of everybody's orders that match, newest first: by number, with a period and without `q` by time. Throws
- * `invalid_query`.
- */
+/** Sorts by time if there is a period and no `q`, otherwise by number. Throws `invalid_query`. */
 export async function searchOrders(
   pool: Pool,
   finders: OrderFinders,
@@ -106,6 +106,7 @@ export async function searchOrders(
 ): Promise<OrderPage> {
   const conditions: Sql[] = []
   if (filters.status !== undefined) conditions.push(sql`status = ${filters.status}`)
+  if (filters.unpaid) conditions.push(IS_UNPAID)
   if (filters.number !== undefined) conditions.push(sql`number = ${filters.number}::bigint`)
   if (filters.product_id !== undefined) conditions.push(sql`product_ids @> array[${filters.product_id}::uuid]`)
   if (filters.from !== undefined) conditions.push(sql`created_at >= ${readInstant('from', filters.from)}::timestamptz`)
@@ -115,7 +116,7 @@ export async function searchOrders(
   const present = (order: Order) => presentForAdmin({ ...order, formerValues: null })
   const query = { paging, ...owners, conditions, present }
   if (filters.q === undefined) {
-    // The index by time is the one that finds a period quickly.
+    // The index by time finds a period quickly.
     return readOrderPage(pool, { ...query, sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time' })
   }
   const before = paging.after?.[0] ?? Number.MAX_SAFE_INTEGER
@@ -127,7 +128,7 @@ export async function searchOrders(
   return { ...page, next_cursor: paging.cursorAfter([last]) }
 }
 
-/** Whose orders are listed, null for everybody's. An order that was amended to another address is found by it, and no other order of its customer. */
+/** An order amended to another address is found by it, without the other orders of its customer. */
 function orderOwnersIn(
   { user_id }: Static<typeof OrderSearch>,
   buyers: Buyers | null,

@@ -12,8 +12,10 @@ const MailStateSchema = Type.Object({
   queued_at: Type.String({ format: 'date-time' }),
   sent_at: Time,
   failed_at: Time,
-  bounced_at: Type.Union(Time.anyOf, { description: 'When the mail provider reported that it came back. Null: never.' }),
-  complained_at: Type.Union(Time.anyOf, { description: 'When the mail provider reported that the customer called it spam. Null: never.' }),
+  bounced_at: Type.Union(Time.anyOf, { description: 'When the mail provider reported that it came back. Null if it has not.' }),
+  complained_at: Type.Union(Time.anyOf, {
+    description: 'When the mail provider reported that the customer called it spam. Null if it has not.',
+  }),
   attempts: Type.Integer(),
 })
 
@@ -26,15 +28,18 @@ const TimelineEntrySchema = Type.Object(
     tracking: Type.Optional(TrackingSchema),
     change: Type.Optional(OrderChangeSchema),
     imported: Type.Optional(Type.Boolean({ description: 'The change was made in another shop and moved in.' })),
-    published_at: Type.Union(Time.anyOf, { description: 'When its event was on the topic. Null: not yet, or not recorded.' }),
+    published_at: Type.Union(Time.anyOf, {
+      description: 'When its event was on the topic. Null if it is not yet there, or if the time was not recorded.',
+    }),
     mail: Type.Union([MailStateSchema, Type.Null()]),
     mail_copies: Type.Array(MailStateSchema, { description: 'The copies of the mail that were sent again, the oldest first.' }),
-    lake_at: Type.Union(Time.anyOf, { description: 'When it was in the data lake. Null: not yet, or not recorded.' }),
+    lake_at: Type.Union(Time.anyOf, {
+      description: 'When it was in the data lake. Null if it is not yet there, or if the time was not recorded.',
+    }),
   },
   { title: 'TimelineEntry' },
 )
 
-/** An order, and where the pipeline has delivered each of its changes. */
 export const OrderDetailSchema = Type.Object(
   { ...OrderSchema.properties, timeline: Type.Array(TimelineEntrySchema) },
   { title: 'OrderDetail', examples: [EXAMPLE_ORDER_DETAIL] },
@@ -51,19 +56,15 @@ export interface MailState {
   attempts: number
 }
 
-/** The recorded deliveries of one version's event. */
 export interface Delivery {
   publishedAt: Date | null
   mail: MailState | null
-  /** The mails that were sent again. */
   copies: MailState[]
   lakeAt: Date | null
 }
 
-/** The deliveries of an order, by version. */
 export type FindDeliveries = (order: { id: string; version: number }) => Promise<ReadonlyMap<number, Delivery>>
 
-/** `cancellable` as for `presentOrder`. */
 export function presentOrderDetail(
   order: Order,
   deliveries: ReadonlyMap<number, Delivery>,

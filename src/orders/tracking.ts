@@ -1,12 +1,12 @@
 import { type Static, Type } from 'typebox'
 
-/** How a customer follows a parcel. */
 export const TrackingSchema = Type.Object(
   {
     carrier: Type.String({ minLength: 1, maxLength: 100 }),
     number: Type.String({ minLength: 1, maxLength: 100, description: "The carrier's number of the parcel." }),
     url: Type.Optional(
-      // RFC 3986: a URL is ASCII without spaces; other characters come percent-encoded, and host names in their ASCII form.
+      // RFC 3986: a URL is ASCII without spaces. Other characters are percent-encoded, and host names use their ASCII
+      // form.
       Type.String({
         maxLength: 2_000,
         pattern: '^https?://[!-~]+$',
@@ -19,9 +19,9 @@ export const TrackingSchema = Type.Object(
 )
 export type Tracking = Static<typeof TrackingSchema>
 
-/** The id of what caused a move, in the system that has it. */
+/** Id of a move's cause, in the system of origin. */
 export const ReferenceSchema = Type.String({
   minLength: 1,
   maxLength: 200,
-  description: 'The id of what caused the move, such as a payment or a parcel. The customer can see it.',
+  description: 'The id of the cause of the transition, such as a payment or a parcel. The customer can see it.',
 })

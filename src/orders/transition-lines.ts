@@ -19,11 +19,11 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
-/** How long the moves of one transaction wait for locked rows. After that each is made alone. */
+/** Lock wait of the moves of one transaction. After it each move runs alone. */
 const CHUNK_LOCK_WAIT_MS = 500
-/** How long a move that is made alone waits, so that a row which another request locks for a moment does not refuse it. */
+/** Lock wait of a move that runs alone, so that a short lock does not refuse it. */
 const LINE_LOCK_WAIT_MS = 100
-/** How long the moves of a chunk that are made alone wait in all: a chunk in which every row is locked must not take long. */
+/** Total lock wait of a chunk's moves that run alone, so a chunk of locked rows stays short. */
 const LINES_LOCK_WAIT_MS = 2_000
 
 export const Reason = Type.String({
@@ -51,13 +51,15 @@ const TransitionLine = Type.Object(
   {
     order_id: Type.String({ format: 'uuid' }),
     ...Transition.properties,
-    version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'Only if this is the version of the order.' })),
+    version: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'The transition is made only if this is the version of the order.' }),
+    ),
   },
   { additionalProperties: false },
 )
 const isTransitionLine = Compile(countCodePoints(TransitionLine))
 
-/** The outcome of a line of a bulk transition. Lines are counted from 1. `repeated`: the move was made before, and nothing was changed. */
+/** Lines count from 1. `repeated`: an earlier request made the move, and nothing changed. */
 export type LineResult =
   | { line: number; order_id: string; ok: true; status: string; version: number; repeated?: true }
   | { line: number; order_id: string | null; ok: false; code: string; detail: string; [member: string]: unknown }
@@ -67,7 +69,6 @@ interface NumberedMove {
   move: Move
 }
 
-/** The request that carries the lines. */
 export interface TransitionLinesRequest {
   id: string
   actor: Actor
@@ -75,10 +76,7 @@ export interface TransitionLinesRequest {
   log: { error(entry: object, message: string): void }
 }
 
-/**
- * Moves the order of each line of NDJSON, in the order of the lines, up to 200 in one transaction. The result of a line that fails has the
- * reason, and the others are moved. Throws `invalid_body` when there are too many lines. Unknown errors are logged here, in one entry.
- */
+/** Up to 200 transitions share a transaction, in the given order. Each failed line has its reason. Throws `invalid_body`. */
 export async function moveOrdersByLines(
   context: TransitionContext,
   body: Buffer,
@@ -124,7 +122,7 @@ function toMove(value: unknown): Pick<Move, 'orderId' | 'versions'> & Required<S
   return { orderId: order_id.toLowerCase(), ...readTransition(transition), versions }
 }
 
-/** A transition with its defaults. Throws `invalid_body` when a member belongs to another kind of move. */
+/** Throws `invalid_body` for a member of another kind of move. */
 export function readTransition(transition: Static<typeof Transition>): Required<Static<typeof Transition>> {
   const { to, reason = null, reference = null, tracking = null, restock = false } = transition
   assertRestock(to, restock)
@@ -132,12 +130,11 @@ export function readTransition(transition: Static<typeof Transition>): Required<
   return { to, reason, reference, tracking, restock }
 }
 
-/** Throws `invalid_body` for `restock` of goods that are not returned. */
 function assertRestock(to: OrderStatus, restock: boolean): void {
   if (restock && ruleOf(to).moves !== 'returned') throw invalidBody('#/restock', 'is for goods that are returned')
 }
 
-/** Chunks that name no order twice: each change of an order is a separate update, and so a separate event. */
+/** Chunks that name each order once: each change needs its own update to get its own event. */
 function* inChunks(moves: readonly NumberedMove[]): Generator<NumberedMove[]> {
   let chunk: NumberedMove[] = []
   let named = new Set<string>()
@@ -171,7 +168,7 @@ async function moveChunk(
   } catch (error) {
     const isOneAtFault = !isKnown(error) || (error instanceof AppError && error.code === 'unavailable')
     if (chunk.length === 1 || !isOneAtFault) return chunk.map(({ line, move }) => refuse(line, move.orderId, error))
-    // One order is at fault or locked. Nothing was committed, so each can be moved alone.
+    // One order is at fault or locked. The chunk was rolled back, so each order can be moved alone.
     const results: LineResult[] = []
     const deadline = performance.now() + LINES_LOCK_WAIT_MS
     for (const numbered of chunk) {
@@ -188,7 +185,7 @@ async function moveChunk(
   })
 }
 
-/** Whether the error is a refusal or temporary. Any other one is a bug. */
+/** Whether the error is a refusal or temporary. Other errors are bugs. */
 function isKnown(error: unknown): boolean {
   return error instanceof AppError || isTemporary(error)
 }
@@ -201,7 +198,6 @@ function refusal(line: number, orderId: string | null, error: unknown, requestId
   return { ...refused, code: 'internal', detail, request_id: requestId }
 }
 
-/** Throws `invalid_body` for tracking of an order that is not shipped, or for a URL that is not http or https. */
 export function assertTracking(to: OrderStatus, tracking: Tracking | null, pointer = '#/tracking'): void {
   if (tracking === null) return
   if (ruleOf(to).moves !== 'shipped') throw invalidBody(pointer, 'is for orders that are shipped')
@@ -209,21 +205,21 @@ export function assertTracking(to: OrderStatus, tracking: Tracking | null, point
     throw invalidBody(`${pointer}/url`, 'must be an absolute http or https URL')
 }
 
-/** A move with the longest reason and tracking, every character escaped, is shorter. */
+/** Exceeds a move with the longest reason and tracking, all characters escaped. */
 const MAX_LINE_BYTES = 32_768
-/** A complete move has about ten. To explain a line of 2,900 unknown names takes 5 ms. */
+/** A complete move has about ten. Explaining a line of 2,900 unknown names takes 5 ms. */
 const MAX_LINE_VALUES = 64
 const LINE_FEED = 0x0a
-// White space of JSON (RFC 8259 §2) besides the line feed.
+// JSON white space (RFC 8259 §2) except the line feed.
 const BLANKS = [0x20, 0x09, 0x0d]
 
-/** A line of a body, numbered from 1. `read` throws `invalid_body` or `malformed_json`. */
+/** Numbered from 1. `read` throws `invalid_body` or `malformed_json`. */
 interface BodyLine {
   line: number
   read: () => unknown
 }
 
-/** The lines of NDJSON that are not blank. Other requests are served meanwhile, whatever the number of lines. */
+/** The non-blank lines of NDJSON. Other requests run meanwhile. */
 async function* splitBody(body: Buffer): AsyncGenerator<BodyLine> {
   const slice = new TimeSlice()
   let line = 1

@@ -4,17 +4,16 @@ import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Delivery, MailState } from '../orders/timeline.ts'
 
-/** An event that is stored on the topic. */
+/** An event stored on the topic. */
 export interface PublishedEvent {
   /** `<order id>.<version>` */
   eventId: string
-  /** Sequence of its message. */
   sequence: number
-  /** When it was stored; now when absent. */
+  /** When it was stored; the current time if absent. */
   at?: Date
 }
 
-/** Sequences of messages that were written to the lake together; `first` and `last` are included. */
+/** An inclusive range of message sequences that reached the lake together. */
 interface SequenceRange {
   first: number
   last: number
@@ -24,17 +23,17 @@ interface SequenceRange {
 /** A row of `order_event_deliveries`: order id, version, sequence, time. */
 type Publication = readonly [string, string, number, string]
 
-// When the database is unavailable for long, entries of the log are dropped, so that memory stays bounded.
+// Log entries beyond these limits are dropped, so a long database outage does not fill the memory.
 const MAX_WAITING = 50_000
 const MAX_WAITING_RANGES = 1_000
-// About 10 ms of this process's time.
+// Takes about 10 ms of this process's time.
 const BATCH_SIZE = 8_000
 const GAPS = 'the timeline of some orders has gaps: it could not be written'
 
 /**
- * Records when events were published and when they reached the lake, for the timeline of an order. Events of a topic in the same database
- * are not recorded: the topic's own table has their times. Best effort: no caller waits for it, and entries that cannot be written are
- * dropped. No decision depends on it.
+ * Records when events were published and when they reached the lake, for order timelines. A topic in the same database
+ * needs no records, because its table has the times. Best effort: callers do not wait, and entries that cannot be
+ * written are dropped. No decision depends on it.
  */
 export class DeliveryLog {
   readonly #pool: Pool
@@ -52,12 +51,12 @@ export class DeliveryLog {
 
   async start(): Promise<void> {}
 
-  /** Waits until everything is written. Idempotent, safe before start. */
+  /** Waits until all entries are written. Idempotent, safe before start. */
   async stop(): Promise<void> {
     await this.#working
   }
 
-  /** Records events as published, for a topic whose messages are not in the database. */
+  /** Records events as published, for a topic outside the database. */
   readonly published = (events: readonly PublishedEvent[]): void => {
     const room = MAX_WAITING - this.#waiting.length
     if (room < events.length) this.#logger.warn({ events: events.length - room }, GAPS)
@@ -107,9 +106,9 @@ export class DeliveryLog {
   }
 }
 
-// After a crash between publish and confirm, events are published again that the topic has already.
+// A crash between publish and confirm makes the store publish the same events again.
 async function writePublications(pool: Pool, waiting: readonly Publication[]): Promise<void> {
-  // Sorted, to prevent deadlocks: the change stream and `storefront replay` may write the same rows.
+  // Sorted to prevent deadlocks, since the change stream and `storefront replay` may write the same rows.
   const rows = waiting.toSorted(([a, version], [b, other]) => (a < b ? -1 : a > b ? 1 : Number(version) - Number(other)))
   const column = (index: 0 | 1 | 2 | 3) => plainArray(rows.map((row) => row[index]))
   await pool.query(
@@ -129,11 +128,11 @@ async function writeRange(pool: Pool, { first, last, at }: SequenceRange): Promi
   ])
 }
 
-/** `copy` is empty for the mail of the event. */
+/** `copy` is empty for the event's original mail. */
 type DeliveryRow = Omit<Delivery, 'mail' | 'copies'> &
   Omit<MailState, 'status'> & { version: number; copy: string; status: MailState['status'] | null }
 
-/** The delivery state of each version of an order, by version: topic, mail, lake. */
+/** The state of topic, mail and lake for each version of an order, by version. */
 export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
     `select version, copy, published_at as "publishedAt", lake_at as "lakeAt", status, queued_at as "queuedAt", sent_at as "sentAt",

@@ -3,32 +3,35 @@ import { type Sql, sql } from '../db/sql.ts'
 import type { TopicMessage } from './topic.ts'
 
 /**
- * The time from one restore of the database to the next: a database restored to an earlier state begins a new one. See
+ * The time between two restores of the database. Restoring an earlier state begins a new incarnation. See
  * docs/decisions/audit-incarnations.md.
  */
 export interface Incarnation {
   /** 0 for the first, increasing. */
   number: number
-  /** The database that opened it: `<system id>.<timeline>.<oid>`. */
+  /** The database that began it: `<system id>.<timeline>.<oid>`. */
   identity: string
   lost: LostRange | null
-  /** The same of the topic's partition of the catalogue. */
+  /** The lost range of the topic's catalogue partition. */
   catalogueLost: LostRange | null
-  /** False while events are lost which `storefront replay` has not listed yet. */
+  /** False while there are lost events that `storefront replay` has not listed yet. */
   isReconciled: boolean
-  /** Whether topic and lake were compared with it since it has begun: a connection begins one without. */
+  /**
+   * Whether topic and lake were compared with this incarnation. A connection begins an incarnation before the
+   * comparison.
+   */
   isCompared: boolean
-  /** When a comparison last left the lake out and none has included it since; else null. */
+  /** When a comparison last skipped the lake; null once a later comparison has included it. */
   lakeLeftOutAt: Date | null
 }
 
-/** Sequences of the topic, after `after` and up to `upTo`, some of which were of events that the restored database does not have. */
+/** Topic sequences after `after` and up to `upTo`. The restored database lacks some of their events. */
 export interface LostRange {
   after: number
   upTo: number
 }
 
-/** Oldest first; none before the first process has checked the database. */
+/** The oldest first; empty before the first process has checked the database. */
 export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   const { rows } = await db.query<Incarnation>(
     `select number, identity, reconciled_at is not null as "isReconciled", compared_at is not null as "isCompared", lake_left_out_at as "lakeLeftOutAt",
@@ -41,10 +44,10 @@ export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   return rows
 }
 
-/** How topic and lake compare with the database. */
+/** How topic and lake differ from the database. */
 export interface Comparison {
   publishedOrderNumber?: number
-  /** A sequence above all of earlier topic epochs; 0 when the epoch continues. */
+  /** A sequence above all sequences of earlier topic epochs; 0 when the epoch continues. */
   firstSequence?: number
   lost?: LostRange | null
   /** `firstSequence` and `lost` of the catalogue partition. */
@@ -54,13 +57,15 @@ export interface Comparison {
 }
 
 export interface Opening extends Comparison {
-  /** Number of the newest incarnation that the caller has read; null for none. */
+  /** The newest incarnation's number that the caller has read; null for none. */
   expected: number | null
   identity: string
   reason: string
 }
 
-/** Begins the next incarnation and advances order numbers and sequences. False when another process has done it already. */
+/**
+ * Begins the next incarnation and advances order numbers and sequences. Returns false if another process has begun it.
+ */
 export async function openIncarnation(db: Queryable, { expected, identity, reason, ...comparison }: Opening): Promise<boolean> {
   const compared = argumentsOf(comparison)
   const { rows } = await db.query<{ is_opened: boolean }>(
@@ -69,14 +74,17 @@ export async function openIncarnation(db: Queryable, { expected, identity, reaso
   return rows[0]?.is_opened === true
 }
 
-/** Completes the incarnation that a connection has begun. False when another process has done it, or it is not the newest one any more. */
+/**
+ * Completes the incarnation that a connection has begun. Returns false if another process has completed it, or a newer
+ * one exists.
+ */
 export async function completeIncarnation(db: Queryable, number: number, comparison: Comparison): Promise<boolean> {
   const compared = argumentsOf(comparison)
   const { rows } = await db.query<{ is_completed: boolean }>(sql`select complete_incarnation(${number}, ${compared}) as is_completed`)
   return rows[0]?.is_completed === true
 }
 
-/** The last arguments of both functions. */
+/** The arguments that both SQL functions share. */
 function argumentsOf({
   publishedOrderNumber = 0,
   firstSequence = 0,
@@ -89,12 +97,15 @@ function argumentsOf({
     ${catalogueFirstSequence}, ${catalogueLost?.after ?? null}, ${catalogueLost?.upTo ?? null}`
 }
 
-/** Records that events are published which were not compared with the lake. */
+/** Records that events are published that were not compared with the lake. */
 export async function recordLakeLeftOut(db: Queryable, { number }: Pick<Incarnation, 'number'>): Promise<void> {
   await db.query(sql`update database_incarnations set lake_left_out_at = now() where number = ${number}`)
 }
 
-/** Call it after the whole lake was compared, with the incarnations read before: a comparison that left it out since stays recorded. */
+/**
+ * Clears the records of these incarnations after the whole lake was compared. Pass incarnations read before the
+ * comparison, so later records stay.
+ */
 export async function recordLakeCompared(db: Queryable, incarnations: readonly Incarnation[]): Promise<void> {
   for (const { number, lakeLeftOutAt } of incarnations.filter(({ lakeLeftOutAt }) => lakeLeftOutAt !== null))
     await db.query(
@@ -103,8 +114,8 @@ export async function recordLakeCompared(db: Queryable, incarnations: readonly I
 }
 
 /**
- * Returns those of the event ids (`<product id>.<version>`, of stock `<product id>.stock.<version>`) that are newer than every event of the
- * product in the database. Older ones may have been removed.
+ * Returns the event ids that are newer than every event of their product in the database. Older ids may have been
+ * deleted there. An id is `<product id>.<version>` or `<product id>.stock.<version>`.
  */
 export async function findUnknownCatalogueEvents(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
   if (eventIds.length === 0) return new Set()
@@ -125,12 +136,12 @@ export async function findUnknownCatalogueEvents(db: Queryable, eventIds: readon
   return new Set(rows.map((row) => row.event_id))
 }
 
-/** The id of the order or product of an event. */
+/** The event's order id or product id. */
 export function subjectOf(eventId: string): string {
   return eventId.split('.')[0] ?? ''
 }
 
-/** Why topic and lake must be reconciled with the database; null when they are. */
+/** Why topic and lake must be reconciled with the database; null when they are reconciled. */
 export async function findUnreconciledReason(db: Queryable): Promise<string | null> {
   const { rows } = await db.query('select from database_incarnations where reconciled_at is null limit 1')
   return rows[0] === undefined ? null : UNRECONCILED
@@ -139,7 +150,7 @@ export async function findUnreconciledReason(db: Queryable): Promise<string | nu
 export const UNRECONCILED =
   'the database was restored to an earlier state than topic or lake have seen, and storefront replay has not compared them since'
 
-/** Returns those of the event ids (`<order id>.<version>`) that belong to no version of an order. */
+/** Returns the event ids (`<order id>.<version>`) that match no order version. */
 export async function findUnknownEvents(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
   if (eventIds.length === 0) return new Set()
   const { rows } = await db.query<{ event_id: string }>(
@@ -162,8 +173,8 @@ export async function findUnknownEvents(db: Queryable, eventIds: readonly string
 }
 
 /**
- * Removes the messages whose orders or versions a restore has lost, for subscribers that notify people. A topic outside of the database
- * still has them, and a subscriber with a restored position reads them again.
+ * Removes messages whose orders or versions a restore has lost, for subscribers that notify people. A topic outside the
+ * database still has them, and a subscriber with a restored position reads them again.
  */
 export async function removeLostEvents(db: Queryable, messages: readonly TopicMessage[]): Promise<readonly TopicMessage[]> {
   const ranges = (await listIncarnations(db)).flatMap(({ lost }) => (lost === null ? [] : [lost]))

@@ -5,20 +5,20 @@ import { literal, type Sql, sql } from '../db/sql.ts'
 import { every } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
 
-// PostgreSQL ends the session, and releases its locks, when the process is dead, cut off or paused for this long.
+// PostgreSQL ends the session and releases its locks after the process has been silent for this time.
 const SESSION_TIMEOUT_MS = 5_000
 const PING_MS = 2_500
-/** A statement that waits holds up the pings and reads of all subscribers, and the server keeps their locks as long as it waits. */
+/** A waiting statement delays the pings and reads of all subscribers while the server keeps their locks. */
 const BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 2_000, statement: 30_000 }
 
-/** The text whose hash is the key of the advisory lock that the active process of a subscriber holds. */
+/** The text whose hash is the advisory lock key of a subscriber's active process. */
 export function subscriberLockKey(name: string): string {
   return `storefront subscriber ${name}`
 }
 
 /**
- * The lock sessions of a process, one after the other: the first subscriber opens one, the last closes it, and one that is lost is replaced.
- * `url` is the database's.
+ * A process's lock sessions, one at a time. The first subscriber opens a session, the last one closes it, and a lost
+ * session is replaced. `url` is the database's.
  */
 export class LockSessions {
   readonly #url: string
@@ -28,7 +28,7 @@ export class LockSessions {
     this.#url = url
   }
 
-  /** The caller must `leave` it. */
+  /** The caller must `leave` the session. */
   join(): LockSession {
     if (this.#current === null || this.#current.lost.aborted) this.#current = new LockSession(this.#url)
     this.#current.join()
@@ -36,13 +36,13 @@ export class LockSessions {
   }
 }
 
-/** A connection, kept alive by a ping, that holds the locks of all active subscribers in this process. */
+/** A connection, kept alive by pings, that holds the locks of this process's active subscribers. */
 export class LockSession {
   readonly client: Promise<pg.Client>
   readonly #lost = new AbortController()
   /** Aborts when the locks may be gone. */
   readonly lost = this.#lost.signal
-  /** Subscribers that have the lock, or ask for it: in one session, PostgreSQL would give it to both of two. */
+  /** Subscribers that hold or request their lock. PostgreSQL would grant one session the same lock twice. */
   readonly #held = new Set<string>()
   #users = 0
   #isSilent = false
@@ -59,7 +59,7 @@ export class LockSession {
     const endPings = every(PING_MS, () => void this.#orLose(client.query('select 1')))
     const end = () => {
       endPings()
-      // The last handler is not awaited: until then the server may keep the locks.
+      // Nothing waits for the last handler, so the server may keep the locks until then.
       if (!this.#isClosing) abandonClient(client)
     }
     this.lost.addEventListener('abort', end)
@@ -72,7 +72,10 @@ export class LockSession {
     this.#users++
   }
 
-  /** Returns whether this subscriber has its lock now. When `signal` aborts it rejects at once; `leave` then releases the lock. */
+  /**
+   * Returns whether this subscriber now has its lock. Rejects at once when `signal` aborts; `leave` then releases the
+   * lock.
+   */
   async tryLock(name: string, signal: AbortSignal): Promise<boolean> {
     if (this.#held.has(name)) return false
     this.#held.add(name)
@@ -97,7 +100,7 @@ export class LockSession {
     return rows[0]?.locked === true
   }
 
-  /** Releases the lock, so that another process may continue, and closes the session after the last subscriber. */
+  /** Releases the lock for other processes. Closes the session after the last subscriber. */
   async leave(name: string): Promise<void> {
     const isHeld = this.#held.delete(name)
     if (--this.#users === 0) return this.#close()
@@ -110,7 +113,7 @@ export class LockSession {
     this.#lose()
     const client = await this.client.catch(() => null)
     if (client === null || !this.#isClosing) return
-    // Without the timeout this would wait forever for a server that is cut off.
+    // `client.end` would wait forever for an unreachable server.
     await withinMs(
       SESSION_TIMEOUT_MS,
       client.end().catch(() => {}),

@@ -10,7 +10,7 @@ export interface MessageBatch<E extends TopicEvent = OrderEvent> {
   last: number
 }
 
-/** The messages of the topic after a sequence, in order, up to the last one. */
+/** The topic's messages after a sequence, in order, to the end. */
 export async function* readBatches<E extends TopicEvent>(topic: Topic<E>, after: number): AsyncGenerator<MessageBatch<E>> {
   for (let position = after; ; ) {
     const stored = await topic.read(position, BATCH_SIZE)
@@ -21,7 +21,7 @@ export async function* readBatches<E extends TopicEvent>(topic: Topic<E>, after:
   }
 }
 
-/** Separates events of the partition from messages that are none; both stay in order. Pure. */
+/** Separates the partition's events from corrupt messages, each in order. Pure. */
 export function partitionMessages<E extends TopicEvent>(
   { findDefect }: TopicPartition<E>,
   stored: readonly StoredMessage[],

@@ -12,7 +12,7 @@ export const ORDERS: TopicPartition<OrderEvent> = {
   previousEventId,
 }
 
-/** Events of products, prices and stock. An import may have a million, so orders' events never wait behind them. */
+/** Product, price and stock events. An import may cause a million, so order events have their own partition. */
 export const CATALOGUE: TopicPartition<CatalogueEvent> = {
   name: 'catalogue',
   eventName: 'catalogue event',

@@ -1,8 +1,8 @@
 import { EventTooLarge, type OutgoingMessage, type Topic, type TopicEvent } from './topic.ts'
 
 /**
- * Publishes all messages but those that the broker refuses for their size, with the later versions of the same: events of one thing come in order.
- * `onRefused` gets these before the others are published. Throws as `publish` does. Returns how many were published.
+ * Publishes all messages except events too large for the broker and their later versions, since each subject's events
+ * come in order. `onRefused` gets these first. Throws like `publish`. Returns the number of published messages.
  */
 export async function publishAcceptable<E extends TopicEvent>(
   topic: Topic<E>,
@@ -16,7 +16,7 @@ export async function publishAcceptable<E extends TopicEvent>(
       return rest.length
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
-      // The event may be an earlier one, which the topic has lost.
+      // The event may be an earlier one that the topic has lost.
       const { id, sequence } = error.event
       const isRefused = ({ event }: OutgoingMessage<E>) => namedBy(event.id) === namedBy(id) && event.sequence >= sequence
       const refused = rest.filter(isRefused)

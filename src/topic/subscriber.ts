@@ -21,14 +21,17 @@ const STANDBY_RETRY_MS = 1_000
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 10_000
 
-/** The topic has messages after the position that the broker's consumer does not deliver, although it reports no error. */
+/** The topic has newer messages that the broker's consumer does not deliver, without reporting an error. */
 export class SourceStalled extends Error {
   override readonly name = 'SourceStalled'
 }
 
-/** The messages after one position, as an adapter reads them. */
+/** An adapter's reader of the messages after one position. */
 export interface MessageSource {
-  /** The next messages in order; none when there were none for some seconds, or `signal` aborts. Throws SourceStalled. */
+  /**
+   * The next messages in order. The list is empty if none came for some seconds, or `signal` aborts. Throws
+   * SourceStalled.
+   */
   next(signal: AbortSignal): Promise<StoredMessage[]>
   close(): Promise<void>
 }
@@ -47,19 +50,19 @@ export interface SubscriberOptions<E extends TopicEvent> {
 }
 
 /**
- * A subscription of any adapter. It is active while this process's session in PostgreSQL holds the subscriber's lock. Each time it
- * becomes active it gets a greater fencing number, by which writes of an earlier holder are refused.
+ * A subscription of any adapter. It is active while this process's session in PostgreSQL holds the subscriber's lock.
+ * Each activation gets a greater fencing number, so an earlier holder's writes are refused.
  */
 export class Subscriber<E extends TopicEvent> implements Subscription {
   readonly #options: SubscriberOptions<E>
   readonly #loop: Loop
-  /** Kept during the pause after a failure: the other processes stay on standby. */
+  /** The session with the lock. It is kept during the pause after a failure, so other processes stay on standby. */
   #session: Session | null = null
   #state: Subscription['state'] = 'stopped'
   #failure: unknown = null
-  /** Corrupt messages up to this sequence have been reported; they are delivered again when the handler fails. */
+  /** Corrupt messages up to this sequence were reported. They arrive again if the handler fails. */
   #reportedUpTo = 0
-  /** Stays true after reopening the source until a message arrives, because a stalled source opens without an error. */
+  /** Stays true until a message arrives, because a stalled source reopens without an error. */
   #isStalled = false
 
   constructor(options: SubscriberOptions<E>) {
@@ -89,7 +92,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     this.#state = 'stopped'
   }
 
-  /** Consumes messages, once this process has the subscriber's lock, until it loses it. */
+  /** Waits for the subscriber's lock, then consumes messages until the lock is lost. */
   async #beActive(signal: AbortSignal, well: () => void): Promise<void> {
     await this.#release()
     if (this.#state === 'stopped') this.#state = 'standby'
@@ -97,12 +100,11 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     if (session === null) return
     this.#session = session
     this.#options.logger.info({ subscriber: this.#options.name }, 'subscriber is active')
-    // After a failure it is healthy again only when the messages have been handled.
+    // A failed subscriber is healthy again only after the messages were handled.
     if (this.#state === 'standby') this.#state = 'active'
     await this.#consume(session, signal, well)
   }
 
-  /** Releases the lock, so that another process may continue. */
   async #release(): Promise<void> {
     const session = this.#session
     this.#session = null
@@ -112,7 +114,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
   #report(error: unknown, { retryMs }: Failure): void {
     const { logger, name } = this.#options
     this.#isStalled ||= error instanceof SourceStalled
-    // The process that has taken over works on: this one is its standby.
+    // The process that took over is working, and this one is its standby.
     this.#state = error instanceof FencedOut ? 'standby' : 'failing'
     this.#failure = error
     if (error instanceof SessionLost || error instanceof FencedOut) logger.warn({ subscriber: name, retryMs }, error.message)
@@ -160,7 +162,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     if (session.lost.aborted) throw new SessionLost()
   }
 
-  /** Logs messages that are no events of the partition once each, and removes them. They stay on the topic, where `storefront verify` finds them. */
+  /** Logs each corrupt message once and removes it. It stays on the topic, where `storefront verify` finds it. */
   #removeCorrupt(stored: readonly StoredMessage[]): TopicMessage<E>[] {
     const { name, logger, options, partition } = this.#options
     const { messages, corrupt } = partitionMessages(partition, stored)
@@ -173,14 +175,14 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
   }
 }
 
-/** The server has ended the session of a subscriber, on purpose or not: it begins again where it was. */
+/** The server ended a subscriber's session, intentionally or not. The subscriber resumes at its position. */
 class SessionLost extends Error {
   constructor() {
     super('the session of the subscriber was ended, as by a repair or a restart of the database; it opens another one')
   }
 }
 
-/** A subscriber's turn as the active one: its lock and its fencing number. */
+/** A subscriber's active period: its lock and its fencing number. */
 class Session {
   readonly #name: string
   readonly #fence: number
@@ -221,7 +223,7 @@ class Session {
   }
 
   async checkFence(db: Pick<pg.ClientBase, 'query'>): Promise<void> {
-    // The row lock delays a takeover; the timeout releases it if this process is paused in the middle of its transaction.
+    // The row lock delays a takeover. The timeout releases it if this process pauses inside its transaction.
     const { rowCount } = await db.query(
       `select set_config('idle_in_transaction_session_timeout', '5s', true)
       from topic_subscribers

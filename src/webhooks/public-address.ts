@@ -1,7 +1,7 @@
 import dns from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 
-/** Webhooks must not connect to this address. */
+/** The address is not public, so webhooks must not connect to it. */
 export class PrivateAddress extends Error {
   override readonly name = 'PrivateAddress'
 }
@@ -11,8 +11,7 @@ const SPECIAL_V4 = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24', '192.0.2.0/24'],
   ...['192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
 ]
-// In IPv6 only the global unicast range is public, except these: tunnels to IPv4, documentation and protocol
-// assignments.
+// In IPv6 only the global unicast range is public, except for tunnels to IPv4, documentation and protocol assignments.
 const GLOBAL_V6 = '2000::/3'
 const SPECIAL_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
@@ -30,8 +29,8 @@ function blockList(networks: readonly string[], family: 'ipv4' | 'ipv6'): BlockL
 }
 
 /**
- * Whether an IP address belongs to the public internet: not loopback, private, link-local (where clouds keep their
- * metadata), unique local, shared, multicast, reserved, mapped or tunnelled to IPv4.
+ * Whether an IP address belongs to the public internet. Excludes loopback, private, link-local (the metadata of
+ * clouds), unique local, shared, multicast and reserved addresses, and those mapped or tunnelled to IPv4.
  */
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
@@ -45,8 +44,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * For sockets: resolves a name to its public addresses only. The socket connects to a checked address, so DNS rebinding
- * has no effect. Fails with PrivateAddress when the name has no public address.
+ * A lookup function for sockets that resolves a name to its public addresses only. The socket connects to a checked
+ * address, so DNS rebinding has no effect. Fails with PrivateAddress when the name has no public address.
  */
 export const publicLookup: LookupFunction = (host, options, callback) => {
   dns.lookup(host, { ...options, all: true }, (error, found) => {

@@ -2,13 +2,13 @@ import type { TopicEvent } from '../topic/topic.ts'
 import type { Recipient } from './webhook-endpoints.ts'
 
 const DAY_MS = 86_400_000
-// An event that arrives late or again is posted up to this age.
+// The oldest event that is still posted when it arrives late or again.
 const POSTABLE_MS = 30 * DAY_MS
-// The tolerance of Standard Webhooks: an event has the time of the API's clock before the commit, an endpoint that of
-// the database.
+// The tolerance of Standard Webhooks. An event's time comes from the API's clock before the commit, an endpoint's time
+// from the database.
 const CLOCKS_DIFFER_MS = 5 * 60_000
 
-/** How long deliveries are kept: longer than an event is posted, so that none is forgotten and posted again. */
+/** How long deliveries are kept. They outlast `POSTABLE_MS`, so no event is forgotten and posted twice. */
 export const KNOWN_MS = POSTABLE_MS + DAY_MS
 
 export interface Wanted {
@@ -18,8 +18,8 @@ export interface Wanted {
 }
 
 /**
- * The events to queue for each recipient: those of its types that are no older than the recipient, and none whose
- * delivery may have been forgotten. Pure.
+ * The events to queue for each recipient: those of its types that are no older than the recipient. Events are too old
+ * if their delivery record may be deleted already. Pure.
  */
 export function pairWanted(recipients: readonly Recipient[], events: readonly TopicEvent[], now: Date): Wanted {
   const { postable = [], tooOld = [] } = Object.groupBy(events, ({ time }) =>
@@ -32,7 +32,7 @@ export function pairWanted(recipients: readonly Recipient[], events: readonly To
 }
 
 function wants({ event_types, created_at }: Recipient, { type, time }: TopicEvent): boolean {
-  // An endpoint without types was added for orders: an import of a million products is not for it.
+  // An endpoint without types gets order events only; otherwise an import would send it millions of product events.
   return (
     (event_types?.includes(type) ?? type.startsWith('storefront.order.')) && Date.parse(time) >= created_at.getTime() - CLOCKS_DIFFER_MS
   )

@@ -13,7 +13,7 @@ import { WebhookRefused } from './webhook-url.ts'
 const FIRST_PAUSE_SECONDS = 5
 const LONGEST_PAUSE_SECONDS = 4 * 3_600
 
-/** Webhooks, one for each pair of an endpoint and an event. With these pauses three days have room for about 30 attempts. */
+/** Webhooks, one for each pair of an endpoint and an event. These pauses allow about 30 attempts in three days. */
 export const WEBHOOK_DELIVERIES: DeliveryKind = {
   name: 'webhook',
   table: sql`webhook_deliveries`,
@@ -35,17 +35,17 @@ export const WEBHOOK_DELIVERIES: DeliveryKind = {
   readLength: readWebhookQueue,
 }
 
-/** What a webhook is posted from. */
+/** The data of one webhook request. */
 export interface WebhookToPost {
   endpoint_id: string
   event_id: string
-  /** By the clock of the database, which wrote the time of the first attempt. */
+  /** Seconds since the first attempt, by the database's clock. */
   tried_for_seconds: number
   url: string
   is_disabled: boolean
   type: string
   body: string
-  /** The secrets that sign, encrypted; the previous one until a time. */
+  /** The encrypted signing secrets. The previous secret signs until `previous_secret_until`. */
   sealed_secret: string
   previous_sealed_secret: string | null
   previous_secret_until: Date | null
@@ -57,7 +57,8 @@ interface ToDeliver {
 }
 
 /**
- * Inserts one row for each pair that has none; the delivery to a disabled recipient has failed from the start. Returns the endpoints of the others.
+ * Inserts a row for each pair that has none. Deliveries to a disabled recipient are stored as failed. Returns the
+ * endpoints of the queued ones.
  */
 export async function insertDeliveries(tx: Transaction, wanted: readonly ToDeliver[], now: Date): Promise<string[]> {
   if (wanted.length === 0) return []
@@ -88,7 +89,7 @@ async function insertEvents(tx: Transaction, events: readonly TopicEvent[]): Pro
   )
 }
 
-/** The number of queued deliveries, and the age of the oldest one that was never attempted, to an endpoint that is not failing. */
+/** The number of queued deliveries, and the longest wait for a first attempt, in seconds, without failing endpoints. */
 async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     `select
@@ -105,8 +106,8 @@ async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
 }
 
 /**
- * Queues deliveries of an endpoint again, with three days of their own: that of one event, in whatever state it is, or
- * all failed ones for null. Returns their number. Throws WebhookRefused for a disabled endpoint.
+ * Queues an endpoint's deliveries again, with another three days for attempts: one event's delivery in any status, or
+ * all failed deliveries for null. Returns their number. Throws WebhookRefused for a disabled endpoint.
  */
 export async function redeliver(
   pool: Pool,
@@ -126,12 +127,12 @@ export async function redeliver(
   })
 }
 
-/** The type of an event that reports no change, and only an operator sends. */
+/** The type of test events, which only operators send. They report no change. */
 export const TEST_EVENT_TYPE = 'storefront.webhook.test'
 
 /**
- * Queues a test event for an enabled endpoint, whatever types it has. Returns the event's id: that of the one that is
- * still queued, if any; null without such an endpoint. Throws WebhookRefused.
+ * Queues a test event for an enabled endpoint, whatever its types are. Returns the id of this event or of a test that
+ * is still queued; null if the endpoint does not exist. Throws WebhookRefused for a disabled endpoint.
  */
 export async function queueTestEvent(pool: Pool, endpointId: string, now: Date, auditContext: AuditContext): Promise<string | null> {
   const event = {
@@ -168,7 +169,7 @@ async function findQueuedTest(tx: Transaction, endpointId: string): Promise<stri
   return rows[0]?.event_id ?? null
 }
 
-/** Returns whether the endpoint exists. Throws WebhookRefused while it is disabled. */
+/** Returns whether the endpoint exists. Throws WebhookRefused if it is disabled. */
 async function assertEnabled(tx: Transaction, endpointId: string): Promise<boolean> {
   const { rows } = await tx.query<{ is_disabled: boolean }>(
     'select disabled_at is not null as is_disabled from webhook_endpoints where id = $1 for share',
@@ -178,7 +179,10 @@ async function assertEnabled(tx: Transaction, endpointId: string): Promise<boole
   return rows.length > 0
 }
 
-/** Deletes events that are too old to come again and wait for no delivery, and their deliveries. Returns their number. */
+/**
+ * Deletes events that are too old to arrive again and have no queued delivery. Their deliveries go with them. Returns
+ * the number of events.
+ */
 export async function deleteOldEvents(pool: Pool, now: Date): Promise<number> {
   const { rowCount } = await pool.query(
     `delete from webhook_events as event
@@ -206,12 +210,15 @@ const WEBHOOK_STATUSES: readonly WebhookStatus[] = ['queued', 'delivered', 'fail
 export interface WebhookFilter {
   endpointId: string
   status?: WebhookStatus | undefined
-  /** Deliveries that come after this one in the list. */
+  /** The last delivery of the previous page. */
   before?: { queuedAt: Date; eventId: string } | undefined
   limit: number
 }
 
-/** An endpoint's deliveries, the newest first. Each status has its part of the index, so a page is read without sorting them all. */
+/**
+ * An endpoint's deliveries, the newest first. Each status has its part of the index, so reading a page needs no full
+ * sort.
+ */
 export async function listDeliveries(db: Queryable, { endpointId, status, before, limit }: WebhookFilter): Promise<ListedWebhook[]> {
   const isBefore = before === undefined ? sql`true` : sql`(queued_at, event_id) < (${before.queuedAt}, ${before.eventId})`
   const { rows } = await db.query<ListedWebhook>(
@@ -231,18 +238,17 @@ export async function listDeliveries(db: Queryable, { endpointId, status, before
   return rows
 }
 
-/** Seconds that a header `Retry-After` (RFC 9110 §10.2.3) asks for, as a number or a date; null when it is neither. */
+/** The seconds in a `Retry-After` header (RFC 9110 §10.2.3), which is a number or a date; null for other text. */
 export function readRetryAfter(value: string, now: Date): number | null {
   if (/^\d+$/.test(value)) return Number(value)
-  // Every HTTP date begins with a day of the week; Date.parse accepts many other texts.
+  // Every HTTP date begins with a weekday; Date.parse accepts many other texts.
   const time = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : Number.NaN
   return Number.isNaN(time) ? null : Math.max(0, Math.ceil((time - now.getTime()) / 1_000))
 }
 
 /**
- * Seconds to wait after the attempt of this number when the receiver asked for `wanted` seconds: what it asked for,
- * within the queue's own pause and the longest one. Up to a quarter is added at random, so that refused deliveries do
- * not all return at once.
+ * Seconds to wait after this attempt when the receiver asked for `wanted` seconds. The result lies between the queue's
+ * own pause and the longest pause. Up to a quarter is added at random, so refused deliveries do not all return at once.
  */
 export function pauseAsked(attempt: number, wanted: number, random: () => number = Math.random): number {
   const usual = FIRST_PAUSE_SECONDS * 2 ** Math.min(attempt - 1, 20)

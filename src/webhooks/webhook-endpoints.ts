@@ -13,21 +13,21 @@ import { assertPublicName, readWebhookUrl, toPrintableUrl, WebhookRefused } from
 
 export const EVENT_TYPES: readonly string[] = [...ORDER_EVENT_TYPES, ...CATALOGUE_EVENT_TYPES]
 
-/** Each event is queued for all of them. */
+/** A limit, because each event is queued for every endpoint. */
 const MAX_ENDPOINTS = 100
 
-/** The reason of a delivery that failed without an attempt. */
+/** The reason stored with a delivery that failed without an attempt. */
 export const DISABLED = 'the endpoint was disabled'
 
 export interface NewEndpoint {
   url: string
-  /** Types of events; null for all of orders, including those of later releases. */
+  /** Event types; null for all order events, including those of later releases. */
   eventTypes: readonly string[] | null
   isPrivateAllowed: boolean
 }
 
 /**
- * Adds an endpoint, which gets events from now on. The secret cannot be read again. Throws WebhookRefused,
+ * Adds an endpoint, which gets all later events. The secret cannot be read again. Throws WebhookRefused,
  * `webhook_exists` and `too_many_webhooks`.
  */
 export async function addEndpoint(
@@ -62,8 +62,8 @@ async function readUrl({ url, isPrivateAllowed }: Pick<NewEndpoint, 'url' | 'isP
 }
 
 /**
- * Changes the URL, or the types of the events that are queued from now on. Queued deliveries go to the new URL, which
- * begins without failures. Returns whether the endpoint exists. Throws WebhookRefused and `webhook_exists`.
+ * Changes the URL, or the event types for later events. Queued deliveries go to the new URL, which starts without
+ * failures. Returns whether the endpoint exists. Throws WebhookRefused and `webhook_exists`.
  */
 export async function changeEndpoint(
   pool: Pool,
@@ -88,7 +88,7 @@ export async function changeEndpoint(
     )
     const printed = { ...after, url: toPrintableUrl(after.url) }
     const differing = difference({ ...before, url: toPrintableUrl(before.url) }, printed)
-    // A query leads to another receiver where several share an address.
+    // A changed query may mean another receiver, but its text is not recorded.
     if (differing !== null) await record(tx, auditContext, id, differing)
     else if (after.url !== before.url)
       await record(tx, auditContext, id, { before: null, after: { url: printed.url, has_new_query: true } })
@@ -106,8 +106,8 @@ async function record(
 }
 
 /**
- * Throws `webhook_exists` for another endpoint with this URL and these events, in any order: its receiver would get each
- * event twice, signed by two secrets. No other `tx` adds or changes one before this one ends.
+ * Throws `webhook_exists` if another endpoint has this URL and these events, in any order. Its receiver would get each
+ * event twice, signed by two secrets. A lock until the end of `tx` serializes such changes.
  */
 async function assertNoEqual(tx: Transaction, id: string, url: string, eventTypes: NewEndpoint['eventTypes']): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(hashtextextended('storefront webhooks', 0))`)
@@ -128,8 +128,8 @@ async function assertNoEqual(tx: Transaction, id: string, url: string, eventType
 const BOTH_SIGN_HOURS = 24
 
 /**
- * Gives an endpoint a new secret and returns it; null without such an endpoint. For 24 hours both secrets sign, so that
- * the receiver can change over. A secret from before an earlier rotation no longer signs.
+ * Gives an endpoint a new secret and returns it; null if the endpoint does not exist. The new and the previous secret
+ * both sign for 24 hours, so the receiver can change over. Older secrets no longer sign.
  */
 export async function rotateSecret(
   pool: Pool,
@@ -153,7 +153,10 @@ export async function rotateSecret(
   })
 }
 
-/** Encrypts all secrets again. Returns their number, and the endpoints whose present secret is undecryptable and stays. */
+/**
+ * Encrypts all secrets again. Returns their number, and the endpoints whose current secret cannot be decrypted and
+ * stays.
+ */
 export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: string[] }> {
   const { rows } = await tx.query<{ id: string; present: string; previous: string | null }>(
     `select id, sealed_secret as present, previous_sealed_secret as previous
@@ -177,9 +180,9 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
   return { reencrypted, undecryptable }
 }
 
-/** Disables an endpoint, and removes its deliveries and then the endpoint. Returns whether it existed. */
+/** Disables an endpoint, then deletes its deliveries and the endpoint. Returns whether it existed. */
 export async function removeEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
-  // What is queued meanwhile fails at once: nothing is posted to it any more, and the batches come to an end.
+  // Deliveries queued after this fail at once, so nothing more is posted and the deletion ends.
   await pool.query(
     sql`update webhook_endpoints set disabled_at = now(), disabled_reason = 'it is being removed' where id = ${id} and disabled_at is null`,
   )
@@ -199,7 +202,7 @@ export async function removeEndpoint(pool: Pool, id: string, auditContext: Audit
   })
 }
 
-/** Enables an endpoint again. Returns whether it exists. Deliveries that it missed are `failed` and can be redelivered. */
+/** Enables a disabled endpoint. Returns whether it exists. Missed deliveries are `failed` and can be redelivered. */
 export async function enableEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     const { rows } = await tx.query<{ disabled_at: Date | null; disabled_reason: string | null }>(
@@ -237,7 +240,7 @@ export async function findEndpoint(db: Queryable, id: string): Promise<ListedEnd
   return rows[0] ?? null
 }
 
-/** The oldest first; those after the id `after`. */
+/** The endpoints after the id `after`, the oldest first. */
 export async function listEndpoints(
   db: Queryable,
   { after = NO_ID, limit = null }: { after?: string | undefined; limit?: number | null } = {},
@@ -257,7 +260,7 @@ export async function countEndpoints(db: Queryable) {
   return rows[0] ?? { enabled: 0, failing: 0, disabled: 0 }
 }
 
-/** An endpoint, as far as queueing needs it. */
+/** The columns of an endpoint that queueing needs. */
 export interface Recipient {
   id: string
   event_types: string[] | null
@@ -278,14 +281,13 @@ export async function lockRecipients(tx: Transaction): Promise<Recipient[]> {
   return rows
 }
 
-/** Records that a delivery succeeded. */
 export async function clearEndpointFailing(pool: Pool, id: string): Promise<void> {
   await pool.query('update webhook_endpoints set failing_since = null where id = $1 and failing_since is not null', [id])
 }
 
 /**
- * Records that a delivery to this URL failed, and why. Returns since when all have failed; null when the endpoint has
- * another URL now.
+ * Records a failed delivery to this URL and its reason. Returns the start of the endpoint's unbroken failures; null if
+ * its URL has changed.
  */
 export async function recordEndpointFailing(
   pool: Pool,
@@ -304,8 +306,8 @@ export async function recordEndpointFailing(
 }
 
 /**
- * Disables an endpoint, if given only one that still has this `url`, and fails its queued deliveries. Returns whether
- * it was enabled. A worker fails what an interruption leaves queued.
+ * Disables an endpoint and fails its queued deliveries. If `url` is given, the endpoint must still have it. Returns
+ * whether it was enabled. If this is interrupted, a worker fails the remaining deliveries.
  */
 export async function disableEndpoint(
   pool: Pool,
@@ -315,7 +317,7 @@ export async function disableEndpoint(
   { auditContext = null, url = null }: { auditContext?: AuditContext | null; url?: string | null } = {},
 ): Promise<boolean> {
   const isDisabled = await inTransaction(pool, async (tx) => {
-    // Waits for transactions that queue for it: later ones queue nothing.
+    // Waits for transactions that queue for this endpoint. Later ones queue nothing.
     const { rowCount } = await tx.query(
       sql`update webhook_endpoints set disabled_at = ${now}, disabled_reason = ${reason}
       where id = ${id} and disabled_at is null and (${url}::text is null or url = ${url})`,

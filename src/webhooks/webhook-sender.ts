@@ -6,30 +6,30 @@ import type { SignedHeaders } from './webhook-signature.ts'
 import { mayBePublic } from './webhook-url.ts'
 
 export interface WebhookSenderOptions {
-  /** Whether plain http, and addresses that are not public, such as loopback and private ones, are allowed. */
+  /** Whether plain http and non-public addresses are allowed, such as loopback and private ones. */
   isPrivateAllowed: boolean
-  /** Limit for the time between the name's resolution and the response's status. */
+  /** Limits the time from name resolution to response status. */
   timeoutMs?: number
 }
 
 export interface WebhookAnswer {
   status: number
-  /** The header `Retry-After`, unparsed. */
+  /** The unparsed header `Retry-After`. */
   retryAfter: string | null
 }
 
-/** The signature, and the W3C trace context that the receiver may continue. */
+/** The signature, and the W3C trace context for the receiver. */
 type WebhookHeaders = SignedHeaders & { traceparent?: string }
 
 export interface WebhookSender {
-  /** Posts once and returns the response, also a redirect, which is not followed. Throws without a response. */
+  /** Posts once and returns the response. A redirect is returned, not followed. Throws when no response arrives. */
   send(url: string, headers: WebhookHeaders, body: string): Promise<WebhookAnswer>
   /** Aborts requests in flight. Idempotent. */
   close(): void
 }
 
 const TIMEOUT_MS = 15_000
-// The response's body is ignored; reading a small one keeps the connection for the next delivery.
+// The response's body is ignored, but reading a small body keeps the connection for the next delivery.
 const BODY_MAX_BYTES = 16_384
 const IDLE_MS = 30_000
 
@@ -46,13 +46,13 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
     request.end(body)
     try {
       const [response] = (await once(request, 'response')) as [http.IncomingMessage]
-      // From here on an error concerns only the rest of the body.
+      // Later errors concern only the rest of the body.
       request.on('error', () => {})
       drain(response)
       return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] ?? null }
     } catch (error) {
       const isStale = request.reusedSocket && (error as { code?: string }).code === 'ECONNRESET'
-      // The receiver closed the idle connection at the same moment: no evidence against it.
+      // The receiver closed an idle connection just then, which is not its failure.
       if (isStale && !signal.aborted) return post(url, headers, body, signal)
       throw signal.aborted ? new Error(`no answer within ${timeoutMs / 1_000} s`) : error
     }
@@ -64,7 +64,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
       // The setting may have changed since the endpoint was added.
       if (!isPrivateAllowed && url.protocol !== 'https:')
         throw new PrivateAddress('plain http is not allowed without WEBHOOK_ALLOW_PRIVATE=on')
-      // A socket calls no lookup for an address.
+      // Sockets call no lookup function for an IP address.
       if (!isPrivateAllowed && !mayBePublic(url)) throw new PrivateAddress(`${url.hostname} is not a public address`)
       return post(url, headers, body, AbortSignal.timeout(timeoutMs))
     },
@@ -75,7 +75,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
   }
 }
 
-// CloudEvents 1.0, HTTP protocol binding, structured content mode: libraries recognise an event by this type.
+// CloudEvents 1.0, HTTP protocol binding, structured content mode. Libraries recognise an event by this type.
 const BASIC_HEADERS = { 'content-type': 'application/cloudevents+json; charset=utf-8', 'user-agent': 'Storefront-Webhooks' }
 
 function drain(response: http.IncomingMessage): void {

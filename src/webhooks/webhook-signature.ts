@@ -14,7 +14,7 @@ export interface SignedHeaders {
   'webhook-signature': string
 }
 
-/** Headers of a request, after Standard Webhooks 1.0.0 (standardwebhooks.com), with a `v1` signature by each secret. */
+/** A request's headers by Standard Webhooks 1.0.0 (standardwebhooks.com), with a `v1` signature by each secret. */
 export function signWebhook(secrets: readonly string[], id: string, sentAt: Date, body: string): SignedHeaders {
   const timestamp = String(Math.floor(sentAt.getTime() / 1_000))
   const signatures = secrets.map((secret) => {
@@ -24,10 +24,10 @@ export function signWebhook(secrets: readonly string[], id: string, sentAt: Date
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
 }
 
-/** A signed request is accepted so long before and after its time. */
+/** The most that a signed request's time may differ from now. */
 const TOLERANCE_MS = 300_000
 
-/** Whether one of the signatures of a request is by this secret, and its time is now. */
+/** Whether this secret made one of the request's signatures, and the request's time is now. */
 export function isSignedWebhook(secret: string, headers: Readonly<Record<string, unknown>>, body: string, now: Date): boolean {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   if (typeof id !== 'string' || typeof signatures !== 'string' || !/^\d{1,12}$/.test(String(timestamp))) return false

@@ -32,11 +32,11 @@ import {
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
-// A post that waits for its answer costs a socket. Half of the places is left to endpoints that are known to be well.
+// A waiting post costs a socket. Half of the places are left to endpoints that are known to work.
 const WORK: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 5_000 } }
 const PATIENCE_SECONDS = 3 * 86_400
 const GONE = 410
-// The statuses whose `Retry-After` counts: too many requests, and unavailable.
+// Too many requests, and service unavailable: the statuses whose `Retry-After` counts.
 const BUSY = [429, 503]
 const REASON_MAX_LENGTH = 300
 const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STOREFRONT_SECRET: nothing was sent to the receiver"
@@ -44,21 +44,20 @@ const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STORE
 export interface WebhookSubscriberOptions {
   pool: Pool
   deliveries: DeliveryQueue
-  /** Closed by `stop`. */
+  /** The sender, which `stop` closes. */
   sender: WebhookSender
-  /** Decrypts the endpoints' secrets. */
   encryption: Encryption
   logger: Logger
   now: () => Date
   /** Called with the outcome of each attempt. */
   onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
-  /** The tracer; null when traces are off. */
+  /** Is null when traces are off. */
   tracing?: Tracing | null
 }
 
 /**
- * Posts each event of orders and of the catalogue to every endpoint that wants it and existed at its time: at least once, in no fixed order.
- * The handlers only queue, so an endpoint that is slow or down delays nothing else.
+ * Posts each order and catalogue event to every endpoint that wants it and existed at its time. Delivery is at least
+ * once, in no fixed order. The handlers only queue, so a slow endpoint delays nothing else.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const { pool, deliveries, sender, encryption, logger, now, onTried, tracing } = options
@@ -69,7 +68,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   async function deliver(webhook: Taken<WebhookToPost>, { report, record }: Attempt): Promise<void> {
     if (webhook.is_disabled) return record({ to: 'failed', reason: DISABLED })
     const secrets = secretsOf(webhook).map(encryption.decrypt)
-    // The secret from before a rotation may have been encrypted with another STOREFRONT_SECRET than the present one.
+    // The current secret decides. A previous secret may be encrypted with an old STOREFRONT_SECRET.
     if (secrets[0] === null) {
       if (!undecryptable.has(webhook.endpoint_id)) logger.warn({ endpoint: webhook.endpoint_id }, UNDECRYPTABLE)
       undecryptable.add(webhook.endpoint_id)
@@ -80,7 +79,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const traceparent = traceparentOfBody(webhook)
     const span = tracing?.start('webhook', traceparent, { 'messaging.message.id': webhook.event_id })
     const refusal = await post(webhook, known, span?.traceparent ?? traceparent)
-    // A receiver that refuses what it does not know takes other events: a test says nothing against it.
+    // A receiver that refuses an unknown type may accept other events, so a refused test is not a failure.
     const isTest = webhook.type === TEST_EVENT_TYPE
     if (refusal === null || !isTest) report(refusal === null ? 'well' : 'failing')
     await (refusal === null
@@ -103,7 +102,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     onTried?.('delivered')
   }
 
-  /** Returns null when the receiver accepted it. */
+  /** Returns null when the receiver accepted the webhook. */
   async function post(
     { event_id, url, body }: WebhookToPost,
     secrets: readonly string[],
@@ -142,7 +141,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
 
   async function disable({ endpoint_id: endpoint, url }: WebhookToPost, reason: string): Promise<void> {
     if (await disableEndpoint(pool, endpoint, reason, now(), { url })) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
-    // What this process has taken is not posted.
+    // Waiting deliveries of this process must not begin.
     worker?.beat()
   }
 
@@ -196,13 +195,13 @@ interface Refusal {
   pauseSeconds: number | null
 }
 
-/** The trace context of the event; undefined without a valid one. */
+/** The event's trace context; undefined if it is missing or invalid. */
 function traceparentOfBody({ body }: WebhookToPost): string | undefined {
   const { traceparent } = JSON.parse(body) as Partial<TopicEvent>
   return readTraceparent(traceparent) ?? undefined
 }
 
-/** Short and on one line. Contains no URL: errors of Node.js name only hosts and addresses. */
+/** A short reason on one line. It contains no URL, because Node.js errors name only hosts and addresses. */
 function describe({ message }: Error): string {
   return message.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').slice(0, REASON_MAX_LENGTH)
 }

@@ -18,16 +18,16 @@ export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string 
     const http = isPrivateAllowed ? ' or http://' : url.protocol === 'http:' ? ', or set WEBHOOK_ALLOW_PRIVATE=on' : ''
     throw new WebhookRefused(`the URL must start with https://${http}`)
   }
-  // They would appear in lists and logs. The signature proves the sender.
+  // Lists and logs would show credentials. The signature proves the sender.
   if (url.username !== '' || url.password !== '') throw new WebhookRefused('the URL must hold no user name and no password')
   if (url.hash !== '') throw new WebhookRefused('the URL must hold no fragment')
   if (url.href.length > MAX_LENGTH) throw new WebhookRefused(`the URL is longer than ${MAX_LENGTH} characters`)
   if (!isPrivateAllowed && !mayBePublic(url))
-    throw new WebhookRefused('the URL names a private address; set WEBHOOK_ALLOW_PRIVATE=on if it is meant to')
+    throw new WebhookRefused('the URL names a private address; set WEBHOOK_ALLOW_PRIVATE=on if that is intended')
   return url.href
 }
 
-/** False for an IP address that is not public. A name is checked whenever it is resolved, for each connection. */
+/** False for a non-public IP address. Names are checked later, when each connection resolves them. */
 export function mayBePublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return isIP(host) === 0 || isPublicAddress(host)
@@ -35,7 +35,10 @@ export function mayBePublic(url: URL): boolean {
 
 const LOOKUP_MS = 1_000
 
-/** Throws WebhookRefused for a name that leads to private addresses only. One that is not found within a second may be found later. */
+/**
+ * Throws WebhookRefused for a name that resolves to private addresses only. A name that is not resolved within a second
+ * is accepted.
+ */
 export async function assertPublicName(url: string): Promise<void> {
   const { hostname } = new URL(url)
   const { promise, resolve } = Promise.withResolvers<Error | null>()
@@ -43,10 +46,10 @@ export async function assertPublicName(url: string): Promise<void> {
   publicLookup(hostname, { all: true }, resolve)
   const failure = await promise.finally(() => clearTimeout(timer))
   if (failure instanceof PrivateAddress)
-    throw new WebhookRefused(`the URL's name leads to a private address; set WEBHOOK_ALLOW_PRIVATE=on if it is meant to`)
+    throw new WebhookRefused(`the URL's name leads to a private address; set WEBHOOK_ALLOW_PRIVATE=on if that is intended`)
 }
 
-/** The URL for a terminal, without its query, where others keep their tokens. */
+/** The URL for terminals, without its query, which may contain tokens. */
 export function toPrintableUrl(text: string): string {
   const url = new URL(text)
   return `${url.origin}${url.pathname}${url.search === '' ? '' : '?…'}`

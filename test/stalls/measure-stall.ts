@@ -6,7 +6,8 @@ import { Worker } from 'node:worker_threads'
 import { type Cleanup, onCleanup } from '../cleanup.ts'
 import type { RawAnswer, RawRequest } from './raw-client.ts'
 
-// The requests are made in the heap of the server's thread: without this their garbage is collected while the server is measured.
+// The requests are made in the heap of the server's thread: without this their garbage is collected while the server
+// is measured.
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 const LARGE_BYTES = 1_000_000
@@ -25,8 +26,8 @@ export class StallMeter {
   }
 
   /**
-   * The longest turn of the event loop while the request was answered, in processor time of this thread: time in which the machine stands
-   * still or runs other processes does not count.
+   * The longest turn of the event loop while the request was answered, in processor time of this thread: time in
+   * which the machine stands still or runs other processes does not count.
    */
   async measure(request: RawRequest): Promise<Measured> {
     if (request.bytes.length > LARGE_BYTES) collectGarbage()

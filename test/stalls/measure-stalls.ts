@@ -31,7 +31,10 @@ export interface MeasureOptions {
   onRoute?: (stalls: RouteStalls) => void
 }
 
-/** Sends the worst that each limit lets in to every route of a store, and measures how long each request holds up the event loop. */
+/**
+ * Sends the worst that each limit lets in to every route of a store, and measures how long each request holds up the
+ * event loop.
+ */
 export async function measureStalls(
   t: Cleanup,
   { only = /./, isThorough = false, onRoute = () => {} }: MeasureOptions = {},

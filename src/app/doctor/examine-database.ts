@@ -13,13 +13,12 @@ import { abandonClient, connectToAny } from '../../db/pool.ts'
 import { findMissingRights } from '../../db/rights.ts'
 import { findMisconfiguredSettings, findOverriddenSettings } from '../../db/server-settings.ts'
 import { OperatorError } from '../../errors.ts'
-import { connectionsOf } from '../pool-sizes.ts'
+import { connectionsOfStart } from '../process-configs.ts'
 import { check, type Finding, judgeClock, ok, problem, splitRemedy, warning } from './finding.ts'
 
 const TIMEOUT_MS = 5_000
 const BOUNDS = { lock: TIMEOUT_MS, statement: TIMEOUT_MS, idle_in_transaction_session: TIMEOUT_MS, transaction: TIMEOUT_MS }
 
-/** Connects for the time of `work`, which rejects when `signal` aborts. Throws OperatorError, which names the setting. */
 export async function withDoctorClient<T>(
   url: string,
   setting: string,
@@ -44,7 +43,7 @@ export async function withDoctorClient<T>(
 
 export const DATABASE_REMEDY = 'check that PostgreSQL runs and can be reached, and DATABASE_URL'
 
-/** Server, schema, rights, clock, secret and issuer, as the API's role sees them. Changes nothing. */
+/** Uses the API's role. Changes nothing. */
 export function examineDatabase(config: Config, addresses: DatabaseAddresses, timeoutMs: number, now: () => number): Promise<Finding[]> {
   return check('database', { remedy: DATABASE_REMEDY, timeoutMs }, (signal) =>
     withDoctorClient(addresses.api, 'DATABASE_URL', signal, async (client) => {
@@ -71,15 +70,14 @@ export function examineDatabase(config: Config, addresses: DatabaseAddresses, ti
   )
 }
 
-async function examineServer(client: pg.Client, { databasePoolSize, roles }: Config): Promise<Finding[]> {
+async function examineServer(client: pg.Client, config: Config): Promise<Finding[]> {
   await assertServer(client)
-  const needs = { connections: connectionsOf({ databasePoolSize, roles }), replicates: roles.includes('stream') }
+  const needs = { connections: connectionsOfStart(config), replicates: config.roles.includes('stream') }
   const settings = await findMisconfiguredSettings(client, needs)
   const warnings = settings.map(({ setting, value, remedy }) => warning('database server', `${setting} is ${value}`, remedy))
   return warnings.length > 0 ? warnings : [ok('database server', 'wal_level is logical, and its settings suit the store')]
 }
 
-/** Settings that differ without an effect on the store. */
 async function examineOverridden(client: pg.Client): Promise<Finding[]> {
   const settings = await findOverriddenSettings(client)
   if (settings.length === 0) return []
@@ -112,12 +110,11 @@ async function examineIssuer(client: pg.Client, { baseUrl, databaseAddresses }: 
   const issuer = await findIssuer(client)
   if (issuer === null || issuer === baseUrl) return ok('issuer', `access tokens are issued for ${baseUrl}`)
   const found = `BASE_URL is ${baseUrl}, and access tokens are issued for ${issuer}`
-  // The embedded store has one process, which takes its BASE_URL for the issuer.
+  // The embedded store has one process, whose BASE_URL is the issuer.
   if (databaseAddresses === null) return warning('issuer', found, 'the next start changes it; then clients refresh their tokens once')
   return problem('issuer', found, 'set BASE_URL to that in every process of the API, or run storefront issuer change with the new one')
 }
 
-/** The addresses of the other roles, where they are set. */
 export async function examineRoles({ api, stream, owner }: DatabaseAddresses, timeoutMs: number): Promise<Finding[]> {
   const examined = [
     check('stream role', { remedy: 'check DATABASE_STREAM_URL', timeoutMs }, (signal) =>
@@ -140,7 +137,7 @@ export async function examineRoles({ api, stream, owner }: DatabaseAddresses, ti
 }
 
 async function examineStream(client: pg.Client): Promise<Finding> {
-  // A managed service grants replication by a role of its own.
+  // A managed service grants replication by its own role.
   const { rows } = await client.query<{ role: string; replicates: boolean }>(
     `select current_user as role,
       (select rolreplication or rolsuper from pg_roles where rolname = current_user)

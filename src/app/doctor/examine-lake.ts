@@ -10,10 +10,7 @@ const LARGEST_BYTES = 8_000_000
 const MAX_ATTEMPTS = 3
 const FOLDER_REMEDY = 'make room on its disk, mount it for writing, or run this as the user of the store'
 
-/**
- * The lake: whether its folder can be written, or its bucket be listed and read, and refuses to overwrite. No file of the lake is added, changed or
- * removed; a probe is written into the folder or an empty bucket, and deleted.
- */
+/** Changes no lake file. A probe in the folder or an empty bucket is written and deleted. */
 export function examineLake(config: Config, timeoutMs: number): Promise<Finding[]> {
   const { lakeBucket, dataDir } = config
   if (lakeBucket === null) return check('lake', { remedy: FOLDER_REMEDY, timeoutMs }, () => examineFolder(dataFolder(dataDir).lake))
@@ -42,7 +39,7 @@ async function examineFiles(store: S3LakeStore): Promise<Finding> {
   const file = files.findLast(({ sizeBytes }) => sizeBytes <= LARGEST_BYTES)
   const place = store.locate('')
   if (file === undefined) await store.assertSuitable()
-  // The offer is made twice: a file that was deleted after it was read is accepted the first time.
+  // Offered twice, because a file that was deleted after it was read is accepted the first time.
   else if (!(await store.refusesOverwriting(file.name)) && !(await store.refusesOverwriting(file.name)))
     throw new UnsuitableBucket(`${place} ignores If-None-Match and overwrites files`)
   return ok('lake', `${place} can be listed, read and written, and refuses to overwrite (If-None-Match)`)

@@ -5,6 +5,8 @@ import type { DatabaseAddresses } from '../../db/addresses.ts'
 import { readDatabaseId } from '../../db/database-id.ts'
 import { dataFolder } from '../../db/embedded/data-folder.ts'
 import { findFullDisk } from '../../db/embedded/full-disk.ts'
+import type { Failing } from '../../http/health.ts'
+import { withinMs } from '../../within-ms.ts'
 import { readDisk } from '../watch-store.ts'
 import { withDoctorClient } from './examine-database.ts'
 import { describeBytes } from './examine-slot.ts'
@@ -13,16 +15,15 @@ import { check, type Finding, judgeClock, ok, problem, warning } from './finding
 // The threshold of the alert DiskFillsUp.
 const LITTLE_FREE = 0.1
 
-/** The remedy for a dead disk. */
 export const DEAD_DISK_REMEDY = 'check the disk, or the server that it is mounted from, and run this again'
 
-/** The folders that this store uses, which may be on disks of their own. */
+/** These folders may be on different disks. */
 export function foldersOf({ dataDir, databaseAddresses, lakeBucket }: Config): string[] {
   const { cluster, lake } = dataFolder(dataDir)
   return [dataDir, ...(databaseAddresses === null ? [cluster, join(cluster, 'pg_wal')] : []), ...(lakeBucket === null ? [lake] : [])]
 }
 
-/** The disks of DATA_DIR, the embedded database and the lake, each once. `hanging`: a folder that no call may use. */
+/** Each disk once. `hanging`: a folder that no call may use. */
 export async function examineDisks(config: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<Finding[]> {
   const dead = await hanging
   if (dead !== null) return [problem('disk', `${dead} does not answer within ${timeoutMs / 1_000} s`, DEAD_DISK_REMEDY)]
@@ -64,48 +65,38 @@ function examineDisk(path: string, disk: { freeBytes: number; sizeBytes: number 
   return freeBytes < LITTLE_FREE * sizeBytes ? warning('disk', found, remedy) : ok('disk', found)
 }
 
-/** The address at which a process with several addresses answers. */
+/** What `/readyz` has found is shown although `/metrics` is late. */
+const METRICS_SHARE = 0.8
 const ONE_OF_SEVERAL: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1', localhost: '127.0.0.1' }
 
-/**
- * The reports of the processes at the operations ports of these settings. When the first does not run, no other does.
- */
-export async function examineProcesses(
-  { operations, webConcurrency, roles }: Config,
-  database: Promise<FoundDatabase>,
-  timeoutMs: number,
-): Promise<Finding[]> {
+/** Reads the operations port, which answers for all processes of a start. */
+export async function examineProcesses({ operations }: Config, database: Promise<FoundDatabase>, timeoutMs: number): Promise<Finding[]> {
   if (operations === null || operations.port === 0) return [ok('process', 'not asked: OPS_PORT names no port')]
   const { host, port } = operations
-  const ports = roles.includes('api') ? Array.from({ length: webConcurrency }, (_, index) => port + index) : [port]
-  const [first = [], ...others] = await Promise.all(
-    ports.map((each) => examineProcess(ONE_OF_SEVERAL[host] ?? host, each, database, timeoutMs)),
-  )
-  const isStopped = first.some(({ found }) => found.startsWith(NOBODY))
-  return isStopped ? first : [...first, ...others.flat()]
+  return examineProcess(ONE_OF_SEVERAL[host] ?? host, port, database, timeoutMs)
 }
 
-/** The answer of `/readyz`; an earlier release names no database. */
+/** The answer of `/readyz`. Earlier releases do not name the database. */
 interface Readiness {
   status?: string
-  failing?: { name: string; reason: string }[]
+  failing?: Failing[]
   database?: string
 }
 
 export type FoundDatabase = DatabaseAddresses | Finding[]
 
-const NOBODY = 'no process of the store answers at'
-
 function examineProcess(host: string, port: number, database: Promise<FoundDatabase>, timeoutMs: number): Promise<Finding[]> {
   const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
   const remedy = `look at the log of the process at ${place}, and restart it`
   return check('process', { remedy, timeoutMs }, async (signal) => {
+    // At once, because each waits for a process that does not answer.
+    const metrics = withinMs(METRICS_SHARE * timeoutMs, readText(`http://${place}/metrics`, signal), null)
     const response = await fetch(`http://${place}/readyz`, { signal }).catch((error: Error) => {
       if ((error.cause as NodeJS.ErrnoException | undefined)?.code !== 'ECONNREFUSED') throw error
       return null
     })
     const start = 'start it (storefront serve), or run this where it runs, with its settings'
-    if (response === null) return [warning('process', `${NOBODY} ${place}`, start)]
+    if (response === null) return [warning('process', `no process of the store answers at ${place}`, start)]
     const body = (await response.json().catch(() => null)) as Readiness | null
     if (body?.database !== undefined && (await isAnother(body.database, await database, signal)))
       return [
@@ -118,12 +109,29 @@ function examineProcess(host: string, port: number, database: Promise<FoundDatab
     const failing = body?.failing ?? []
     if (body?.status !== 'ok' && failing.length === 0)
       return [warning('process', `what answers at ${place} is no process of the store`, 'set OPS_PORT to that of the store')]
-    const metrics = await (await fetch(`http://${place}/metrics`, { signal })).text()
-    const others = [...findUntrustedProxy(place, metrics), ...findWrongClock(place, metrics)]
+    const text = await metrics
+    const others =
+      text === null
+        ? [warning('process', `/metrics at ${place} does not answer, so proxies and clocks were not examined`, remedy)]
+        : [...findUntrustedProxy(place, text), ...findWrongClock(place, text)]
     if (failing.length === 0) return [ok('process', `the process at ${place} is ready`), ...others]
-    const remedied = 'see Clocks, in docs/operate/monitor.md'
-    return [...failing.map(({ name, reason }) => problem('process', `${name} at ${place}: ${reason}`, remedied)), ...others]
+    const remedied = 'see Readiness, in docs/operate/monitor.md'
+    return [
+      ...failing.map(({ name, reason, process }) =>
+        problem('process', `${name} at ${place}${process === undefined ? '' : `, process ${process}`}: ${reason}`, remedied),
+      ),
+      ...others,
+    ]
   })
+}
+
+/** Returns null when there is no answer. */
+async function readText(url: string, signal: AbortSignal): Promise<string | null> {
+  try {
+    return await (await fetch(url, { signal })).text()
+  } catch {
+    return null
+  }
 }
 
 /** False also when the database does not answer, which its own check reports. */
@@ -133,21 +141,23 @@ async function isAnother(id: string, addresses: FoundDatabase, signal: AbortSign
   return own !== id
 }
 
-/** Reads the metrics of the process, which alone knows that a proxy forwards to it. */
+/** The process alone knows that a proxy forwards to it, so this reads its metrics. */
 function findUntrustedProxy(place: string, metrics: string): Finding[] {
-  const forwarded = readMetric(metrics, 'untrusted_proxy_requests_total') ?? 0
+  const forwarded = readMetric(metrics, 'untrusted_proxy_requests_total').reduce((sum, { value }) => sum + value, 0)
   if (forwarded === 0) return []
   const found = `a proxy that TRUST_PROXY does not name has forwarded ${forwarded} requests to the process at ${place}: all clients behind it share one rate limit`
   return [warning('proxies', found, 'set TRUST_PROXY to the addresses of the proxies, or to their number')]
 }
 
-/** A process may have another clock than this one: it runs on another machine, or in a container with a changed one. */
+/** The process may run on another machine, or in a container with a changed clock. */
 function findWrongClock(place: string, metrics: string): Finding[] {
-  const clock = judgeClock(`the process at ${place}`, readMetric(metrics, 'clock_difference_seconds') ?? 0)
-  return clock.status === 'ok' ? [] : [clock]
+  return readMetric(metrics, 'clock_difference_seconds')
+    .map(({ process, value }) => judgeClock(process === undefined ? `the process at ${place}` : `process ${process} at ${place}`, value))
+    .filter(({ status }) => status !== 'ok')
 }
 
-function readMetric(metrics: string, name: string): number | null {
-  const value = new RegExp(`^storefront_${name} (\\S+)$`, 'm').exec(metrics)?.[1]
-  return value === undefined ? null : Number(value)
+/** One value, or one of each process. */
+function readMetric(metrics: string, name: string): { process: number | undefined; value: number }[] {
+  const lines = metrics.matchAll(new RegExp(`^storefront_${name}(?:\\{process="(\\d+)"\\})? (\\S+)$`, 'gm'))
+  return [...lines].map(([, process, value]) => ({ process: process === undefined ? undefined : Number(process), value: Number(value) }))
 }

@@ -3,7 +3,6 @@ import { createSmtpMailer } from '../../mail/smtp-mailer.ts'
 import { inspectBroker } from '../../topic/nats/inspect-broker.ts'
 import { check, type Finding, ok, problem, warning } from './finding.ts'
 
-/** The broker and its stream. Creates nothing. */
 export function examineBroker({ nats }: Config, timeoutMs: number, now: () => number): Promise<Finding[]> {
   if (nats === null) return Promise.resolve([ok('broker', 'the topic is a table of the database')])
   const remedy = 'check that NATS runs with JetStream and can be reached, NATS_URL and its credentials'
@@ -21,7 +20,7 @@ export function examineBroker({ nats }: Config, timeoutMs: number, now: () => nu
   })
 }
 
-/** Connects to the mail server, with TLS where it has it, and logs in. Sends no mail. */
+/** Uses TLS where the server has it, and logs in. Sends no mail. */
 export function examineMailServer({ smtpUrl, smtpCaFile, mailFrom, isSenderGiven }: Config, timeoutMs: number): Promise<Finding[]> {
   if (smtpUrl === null) return Promise.resolve([ok('mail server', 'mails are files in DATA_DIR/mail')])
   const { hostname, port, protocol, username } = new URL(smtpUrl)
@@ -47,7 +46,7 @@ export function examineMailServer({ smtpUrl, smtpCaFile, mailFrom, isSenderGiven
   })
 }
 
-/** The caches that the role `stream` purges. Asks Varnish for a purge without tags, which removes nothing. */
+/** Asks Varnish for a purge without tags, which removes nothing. */
 export async function examineCaches({ cdnPurgeUrls, roles }: Config, timeoutMs: number): Promise<Finding[]> {
   if (cdnPurgeUrls.length === 0) return [ok('cache', 'no cache is purged')]
   if (!roles.includes('stream')) return [ok('cache', 'not asked: processes with the role stream purge')]
@@ -71,7 +70,7 @@ async function examineVarnish(host: string, unreachable: string, signal: AbortSi
     return problem('cache', `Varnish at ${host}: ${code ?? message}`, unreachable)
   }
   await answer.body?.cancel()
-  // deploy/varnish/default.vcl answers a purge without tags with 400; another VCL may accept it.
+  // deploy/varnish/default.vcl answers a purge without tags with 400. Another VCL may accept it.
   if (answer.ok || answer.status === 400) return ok('cache', `Varnish at ${host} lets this machine purge`)
   if (answer.status === 403)
     return problem(

@@ -4,10 +4,7 @@ import { type Finding, ok, problem, splitRemedy, warning } from './finding.ts'
 
 const MIN_NODE = 26
 
-/**
- * Settings that are valid and do not go together, and the versions of store and Node.js. `misspelt`: names that
- * resemble a setting.
- */
+/** Valid settings that do not go together. `misspelt`: names that resemble a setting. */
 export function examineSettings(config: Config, misspelt: readonly string[], versions: { store: string; node: string }): Finding[] {
   const unsuitable = findUnsuitableSettings(config).map((message) =>
     splitRemedy(message, 'see the table of settings in docs/operate/settings.md'),

@@ -18,19 +18,16 @@ const FOREIGN = 'drop that slot when nothing reads it: the role stream then crea
 interface SlotDetails {
   version: number
   in_recovery: boolean
-  /** Bytes; null without a limit. */
   keep_bytes: number | null
   safe_wal_size: number | null
   wal_status: string | null
-  /** Is null before PostgreSQL 17. */
   failover: boolean | null
-  /** Names of physical slots, those without a reader, and names in synchronized_standby_slots without a slot. */
+  /** Physical slots, those without a reader, and names in synchronized_standby_slots without a slot. */
   standbys: string[]
   inactive: string[]
   unknown: string[]
 }
 
-/** The replication slot, what PostgreSQL keeps for it, and its copies on standbys. */
 export function examineSlot(config: Config, addresses: DatabaseAddresses, timeoutMs: number): Promise<Finding[]> {
   return check('slot', { remedy: DATABASE_REMEDY, timeoutMs }, (signal) =>
     withDoctorClient(addresses.api, 'DATABASE_URL', signal, async (client) => {

@@ -19,14 +19,13 @@ import { check, type Finding, problem, warning } from './finding.ts'
 const TIMEOUT_MS = 10_000
 
 interface Options {
-  /** Lines about names that resemble a setting. */
   misspelt?: readonly string[]
   versions: { store: string; node: string }
   timeoutMs?: number
   now?: () => number
 }
 
-/** Looks at everything that a store needs, at once and each with a bound, and changes nothing. */
+/** Checks run at once, each with a bound, and change nothing. */
 export async function examineStore(
   config: Config,
   { misspelt = [], versions, timeoutMs = TIMEOUT_MS, now = Date.now }: Options,
@@ -55,11 +54,10 @@ export async function examineStore(
 }
 
 async function examineWholeLake(config: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<Finding[]> {
-  // A folder on a dead disk is not touched; a bucket need not wait for the disk.
+  // A folder on a dead disk is not touched. A bucket need not wait for the disk.
   const isTouched = config.lakeBucket !== null || (await hanging) === null
   const [files, dead] = await Promise.all([isTouched ? examineLake(config, timeoutMs) : [], hanging])
   if (dead !== null) return [...files, warning('lake tables', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
-  // An unreachable bucket needs one line only.
   return files.every(({ status }) => status === 'ok') ? [...files, ...(await examineTables(config, timeoutMs))] : files
 }
 
@@ -77,7 +75,7 @@ async function examineDatabases(config: Config, found: Promise<FoundDatabase>, t
   return isReached ? [...database, ...roles, ...slot] : [...database, ...roles.filter(({ found: line }) => line !== database[0]?.found)]
 }
 
-/** The embedded server, which is not started for this: a start recovers a crashed cluster, and that is a change. */
+/** Does not start the server: a start recovers a crashed cluster, and that is a change. */
 async function findEmbedded({ dataDir }: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<FoundDatabase> {
   const dead = await hanging
   if (dead !== null) return [warning('database', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
@@ -119,7 +117,7 @@ async function findEmbedded({ dataDir }: Config, hanging: Promise<string | null>
   ]
 }
 
-// One byte for each folder whose disk has answered. statfs asks the server of a network disk; other calls may be answered from a cache.
+// One byte per folder whose disk has answered. statfs asks the server of a network disk; other calls may use a cache.
 const PROBE = `
   const fs = require('node:fs')
   for (const folder of process.argv.slice(1)) {
@@ -127,10 +125,7 @@ const PROBE = `
     fs.writeSync(1, '.')
   }`
 
-/**
- * The first folder whose disk does not answer in time, such as an unavailable network disk; null when all answer or are
- * missing. It asks in a process of its own, because Node.js cannot exit while one of its threads hangs in such a call.
- */
+/** A separate process asks, because Node.js cannot exit while one of its threads hangs in such a call. */
 async function findHangingFolder(folders: readonly string[], timeoutMs: number): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>()
   const child = spawn(process.execPath, ['--eval', PROBE, ...folders], { stdio: ['ignore', 'pipe', 'ignore'] })

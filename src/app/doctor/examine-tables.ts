@@ -13,9 +13,8 @@ const NAME = 'lake tables'
 const REMEDY = 'run storefront lake maintain'
 const REPAIR = 'run storefront lake repair'
 
-/** The Iceberg lake tables: whether their newest snapshot can be read here. */
 export function examineTables(config: Config, timeoutMs: number): Promise<Finding[]> {
-  const remedy = 'see the line of the lake; storefront verify reads it without a bound'
+  const remedy = 'see the line of the lake; storefront verify reads it without a time limit'
   return check(NAME, { remedy, timeoutMs }, async (signal) => {
     const lake = await openLake(config)
     signal.addEventListener('abort', () => lake.close())

@@ -1,6 +1,6 @@
 import { OperatorError } from '../../errors.ts'
 
-/** The result of one check. `remedy` is null where there is nothing to do. */
+/** `remedy` is null where there is nothing to do. */
 export interface Finding {
   check: string
   status: 'ok' | 'warning' | 'problem'
@@ -15,7 +15,7 @@ export const problem = (check: string, found: string, remedy: string): Finding =
 // Access tokens are accepted up to the latter, at which API processes warn.
 const [UNEASY_SECONDS, LARGEST_SECONDS] = [5, 300]
 
-/** `who`, such as a machine or a process, and the seconds by which its clock is ahead of the database's. */
+/** `who`: a machine or a process. `seconds`: by which its clock is ahead of the database's. */
 export function judgeClock(who: string, seconds: number): Finding {
   const found = `${who} and the database differ by ${Math.abs(seconds).toFixed(1)} s`
   const remedy = "set both machines' clocks by NTP"
@@ -23,16 +23,13 @@ export function judgeClock(who: string, seconds: number): Finding {
   return Math.abs(seconds) > UNEASY_SECONDS ? warning('clock', found, remedy) : ok('clock', found)
 }
 
-/** Splits a message of the store, `what is wrong; what to do`, into its two parts. */
+/** Splits `what is wrong; what to do` into its two parts. */
 export function splitRemedy(message: string, otherwise: string): { found: string; remedy: string } {
   const [found = '', ...remedy] = message.split(/; |: (?=set |run |raise |restore |mount )/)
   return { found, remedy: remedy.join('; ') || otherwise }
 }
 
-/**
- * Runs a check with a bound. What it throws, and the end of its time, are problems with this remedy: a server that hangs does not hang the
- * others. `signal` is aborted at the end of the time.
- */
+/** Errors and a timeout become problems with this remedy, so a server that hangs does not hang the other checks. */
 export async function check(
   name: string,
   { remedy, timeoutMs }: { remedy: string; timeoutMs: number },

@@ -1,4 +1,5 @@
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
+import { makeEvents } from '../../change-stream/publish-stored-events.ts'
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { findDamagedBytes } from '../../lake/find-damage.ts'
@@ -25,7 +26,7 @@ import type { LakeStore } from '../../lake/lake-store.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
 import { findLakeAhead } from '../restore/find-data-loss.ts'
-import { type ComparedPartition, cataloguePartition, makeEvents, orderPartition } from '../verify/compared-partition.ts'
+import { type ComparedPartition, cataloguePartition, orderPartition } from '../verify/compared-partition.ts'
 import { type ComparisonTables, REWRITING, withComparisonTables } from '../verify/comparison-tables.ts'
 import { readRows } from '../verify/read-lake.ts'
 import { readTopic } from '../verify/read-partition.ts'
@@ -35,40 +36,32 @@ import { withSubscriberLock } from './subscriber-lock.ts'
 
 export interface RepairOptions {
   pool: Pool
-  /** Address of the same database. */
   url: string
   store: LakeStore
   topic: Topic
-  /**
-   * The partition of the catalogue; absent: its files are not repaired, and no table is written, because those of products may be made of
-   * damaged ones.
-   */
+  /** If absent, neither catalogue files nor tables are written: product tables may come from damaged files. */
   catalogueTopic?: Topic<CatalogueEvent>
   now: () => Date
   onStep?: OnStep
-  /** Called when the files of a dataset are repaired: the other one's may fail. */
   onRepaired?: (report: RepairReport) => void
 }
 
 export interface RepairReport {
-  /** Where copies of the files are that were rewritten. */
   quarantined: string[]
-  /** The number of events that the lake lacked, or had no valid row of. */
   written: number
-  /** The number of events after the end of the lake, which the sink writes. */
+  /** Events after the end of the lake, which the sink writes. */
   later: number
-  /** Event ids in files that were quarantined which neither the topic nor the database has. */
+  /** Event ids in quarantined files that neither topic nor database has. */
   lost: string[]
-  /** The number of rows of each damaged or lost file that exist nowhere else; null where that is unknown. */
+  /** Rows of each damaged or lost file that exist nowhere else. Null when unknown. */
   lostRows: { path: string; rows: number | null }[]
 }
 
 export interface LakeRepairReport extends RepairReport {
-  /** Why the tables of the newest state could not be written again although the files are repaired; null when they could. */
+  /** Why the tables of the newest state could not be written after the repair, or null. */
   tablesFailure: string | null
 }
 
-/** What is repaired of one dataset. */
 interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store' | 'dataset' | 'topic' | 'makeEvents' | 'now'> {
   pool: Pool
   readTopic: (tables: ComparisonTables) => Promise<unknown>
@@ -76,11 +69,8 @@ interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store'
 }
 
 /**
- * Repairs the faults that `verify` finds in the lake's files of events. A file that is damaged, or has doubled or
- * altered rows, is quarantined and rewritten; events that the lake lacks up to its end are added, from the topic or
- * else from the database, and the sink writes those after it. Damaged metadata are made again of the files. No sink of
- * the dataset is active and no files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy
- * when another process changes the lake meanwhile, and LakeAhead when another database writes to it.
+ * Quarantines and rewrites faulty files, adds missing events, and rebuilds damaged metadata. Can be killed at any point
+ * and run again. Throws LakeBusy, and LakeAhead when another database writes to the lake.
  */
 export async function repairLake({
   url,
@@ -156,7 +146,7 @@ async function repair<E extends TopicEvent>(tables: ComparisonTables, { onStep, 
   return { quarantined: files.quarantined, written: files.written, later, lost: [...files.lost], lostRows }
 }
 
-/** Leaves the rows that stay in `lake_events`, and the others in `dropped_rows`. Returns the indexes of their files. */
+/** The remaining rows are in `lake_events`, the others in `dropped_rows`. Returns the indexes of their files. */
 async function dropRows(tables: ComparisonTables, { files }: LakeSnapshot, damaged: ReadonlySet<string>): Promise<Set<number>> {
   // No row of a damaged file is trusted, even if it could be read.
   for (const [index, { name }] of files.entries())
@@ -173,10 +163,7 @@ async function dropRows(tables: ComparisonTables, { files }: LakeSnapshot, damag
   return new Set(dropped.map(({ file }) => file))
 }
 
-/**
- * The newest snapshot. When its metadata are damaged: the files of the newest one that can be read, and every other
- * file that is there.
- */
+/** For damaged metadata: the files of the newest readable snapshot, and every other existing file. */
 async function readOrRebuild(
   store: LakeStore,
   dataset: DatasetName,
@@ -211,7 +198,6 @@ async function readOrRebuild(
   return { snapshot: { ...known, files, sequence }, found: found.map(({ data }) => data), isRebuilt: true }
 }
 
-/** A damaged file that no snapshot describes, with the range of its name. */
 function unreadFile(table: TableStore, { location, sizeBytes }: { location: string; sizeBytes: number }, name: string): LiveFile {
   const [, first = 0, last = 0] = /(\d{16})-(\d{16})[^/]*$/.exec(name) ?? []
   const data = { ...NO_ROWS, file_path: location, file_size_in_bytes: sizeBytes }

@@ -10,11 +10,10 @@ import { readUnrecorded } from '../verify/unrecorded-products.ts'
 import { type ReplayReport, replay } from './replay.ts'
 
 export interface CatalogueReplayReport extends Pick<ReplayReport, 'published' | 'dropped'> {
-  /** Events that were recorded of products that SQL had changed, or that were there before their events. */
   recorded: number
 }
 
-/** Records the state of products that no event describes, and publishes each event that the topic lacks. Safe at any time. */
+/** Records products that no event describes, and publishes missing events. Safe at any time. */
 export async function replayCatalogue(options: InFlightOptions & { topic: Topic<CatalogueEvent> }): Promise<CatalogueReplayReport> {
   const { pool, onStep } = options
   let recorded = 0

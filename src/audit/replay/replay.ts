@@ -1,40 +1,35 @@
-import { publishMade } from '../../change-stream/publish-stored-events.ts'
+import { makeEvents, publishMade } from '../../change-stream/publish-stored-events.ts'
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { TopicEvent } from '../../topic/topic.ts'
 import { countOf, type OnStep } from '../on-step.ts'
 import { type InFlightOptions, MISSING_FROM_TOPIC } from '../verify/await-in-flight.ts'
 import { readPartition } from '../verify/compare-partition.ts'
-import { type ComparedPartition, makeEvents } from '../verify/compared-partition.ts'
+import type { ComparedPartition } from '../verify/compared-partition.ts'
 import { type ComparisonTables, STREAM, VERSION, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type RowFilter, readTopic } from '../verify/read-partition.ts'
 
 export interface ReplayOptions extends InFlightOptions {
-  /** The changes to replay. */
   filter?: RowFilter
 }
 
 export interface ReplayReport {
   compared: number
   published: number
-  /** Events that the topic still lacks, although it accepted them, or because they are too large for it. */
+  /** Events that the topic lacks although it accepted them, or because they are too large. */
   dropped: string[]
-  /** The number of events that the change stream has yet to deliver. */
   inFlight: number
-  /** Event ids that the row does not describe: the status history of an order lacks them, or the row is malformed. */
+  /** Event ids that the row does not describe, because the status history lacks them or the row is malformed. */
   unknown: string[]
-  /** Messages of the topic that are no events. Until they are deleted, the topic drops events published under their ids. */
+  /** Messages that are no events. Until their deletion the topic drops events published under their ids. */
   corrupt: number
-  /** Why the change stream has to recreate and refill its slot first; null when it does not. */
+  /** Why the change stream must first recreate and refill its slot, or null. */
   slotLost: string | null
 }
 
 const BATCH_SIZE = 500
 
-/**
- * Publishes the events of a partition that the topic lacks, made from their rows. Safe at any time: the ids are those of the change stream, and
- * every subscriber dedupes by them. A lost slot is left to the change stream, which may refill it meanwhile.
- */
+/** Safe at any time: the ids are those of the change stream, and every subscriber dedupes by them. */
 export async function replay<Row extends object, E extends TopicEvent>(
   partition: ComparedPartition<Row, E>,
   options: ReplayOptions,
@@ -44,7 +39,7 @@ export async function replay<Row extends object, E extends TopicEvent>(
     withComparisonTables(async (tables) => {
       const { inFlight } = await readPartition(tables, partition, options)
       const unknown = await publishMissing(pool, partition, tables, { assertKept, onStep })
-      // Reads the topic instead of relying on acknowledgements: a broker may drop a message as a duplicate of a deleted one.
+      // A broker may drop a message as a duplicate of a deleted one, so acknowledgements are not enough.
       await readTopic(partition, tables, inFlight.topicEnd)
       const dropped = await tables.select<{ event_id: string }>(sql`
         select event_id from missing_events anti join topic_events using (event_id) order by number`)
@@ -61,10 +56,7 @@ export async function replay<Row extends object, E extends TopicEvent>(
   )
 }
 
-/**
- * Publishes oldest first, and events of one order or product by version, even if a wrong clock made a later version look older. Returns the
- * ids of events that cannot be made.
- */
+/** The oldest first, and events of one order or product by version, even after a clock error. */
 async function publishMissing<Row extends object, E extends TopicEvent>(
   pool: Pool,
   { topic, stored }: ComparedPartition<Row, E>,
@@ -95,7 +87,6 @@ async function publishMissing<Row extends object, E extends TopicEvent>(
     )
     for (const { event_id } of batch) if (!events.has(event_id)) unknown.add(event_id)
     await assertKept()
-    // What is refused is found missing afterwards.
     const found = batch.flatMap(({ event_id }) => events.get(event_id) ?? [])
     await publishMade(stored.deadLetters, found, { db: pool, topic })
   }

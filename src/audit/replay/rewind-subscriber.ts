@@ -4,25 +4,20 @@ import { readBatches } from '../../topic/partition-messages.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 
-/** No subscriber with this name has ever read the topic. */
 export class UnknownSubscriber extends OperatorError {
   override readonly name = 'UnknownSubscriber'
 }
 
 export interface RewindOptions<E extends TopicEvent> {
   pool: Pool
-  /** Address of the same database. */
   url: string
   topic: Topic<E>
   name: string
-  /** Rewinds to the first event at or after this time; to the beginning without it. */
+  /** Rewinds to the first event at or after this time. Default: the beginning. */
   since?: Date | undefined
 }
 
-/**
- * Moves a subscriber's position back, so that it reads messages again and handles those that it has missed: it dedupes by event id.
- * The active process is interrupted for a moment. Returns the positions before and after. Throws UnknownSubscriber.
- */
+/** The subscriber dedupes by event id. The active process is interrupted for a moment. Throws UnknownSubscriber. */
 export async function rewindSubscriber<E extends TopicEvent>({
   pool,
   url,
@@ -45,7 +40,7 @@ export async function rewindSubscriber<E extends TopicEvent>({
   })
 }
 
-/** Subscribers whose position the topic stores, and the lake, which has a repair instead. */
+/** Includes the lake, which has a repair instead. */
 async function listSubscribers(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ name: string }>('select name from topic_subscribers where sequence is not null order by name')
   return [...new Set([...rows.map((row) => row.name), 'lake'])].join(', ')

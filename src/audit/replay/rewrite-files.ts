@@ -14,31 +14,25 @@ import type { Topic, TopicEvent, TopicMessage } from '../../topic/topic.ts'
 import type { ComparisonTables } from '../verify/comparison-tables.ts'
 
 const BATCH_SIZE = 10_000
-/** Events are published in the order of their times, but for the length of a transaction. */
+/** Events are published in the order of their times, except for the length of a transaction. */
 const SKEW_MS = 60_000
 
 export interface RewriteOptions<E extends TopicEvent> {
   store: LakeStore
   dataset: LakeDataset<E>
   topic: Topic<E>
-  /** Makes events that the topic has lost from the database, by id. */
   makeEvents: (ids: readonly string[]) => Promise<ReadonlyMap<string, E>>
   now: () => Date
-  /** The comparison: `lake_events` with the rows that stay, and `dropped_rows`. */
+  /** `lake_events` has the remaining rows. The others are in `dropped_rows`. */
   tables: ComparisonTables
 }
 
-/** A file that does not stay as it is. `index`: its value in the column `file` of `lake_events`. */
 interface FaultyFile extends LiveFile {
   index: number
-  /** None of its rows is used. */
   isDamaged: boolean
 }
 
-/**
- * Rewrites files of the lake: what is left of their valid rows, and the events that no file has, get new files, and one
- * snapshot replaces the old ones by them (docs/decisions/lake-snapshots.md#repairs).
- */
+/** One snapshot replaces the old files by new ones: docs/decisions/lake-snapshots.md#repairs. */
 export class RewrittenFiles<E extends TopicEvent> {
   readonly #options: RewriteOptions<E>
   readonly #snapshot: LakeSnapshot
@@ -46,18 +40,16 @@ export class RewrittenFiles<E extends TopicEvent> {
   readonly #removed: LiveFile[] = []
   readonly quarantined: string[] = []
   readonly lost = new Set<string>()
-  /** The number of rows of each file that exist nowhere else, by its name; null where that is unknown. */
   readonly lostRows = new Map<string, number | null>()
   written = 0
 
-  /** `found`: files that the new snapshot has in addition to those of `snapshot`. */
+  /** `found`: files of the new snapshot besides those of `snapshot`. */
   constructor(options: RewriteOptions<E>, snapshot: LakeSnapshot, found: readonly DataFile[]) {
     this.#options = options
     this.#snapshot = snapshot
     this.#added = [...found]
   }
 
-  /** Writes the rows of a faulty file that stay into a new one, and keeps a copy of it aside. */
   async rewrite({ index, isDamaged, ...file }: FaultyFile): Promise<void> {
     const { store, tables, dataset } = this.#options
     this.#removed.push(file)
@@ -73,10 +65,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     }
   }
 
-  /**
-   * Adds the events of the topic up to the end of the lake that it lacks, and those of these files that the topic has
-   * lost.
-   */
+  /** Adds missing events of the topic up to the end of the lake, and those of these files that the topic has lost. */
   async addMissing(faulty: readonly FaultyFile[]): Promise<void> {
     const { topic, tables } = this.#options
     await tables.run(sql`
@@ -111,10 +100,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     }
   }
 
-  /**
-   * The number of rows of a file that cannot be read which neither topic nor lake has; null when nothing says how many
-   * it had. The events that a replay has published since stand far behind those of their time. Each event is of one file.
-   */
+  /** Unknown numbers are null. Events published by a replay are far behind those of their time. */
   async #countLost({ first, last, oldest, newest, data }: FaultyFile): Promise<number | null> {
     const { tables } = this.#options
     const known = await tables.count(sql`
@@ -144,16 +130,13 @@ export class RewrittenFiles<E extends TopicEvent> {
     return Math.min(data.record_count - found, unknown)
   }
 
-  /**
-   * Makes everything visible in one step. Throws LakeBusy, and changes nothing, when another process has changed the
-   * lake meanwhile.
-   */
+  /** Makes everything visible in one step. Throws LakeBusy, without a change, after a change by another process. */
   async commit(isRebuilt: boolean): Promise<void> {
     if (!isRebuilt && this.#added.length + this.#removed.length === 0) return
     const change = { added: this.#added, removed: this.#removed, endsSnapshots: true }
     if (!(await commitFiles(this.#snapshot, change, this.#options.now())))
       throw new LakeBusy('another process has changed the files of the lake meanwhile: run the repair again')
-    // No snapshot that is left has them, and a reader of plain files would fail.
+    // No remaining snapshot has these files, and a reader of plain files would fail.
     for (const { name } of this.#removed) await this.#options.store.delete(name)
   }
 
@@ -177,7 +160,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     })
   }
 
-  /** Keys of the rows of each file that do not stay, as far as they can be read: the topic may have lost their events. */
+  /** Keys of the readable rows that do not stay: the topic may have lost their events. */
   async #readLeftover(files: readonly FaultyFile[]): Promise<LeftoverRows[]> {
     const { store, tables } = this.#options
     const leftover: LeftoverRows[] = []
@@ -191,10 +174,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     return leftover
   }
 
-  /**
-   * Events that neither lake nor topic has, made from the database, at their former sequences. An event whose sequence
-   * is taken or after the end of the lake is skipped: `storefront replay` publishes it with a new one.
-   */
+  /** Events that only the database has, at their former sequences. `storefront replay` publishes the others. */
   async #makeLost(leftover: readonly EventKey[]): Promise<TopicMessage<E>[]> {
     const { makeEvents, tables } = this.#options
     await tables.add('leftover_rows', leftover)
@@ -222,13 +202,12 @@ export class RewrittenFiles<E extends TopicEvent> {
   }
 }
 
-/** The key of a lake row. */
 interface EventKey {
   event_id: string
   sequence: number
 }
 
-/** The rows of a file that do not stay. `isUnread`: it is gone, or cannot be read. */
+/** `isUnread`: the file is missing or unreadable. */
 interface LeftoverRows {
   file: FaultyFile
   keys: EventKey[]
@@ -237,7 +216,6 @@ interface LeftoverRows {
 
 const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.stock)?\.[1-9]\d{0,8}$/
 
-/** DuckDB: the rows of a file that stay, each once. */
 function selectKept(path: string, index: number) {
   return sql`
     select *
@@ -247,14 +225,12 @@ function selectKept(path: string, index: number) {
     order by sequence`
 }
 
-/** The keys of a file's rows; null when it cannot be read. */
 async function readKeys(path: string): Promise<EventKey[] | null> {
   const select = sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`
   const rows = await queryDuckDB(select).catch(ifDamaged(null))
   return rows?.map(([id, sequence]) => ({ event_id: String(id), sequence: Number(sequence) })) ?? null
 }
 
-/** For `catch`: `fallback` for a file that is gone. */
 function ifMissing<T>(fallback: T): (error: unknown) => T {
   return (error) => {
     if (isMissing(error)) return fallback

@@ -5,16 +5,13 @@ import { subscriberLockKey } from '../../topic/lock-session.ts'
 
 const RETRY_MS = 200
 
-/**
- * Runs `work` while no process is active as the subscriber. An active one loses its connection and is on standby meanwhile; when it is
- * active again, it reads its position again. `url` is the database's.
- */
+/** An active process is on standby meanwhile, and then reads its position again. `url` is the database's. */
 export async function withSubscriberLock<T>(url: string, name: string, work: (holder: pg.Client) => Promise<T>): Promise<T> {
   const lockKey = subscriberLockKey(name)
   await using client = await connectClient(url, 'storefront-replay')
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
   const ownPid = rows[0]?.pid ?? 0
-  // Standby processes only try the lock. This one waits in its queue, so it is next when the holder's session has ended.
+  // Standby processes only try the lock. This one waits in its queue, so it is the next holder.
   let isHolder = false
   const waiting = client.query('select pg_advisory_lock(hashtextextended($1, 0))', [lockKey]).then(() => {
     isHolder = true

@@ -23,23 +23,19 @@ export interface IncarnationOptions extends ComparedStores {
   logger: Logger
   /** Why the database is known to be restored, whatever topic and lake contain. */
   reason?: string
-  /** Compares also what the topic has passed since: an earlier comparison left the lake out. */
+  /** An earlier comparison left the lake out, so later events of the topic count, too. */
   isThorough?: boolean
-  /** Whether the store may have a lake that this process has not: it then leaves an incarnation uncompared for one that has. */
+  /** A process without a lake leaves the comparison to one that has it. */
   mayLackLake?: boolean
-  /**
-   * Called with the error when the lake cannot be read. A database with the known identity is then compared with the topic alone; without this
-   * function, and for any other database, the error is thrown.
-   */
+  /** A database with the known identity is then compared with the topic alone. Otherwise the error is thrown. */
   onLakeAway?: (error: unknown) => void
 }
 
 const MAX_ATTEMPTS = 5
 
 /**
- * Compares topic and lake with the database, and begins a new incarnation when they have events that it has lost. One that a connection has begun
- * is completed: what was lost is written down, and the sequences of the topic are advanced. Order numbers, sequences and versions of an incarnation
- * differ from those that were lost. Several processes may call it at once. Call it before anything is published or stored.
+ * Begins or completes an incarnation when topic or lake have events that the database has lost. Several processes may
+ * call it. Call it before anything is published or stored.
  */
 export async function ensureIncarnation(options: IncarnationOptions): Promise<void> {
   await confirmIncarnation(options.pool)
@@ -47,7 +43,7 @@ export async function ensureIncarnation(options: IncarnationOptions): Promise<vo
   throw new Error('another process keeps opening incarnations of this database')
 }
 
-/** False when it must be called again, because another process has opened or completed an incarnation meanwhile. */
+/** Returns false when another process has opened or completed an incarnation meanwhile. Call it again then. */
 async function checkOnce(options: IncarnationOptions): Promise<boolean> {
   const { logger, reason, catalogueTopic, pool, topic } = options
   const compared = { pool, topic, lake: options.lake }
@@ -73,7 +69,7 @@ async function checkOnce(options: IncarnationOptions): Promise<boolean> {
   const isReconciled = lost === null && catalogueLost === null
   const isFirst = newest.number === 0
   const why = describe({ lost, catalogueLost, reason })
-  // Nothing can have been given out twice before the first one.
+  // Before the first incarnation nothing can have been given out twice.
   if (why === null && isFirst && !newest.isCompared) return completeIncarnation(pool, newest.number, {})
   if (why === null && newest.isCompared) return true
   if (why === null && options.lake === null && options.mayLackLake === true) return true
@@ -87,7 +83,7 @@ async function checkOnce(options: IncarnationOptions): Promise<boolean> {
     catalogueLost: await chooseLostRange(comparedCatalogue, catalogueLost, catalogueFirstSequence),
     isReconciled,
   }
-  // An operator's reason may be newer than an incarnation that nobody has compared.
+  // An operator's reason may be newer than an uncompared incarnation.
   const isBegun = !newest.isCompared && !isFirst && reason === undefined
   const isDone = isBegun
     ? await completeIncarnation(pool, newest.number, comparison)
@@ -102,10 +98,9 @@ async function checkOnce(options: IncarnationOptions): Promise<boolean> {
 
 /** A lake that does not answer must not hold up a start, or the events behind the slot. */
 const LAKE_PATIENCE_MS = 5_000
-/** The same where it cannot be left out: readiness then names it, and its caller retries. */
+/** For a lake that is required. Readiness then names it, and the caller retries. */
 const LONG_LAKE_PATIENCE_MS = 60_000
 
-/** Throws when the end of the lake cannot be read in time. */
 async function assertAnswers(lake: LakeStore, patienceMs: number): Promise<void> {
   const isListed = await withinMs(
     patienceMs,
@@ -115,7 +110,7 @@ async function assertAnswers(lake: LakeStore, patienceMs: number): Promise<void>
   if (!isListed) throw new Error(`the lake ${lake.locate('')} did not answer within ${patienceMs / 1_000} s`)
 }
 
-/** The sequence up to which topic and lake have been compared with the database, in the partition of orders or of the catalogue. */
+/** The compared sequence of the partition of orders or of the catalogue. */
 export function knownUpTo(incarnations: readonly Incarnation[], partition: 'lost' | 'catalogueLost' = 'lost'): number {
   return incarnations.reduce((newest, { [partition]: range }) => Math.max(newest, range?.upTo ?? 0), 0)
 }
@@ -142,7 +137,6 @@ async function chooseLostRange<E extends TopicEvent>(
   return { after: lost?.range.after ?? (await topic.newestSequence()), upTo: firstSequence - 1 }
 }
 
-/** How far topic or lake are ahead, in a sentence. */
 export function describeLoss({ end, range }: DataLoss, what: 'events' | 'events of the catalogue' = 'events'): string {
   return `topic or lake have ${what} up to ${end}, the database up to ${range.after}`
 }

@@ -10,21 +10,17 @@ import { readBatches } from '../../topic/partition-messages.ts'
 import { epochOf, type Topic, type TopicEvent } from '../../topic/topic.ts'
 import { type LakeEvent, visitLakeAfter } from './lake-tail.ts'
 
-/** The database, and the stores that are not restored with it: a partition of the topic, and its dataset of the lake. */
+/** A restore leaves the topic's partition and its lake dataset unchanged. */
 export interface ComparedStores<E extends TopicEvent = OrderEvent> {
   pool: Pool
   topic: Topic<E>
-  /** The lake; null for a process that has none. */
   lake: LakeStore | null
 }
 
 export interface DataLoss {
   range: LostRange
-  /** The greatest sequence of topic and lake. */
   end: number
-  /** The greatest order number in the range, 0 for none. */
   orderNumber: number
-  /** Some of the newest events that the database does not have. */
   examples: string[]
 }
 
@@ -33,10 +29,8 @@ const TAIL = 1_000
 const BATCH_SIZE = 1_000
 
 /**
- * Compares the newest events of topic and lake with the orders, or with the product events. `known`: the sequence up to
- * which this was done before. `isThorough`: also when the topic has passed the end of the lake since. Unless the
- * database was restored, it has every published event, also after it removed older ones of a product, and the lake is
- * never ahead of the topic. The lake is read first, the orders last, so events in flight cannot look lost.
+ * `known`: the sequence compared so far. `isThorough`: also when the topic has passed the end of the lake. The lake is
+ * read first and the orders last, so events in flight cannot look lost.
  */
 export async function findDataLoss<E extends TopicEvent>(
   compared: ComparedStores<E>,
@@ -54,7 +48,7 @@ export async function findDataLoss<E extends TopicEvent>(
   const unknown = await keepUnknown(compared, tail)
   if (!isBehind && unknown.length === 0) return null
   const [first] = unknown.toSorted((a, b) => a.sequence - b.sequence)
-  // Nothing is lost before the restored position of a subscriber, or before the end of a topic that was restored, too.
+  // No event is lost before the restored position of a subscriber, or before the end of a restored topic.
   const seen = topic.isOutside ? await findNewestPosition(pool, topic.partition.name) : topicEnd
   const after = Math.max(known, Math.min(seen, (first?.sequence ?? Number.POSITIVE_INFINITY) - 1))
   const end = Math.max(lakeEnd, topicEnd)
@@ -66,7 +60,7 @@ export async function findDataLoss<E extends TopicEvent>(
   }
 }
 
-/** The events of the range that the database does not have, by event id: those that were published before the restore and lost by it. */
+/** Events that were published before the restore and lost by it, by id. */
 export async function listLostEvents<E extends TopicEvent>(compared: ComparedStores<E>, range: LostRange): Promise<Map<string, LakeEvent>> {
   const lost = new Map<string, LakeEvent>()
   const keep = async (events: LakeEvent[]) => {
@@ -117,7 +111,6 @@ async function keepUnknown<E extends TopicEvent>({ pool, topic }: ComparedStores
   return kept
 }
 
-/** The greatest sequence that a partition of the topic has assigned, also to messages that were deleted since. */
 export async function findNewestAssignedSequence<E extends TopicEvent>(pool: Pool, topic: Topic<E>): Promise<number> {
   if (topic.isOutside) return topic.newestSequence()
   const newest = topic.partition.name === 'orders' ? sql`newest_topic_sequence()` : sql`newest_catalogue_sequence()`
@@ -125,10 +118,7 @@ export async function findNewestAssignedSequence<E extends TopicEvent>(pool: Poo
   return rows[0]?.sequence ?? 0
 }
 
-/**
- * Why nothing may be repaired in a lake that ends at `lakeEnd`, which was read before; null unless it is of a later epoch than the topic.
- * Within one epoch an orphan's name can be ahead, which a repair handles.
- */
+/** Why nothing may be repaired, or null. Within one epoch an orphan's name can be ahead, which a repair handles. */
 export async function findLakeAhead<E extends TopicEvent>(
   { pool, topic }: Omit<ComparedStores<E>, 'lake'>,
   lakeEnd: number,
@@ -153,7 +143,7 @@ async function findNewestOrderNumber<E extends TopicEvent>(compared: ComparedSto
   return newest
 }
 
-/** 0 for what is no order number: other programs can write to the topic, and the catalogue has none. */
+/** 0 for no order number: other programs can write to the topic, and the catalogue has none. */
 function orderNumberOf(event: TopicEvent): number {
   const { order } = (event as Partial<OrderEvent>).data ?? {}
   return /^\d{1,15}$/.test(order?.number ?? '') ? Number(order?.number) : 0

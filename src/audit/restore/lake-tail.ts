@@ -9,13 +9,12 @@ import { queryDuckDB } from '../../lake/query-duckdb.ts'
 export interface LakeEvent {
   eventId: string
   sequence: number
-  /** 0 for an event of the catalogue. */
   orderNumber: number
 }
 
 /**
- * Calls `visit` with the events of a dataset of the lake after a sequence, once per file: of all files, or of the newest one up to `upTo` unless it is null.
- * Files that are replaced meanwhile are visited again. Corrupt and lost files are skipped: verify reports them.
+ * One call per file, and again for files that are replaced meanwhile. `upTo`: the newest file up to it alone. Skips
+ * corrupt and lost files, which `verify` reports.
  */
 export async function visitLakeAfter(
   store: LakeStore,
@@ -37,7 +36,7 @@ export async function visitLakeAfter(
   )
 }
 
-// A damaged id must neither fail the comparison nor look like an event that the database has lost.
+// A damaged id must neither fail the comparison nor look like a lost event.
 const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 const EVENT_IDS = { orders: `${UUID}[.][1-9][0-9]{0,8}`, catalogue: `${UUID}([.]stock)?[.][1-9][0-9]{0,9}` }
 

@@ -10,31 +10,24 @@ import { type ComparedStores, listLostEvents } from './find-data-loss.ts'
 const BATCH_SIZE = 500
 
 export interface ReconcileReport {
-  /** The number of events that the restore lost. They stay in the lake. */
   lostEvents: number
-  /** Orders that the restore lost, oldest first. */
   lostOrders: { id: string; number: number }[]
-  /** Ids of orders whose latest changes were lost. */
   changedOrders: string[]
-  /** Products that the restore lost. Their events stay in topic and lake. */
   lostProducts: string[]
-  /** Products whose latest changes were lost, and which are recorded as they are. */
+  /** Products that lost their latest changes, and whose current state is recorded. */
   restatedProducts: string[]
-  /** Events that the lake lacked. */
   written: number
 }
 
 export interface ReconcileOptions extends ComparedStores {
   catalogueTopic: Topic<CatalogueEvent>
-  /** Address of the database. */
   url: string
   now: () => Date
 }
 
 /**
- * Reconciles topic and lake with a restored database. `replay` must have published what the topic lacks; this writes it
- * to the lake, and records that events which only topic or lake have are lost. Products whose events were lost are
- * recorded in their current state. Returns null when there is nothing to do.
+ * Call `replay` first. Writes missing events to the lake, and records lost events and the current state of their
+ * products. Returns null when there is nothing to do.
  */
 export async function reconcile({ url, now, catalogueTopic, ...compared }: ReconcileOptions): Promise<ReconcileReport | null> {
   const { pool, topic, lake } = compared
@@ -65,7 +58,6 @@ export async function reconcile({ url, now, catalogueTopic, ...compared }: Recon
   }
 }
 
-/** Records those products as they are whose newer events the database does not have. */
 async function restateProducts(
   compared: ComparedStores<CatalogueEvent>,
   ranges: readonly LostRange[],
@@ -82,7 +74,7 @@ async function restateProducts(
     const batch = ids.slice(from, from + BATCH_SIZE)
     const stock = batch.filter((id) => ofStock.has(id))
     await inTransaction(compared.pool, async (tx) => {
-      // Stock before products, as everywhere.
+      // All code locks stock before products.
       await lockStock(tx, stock)
       for (const id of await lockProducts(tx, batch)) present.add(id)
       await tx.query(sql`select restate_products(${batch}::uuid[]), record_stock_events(${stock}::uuid[])`)

@@ -67,7 +67,7 @@ for (const { where, skip, open } of topics) {
       // The lake's subscriber is on standby while its files are refilled.
       await eventually(async () => (await restored.failing()).length === 0, { what: 'ready again' })
       const report = await restored.verify()
-      assert.deepEqual(summarise(report), [])
+      assert.deepEqual(report.findings, [])
       assert.deepEqual(report.undecided, [])
       assert.equal(report.lake.lostEvents, 4)
 
@@ -87,7 +87,7 @@ for (const { where, skip, open } of topics) {
       const lake = await openLakeStore({ bucket: null, directory: dataFolder(store.dataDir).lake, dataDir: store.dataDir })
       onCleanup(t, () => lake.close())
       assert.deepEqual((await compactLake({ store: lake, isWanted: () => true })).failures, [])
-      assert.deepEqual(summarise(await restored.verify()), [])
+      assert.deepEqual((await restored.verify()).findings, [])
       await restored.stop()
 
       // The restore is detected once, and the next start reports nothing.
@@ -159,7 +159,7 @@ for (const { where, skip, open } of topics) {
         assert.deepEqual(summarise(await restored.verify()), ['database restored 1'])
         const printed = (await restored.replay()).join('\n')
         assert.match(printed, new RegExp(`product ${lost} is lost`))
-        assert.match(printed, new RegExp(`product ${renamed} has lost changes .*published as it is now`))
+        assert.match(printed, new RegExp(`product ${renamed} has lost changes .*its present state is published`))
         // Its change after the first restore is lost by the second one.
         assert.equal(printed.includes(untouched), attempt === 2)
         await eventually(async () => (await restored.failing()).length === 0, { what: 'ready again' })

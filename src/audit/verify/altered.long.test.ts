@@ -82,8 +82,8 @@ function copiesOf<Row extends object, E extends TopicEvent>(
 }
 
 /**
- * Plants a difference in each member of a partition's events in the topic, and in each column of its rows in the lake, each in the event of
- * another order or product, and asserts that every single one is found.
+ * Plants a difference in each member of a partition's events in the topic, and in each column of its rows in the
+ * lake, each in the event of another order or product, and asserts that every single one is found.
  */
 async function assertAllAreFound<Row extends object, E extends TopicEvent>(
   partition: ComparedPartition<Row, E>,

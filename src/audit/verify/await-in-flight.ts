@@ -15,36 +15,31 @@ export const PATIENCE_MS = 25_000
 const POLL_MS = 250
 const FETCH_ROWS = 2_000
 
-/** DuckDB: the events that the database has and the topic does not. */
 export const MISSING_FROM_TOPIC = sql`select event_id, changed_at from recorded_events anti join topic_events using (event_id)`
 
 type Change<Row> = Extract<PgoutputMessage<Row, never>, { kind: 'change' }>
 
 export interface InFlightOptions {
   pool: Pool
-  /** Address of the same database for the role that may replicate. */
   streamUrl: string
   slotName: string
-  /** How long to wait for changes in flight to the topic; default 25 s. */
+  /** How long to wait for changes in flight. Default: 25 s. */
   patienceMs?: number | undefined
   onStep?: OnStep
 }
 
 export interface InFlightResult {
-  /** Why the slot has not delivered all: it is lost, or its refill has not ended. Null when it can. */
+  /** Why the slot has not delivered all, or null: it is lost, or its refill has not ended. */
   slotLost: string | null
-  /** Whether the stream publishes all that the topic lacks from the database: its slot is lost, or its refill has not ended. */
   isRefilled: boolean
-  /** Whether each event that the topic still lacks is known to be either missing or in flight. */
+  /** Whether each missing event is known to be lost or in flight. */
   isSettled: boolean
-  /** The last sequence of the topic that was read. */
   topicEnd: number
 }
 
 /**
- * Waits for changes in flight to the topic, so that those which it still lacks afterwards are lost: the slot's reader
- * has then confirmed a position past all of them. If there is no reader, the changes in the slot are in flight; their
- * events go into `held_events`. Reads the topic after the sequence `position`.
+ * Events still missing are lost, because the slot's reader has passed all changes. Without a reader, changes in the
+ * slot are in flight: `held_events` gets their events.
  */
 export async function awaitInFlight<Row extends object, E extends TopicEvent>(
   tables: ComparisonTables,
@@ -84,7 +79,7 @@ async function readSlot(
   return { lost, isRefilled: reason !== null, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
 }
 
-/** Puts the events that are in the slot into `held_events`. False when it has a reader after all. */
+/** Returns false when the slot has a reader after all. */
 function readHeldEvents<Row extends object, E extends TopicEvent>(
   streamUrl: string,
   slotName: string,
@@ -103,7 +98,7 @@ function readHeldEvents<Row extends object, E extends TopicEvent>(
   )
 }
 
-/** Calls `visit` with the rows whose changes are in the slot, without consuming anything. False when it has a reader after all. */
+/** Consumes nothing. Returns false when the slot has a reader after all. */
 async function peekIntoSlot<Row extends object>(
   streamUrl: string,
   { slotName, publication }: { slotName: string; publication: string },

@@ -15,7 +15,7 @@ import { compareCatalogue } from './verify.ts'
 
 async function makeShop(t: TestContext) {
   const store = await startStore(t, { roles: ['api', 'stream'] })
-  // What is recorded before may be published by the first fill of the topic, which has no order.
+  // Wait for the slot: the first fill of the topic publishes earlier events in no order.
   const slot = [catalogueSlotOf(store.url)]
   await eventually(
     async () => (await store.pool.query('select from pg_replication_slots where active and slot_name = $1', slot)).rowCount === 1,

@@ -12,7 +12,6 @@ import { type Finding, listFindings } from './finding.ts'
 import { readLake } from './read-lake.ts'
 import { type RowFilter, readRecorded, readTopic } from './read-partition.ts'
 
-/** Events in flight, and the age of the oldest in seconds. */
 export interface Lag {
   events: number
   seconds: number
@@ -21,17 +20,16 @@ export interface Lag {
 export interface CompareOptions extends InFlightOptions {
   lake: LakeStore
   tablesRead: TablesRead
-  /** Copies what is compared with the topic besides, and returns the position up to which mails were handled. */
+  /** Copies further data for the comparison. Returns the position up to which mails were handled. */
   readMails?: (tables: ComparisonTables) => Promise<number>
   /** Ranges of sequences in which a restore has lost events. */
   lostRanges?: { after: number; up_to: number }[]
-  /** Milliseconds since 1970: events from before it should be in the mails, or in the lake. */
+  /** Milliseconds since 1970. Earlier events should be in the mails, or in the lake. */
   dueBefore: { mails: number; lake: number }
   now: () => Date
 }
 
 export interface PartitionReport {
-  /** Rows of the database, and the events that can be made of them. */
   rows: number
   recorded: number
   published: number
@@ -44,7 +42,7 @@ export interface PartitionReport {
   findings: Finding[]
 }
 
-/** Copies the topic and the rows into the tables, and waits for what is in flight. `topicEnd`: the last sequence read before the rows. */
+/** Waits for events in flight. `topicEnd`: the last sequence read before the rows. */
 export async function readPartition<Row extends object, E extends TopicEvent>(
   tables: ComparisonTables,
   partition: ComparedPartition<Row, E>,
@@ -58,8 +56,7 @@ export async function readPartition<Row extends object, E extends TopicEvent>(
 }
 
 /**
- * Compares a partition of the topic with the rows that its events are made of, with the mails, and with its files and table in the lake.
- * Reads each subscriber's position, then its data, then the topic, then the rows: an event in flight is no fault. See
+ * Reads positions, then data, then the topic, then the rows, so an event in flight is no fault. See
  * docs/decisions/audit-verify.md.
  */
 export async function comparePartition<Row extends object, E extends TopicEvent>(
@@ -75,7 +72,7 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
       const contents = await readLake(lake, partition.dataset.name, tables, onStep, partition.range)
       const { rows, topicEnd, inFlight } = await readPartition(tables, partition, options)
       onStep('comparing')
-      // A lake that has no file is a new one, or that of another store.
+      // A lake without files is new, or of another store.
       const lakeEnd = contents.files.length === 0 ? 0 : Math.max(contents.lastSequence, stored)
       const findings = [
         ...(await findDifferences(tables, partition, { mailPosition, topicEnd, lakeEnd, lake: contents, tablesRead, inFlight })),
@@ -115,7 +112,7 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
   )
 }
 
-/** Milliseconds since 1970 before which a change should have arrived, when subscribers may lag and the lake buffers. */
+/** Milliseconds since 1970 before which a change should have arrived. */
 export function dueBeforeOf(
   startedAt: number,
   { patienceMs = PATIENCE_MS, lakeFlushSeconds = 60 }: { patienceMs?: number | undefined; lakeFlushSeconds?: number },

@@ -12,25 +12,22 @@ import type { ComparisonTables } from './comparison-tables.ts'
 const MAX_ATTEMPTS = 5
 
 export interface TablesRead {
-  /** The number of tables that were written. */
   count: number
   faults: string[]
-  /** Tables of the newest state whose metadata name another place, and that place. */
+  /** Tables of the newest state whose metadata name another place. */
   moved: string[]
-  /** Tables that are written as a whole and record how many events they contain. Earlier releases did not record it. */
+  /** Earlier releases did not record the number of events. */
   written: WrittenTable[]
 }
 
 interface WrittenTable {
   name: string
   dataset: DatasetName
-  /** The last event that its rows contain. */
   upTo: number
-  /** How many events it was made of. */
   events: number
 }
 
-/** Examines every table. `readLake` reads the files of the tables of events. */
+/** `readLake` reads the files of the tables of events. */
 export async function readTables(store: LakeStore): Promise<TablesRead> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const versions = new Map<LakeTableDefinition, number>()
@@ -49,7 +46,7 @@ export async function readTables(store: LakeStore): Promise<TablesRead> {
       const { name, dataset } = definition
       if (events !== undefined) read.written.push({ name, dataset, upTo: Number(upTo), events: Number(events) })
     }
-    // A second check: they may be written for the first time just now.
+    // They may be written for the first time just now.
     const isBack = async ({ name }: LakeTableDefinition) => (await new TableStore(store, name).read()).newest !== null
     for (const table of findGoneTables(versions))
       if (!(await isBack(table))) read.faults.push(`${table.name}: the table is gone, and others that are written with it are there`)
@@ -57,7 +54,7 @@ export async function readTables(store: LakeStore): Promise<TablesRead> {
   })
 }
 
-/** The tables of a dataset are written one after the other: one is gone when a later one is there, or an earlier one was written twice. */
+/** Tables are written in turn: one is gone when a later one exists, or an earlier one was written twice. */
 function findGoneTables(versions: ReadonlyMap<LakeTableDefinition, number>): LakeTableDefinition[] {
   const all = [...versions]
   const gone = all.filter(([table, version], place) => {
@@ -82,7 +79,7 @@ async function findDamagedFiles(store: LakeStore, files: readonly LakeFile[]): P
   return faults
 }
 
-/** Tables of a dataset that lack events from before the one that they go up to: files of the lake were gone or damaged when they were written. */
+/** Lake files were missing or damaged when these tables were written. */
 export async function findIncomplete(
   tables: ComparisonTables,
   { written }: Pick<TablesRead, 'written'>,

@@ -11,12 +11,8 @@ import { toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
 import { type NewFile, writeDataFile } from '../../lake/parquet-writer.ts'
 import { MAX_EXAMPLES, type Sample } from './finding.ts'
 
-/**
- * The events of each place, of one partition of the topic. `digest` and `erasable`: the event's content, see `event-digest.ts`; null
- * where no event can be made of the row. `digests`: of the event's row in the lake, see `row-digest.ts`.
- */
+/** `digest` and `erasable` are null when the row makes no event. `digests`: of the lake row (`row-digest.ts`). */
 const TABLES = {
-  /** Made from the rows of the database. */
   recorded_events: { event_id: 'VARCHAR', digest: 'VARCHAR', erasable: 'VARCHAR', changed_at: 'BIGINT' },
   topic_events: {
     event_id: 'VARCHAR',
@@ -34,14 +30,13 @@ const TABLES = {
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
-  /** Rows of rewritten files that do not stay. */
   leftover_rows: { event_id: 'VARCHAR', sequence: 'BIGINT' },
   lost_ranges: { after: 'BIGINT', up_to: 'BIGINT' },
   dead_letters: { event_id: 'VARCHAR', reason: 'VARCHAR' },
 } as const
 const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, 'UBIGINT[]': sql`UBIGINT[]` }
 
-/** DuckDB: what an event is of, whose events are in order by their versions: the order, the product or its stock. */
+/** The order, product or stock whose events have ascending versions. */
 export const STREAM = sql`regexp_replace(event_id, '[0-9]+$', '')`
 export const VERSION = sql`split_part(event_id, '.', -1)::bigint`
 
@@ -49,7 +44,7 @@ export type TableName = keyof typeof TABLES
 type Cell<Type> = Type extends 'BIGINT' ? number | null : Type extends 'VARCHAR' ? string | null : null
 export type TableRow<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
 
-/** The events of all places in DuckDB tables that spill to disk: comparing a million orders takes no more memory than comparing ten. */
+/** The tables spill to disk: comparing a million orders takes no more memory than comparing ten. */
 export class ComparisonTables {
   readonly #connection: DuckDBConnection
   readonly #spool: string
@@ -72,7 +67,7 @@ export class ComparisonTables {
     appender.closeSync()
   }
 
-  /** Makes rows, each a line of JSON with these columns, available to the `from` of the next statement. */
+  /** Each line is a row as JSON. The next statement can use the rows in `from`. */
   async spoolRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>): Promise<Sql> {
     return jsonRows(await writeJsonLines(this.#spool, lines), columns)
   }
@@ -85,7 +80,7 @@ export class ComparisonTables {
     await this.#connection.run(toDuckDB(statement))
   }
 
-  /** Like `run`, for rows with all columns of an event: a part of a file, or a page of them, is in memory at once. */
+  /** For rows with all columns of an event, which need more memory. */
   async runWide(statement: Sql): Promise<void> {
     await this.run(sql`set memory_limit = '512MB'`)
     try {
@@ -95,7 +90,6 @@ export class ComparisonTables {
     }
   }
 
-  /** Rows as objects; counts and sequences are numbers. */
   async select<T>(statement: Sql): Promise<T[]> {
     const reader = await this.#connection.runAndReadAll(toDuckDB(statement))
     return reader.getRowObjects().map((row) => mapValues(row) as T)
@@ -106,7 +100,7 @@ export class ComparisonTables {
     return row?.n ?? 0
   }
 
-  /** The number of events and the first event ids. `events`: a statement that selects `event_id`. */
+  /** `events`: a statement that selects `event_id`. */
   async sample(events: Sql): Promise<Sample> {
     const count = await this.count(events)
     if (count === 0) return { count, examples: [] }
@@ -116,14 +110,13 @@ export class ComparisonTables {
 }
 
 /**
- * What DuckDB takes besides is as much again: a million orders are compared in 300 MB. A second thread would need its own, and the order of
- * rows, which nothing asks for, the memory of a whole table.
+ * A million orders are compared in 300 MB. A second thread would need as much again, and the order of rows a whole
+ * table.
  */
 const COMPARING = { memory_limit: '48MB', threads: '1', preserve_insertion_order: 'false' }
-/** Files of the lake are rewritten in their order, and by columns, each of which is in memory. */
+/** Rewriting keeps rows in order and each column in memory. */
 export const REWRITING = { memory_limit: '512MB' }
 
-/** Runs `work` with empty tables, which are deleted afterwards. */
 export async function withComparisonTables<T>(
   work: (tables: ComparisonTables) => Promise<T>,
   settings: Readonly<Record<string, string>> & { memory_limit: string } = COMPARING,

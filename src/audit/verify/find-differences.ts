@@ -8,19 +8,17 @@ import { type Finding, type FindingKind, findingOf, listFindings, MAX_EXAMPLES, 
 import type { LakeContents } from './read-lake.ts'
 import { ALTERED_IN_LAKE } from './row-digest.ts'
 
-// Joins a row of the topic or the lake with a range in which events were lost; the row is lost unless the database has its event.
+// A row of the topic or the lake in a range of lost events is lost unless the database has its event.
 export const IS_LOST = sql`sequence > lost_ranges.after and sequence <= lost_ranges.up_to`
 
-/** DuckDB: the events that the topic lacks because none could be made of their rows, or the broker refused them. */
 const DEAD_LETTERED = sql`select event_id, reason from (${MISSING_FROM_TOPIC}) join dead_letters using (event_id)`
 
-/** DuckDB: whether a member of two lists of digests has two values. */
 const IS_OTHER_MEMBER = sql`copy.erasable <> original.erasable and list_bool_or(list_transform(
   list_zip(string_split(copy.erasable, '|'), string_split(original.erasable, '|')),
   lambda pair: pair[1] <> '' and pair[2] <> '' and pair[1] <> pair[2]
 ))`
 
-/** DuckDB: the events that follow a later version of the same. What a replay or a refill published comes late by its nature. */
+/** Events that follow a later version. A replay or a refill publishes late by its nature. */
 const UNORDERED = sql`
   select event_id
   from (
@@ -34,7 +32,6 @@ const UNORDERED = sql`
 
 export interface Known {
   mailPosition: number
-  /** The last sequence that was read before the rows. */
   topicEnd: number
   lakeEnd: number
   lake: LakeContents

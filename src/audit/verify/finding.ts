@@ -13,9 +13,9 @@ export type Place =
   | 'lake'
   | 'tables'
 /**
- * `altered`: the event's content differs there, or the product's. `unordered`: after a later version of the same. `unknown`: the database has no row of it. `lost`: the change stream can deliver nothing more.
- * `restored`: topic or lake have events that the database has lost. `dead-lettered`: no event could be made of the row. `invalid`: a row that
- * the database would refuse today. `moved`: metadata of another place.
+ * `unordered`: after a later version. `unknown`: no row in the database. `lost`: the change stream can deliver no more.
+ * `restored`: the database has lost it. `dead-lettered`: no event could be made. `invalid`: the database would refuse
+ * the row today. `moved`: metadata of another place.
  */
 export type FindingKind =
   | 'missing'
@@ -30,21 +30,18 @@ export type FindingKind =
   | 'restored'
   | 'moved'
 
-/** A fault that a healthy store never has. */
 export interface Finding {
   place: Place
   kind: FindingKind
   count: number
-  /** Event ids, or rows or files with the reason; the first hundred. */
+  /** Event ids, or rows or files with the reason. The first hundred. */
   examples: string[]
 }
 
 export const MAX_EXAMPLES = 100
 
-/** A number of ids or faults, and the first hundred of them. */
 export type Sample = Pick<Finding, 'count' | 'examples'>
 
-/** A finding for the sample; none when it is empty. */
 export function findingOf(place: Place, kind: FindingKind, { count, examples }: Sample): Finding[] {
   return count === 0 ? [] : [{ place, kind, count, examples }]
 }

@@ -41,7 +41,6 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
 
-/** The report for people: what was compared, what is on its way, and each kind of fault with examples. */
 export function formatReport(report: VerifyReport): string {
   const { orders, topic, catalogue, catalogueLake, mails, lake, tables, findings, undecided } = report
   const waiting = topic.isSettled ? '' : '; the change stream has not reached them, so they may be missing'

@@ -1,13 +1,13 @@
 const FIRST = '00000000-0000-0000-0000-000000000000'
 const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-/** Order ids from `from` to below `below`, also of their events, which begin with them. */
+/** Order ids from `from` to below `below`. Ids of events begin with them. */
 export interface IdRange {
   from: string
   below: string
 }
 
-/** The ids of orders placed between two times. Moved-in orders have no time in their id: most are in the range without `to`. */
+/** Moved-in orders have no time in their id: most are in the range without `to`. */
 export function placedBetween({ from, to }: { from?: Date | undefined; to?: Date | undefined }): IdRange {
   return { from: from === undefined ? FIRST : idAt(from), below: to === undefined ? LAST : idAt(to) }
 }

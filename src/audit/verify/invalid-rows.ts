@@ -1,14 +1,13 @@
 import type { Pool } from '../../db/pool.ts'
 import { type Sql, sql } from '../../db/sql.ts'
 
-/** Rows of a table that break a rule, at least one. `examples`: ids with the reason. */
 export interface InvalidRowsFound {
   place: 'orders' | 'order counts' | 'order search' | 'products' | 'stock'
   count: number
   examples: string[]
 }
 
-/** Rows that break a rule which the database enforces for every new row: they were written before the rule, or while it was disabled. */
+/** The database refuses such new rows. They precede the rule, or were written while it was disabled. */
 export async function findInvalidRows(pool: Pool, maxExamples: number): Promise<InvalidRowsFound[]> {
   const found: InvalidRowsFound[] = []
   for (const [place, ...statements] of CHECKS) {
@@ -34,7 +33,7 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
         case when not order_history_is_whole(status_history, version, status)
           then 'the status history does not lead from pending to the status, one entry a version' end,
         case when not order_changes_add_up(items, total_amount, status_history)
-          then 'the changes ship, cancel or return units that there are not, or make the total negative' end
+          then 'the changes ship, cancel or return more units than there are, or make the total negative' end
       ) as reason
     from orders
     where not (order_lines_are_sound(items, total_amount, currency) and order_history_is_whole(status_history, version, status)
@@ -55,9 +54,9 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
   [
     'order search',
     sql`select coalesce(orders.id::text, 'number ' || kept.number) as id, case
-        when kept.number is null then 'the search has no text of the order'
-        when orders.id is null then 'the search has a text of no order'
-        else 'the text of the search is not that of the order'
+        when kept.number is null then 'the order has no search text'
+        when orders.id is null then 'the search text belongs to no order'
+        else 'the search text differs from the order'
       end as reason
     from orders
     full join order_search_texts as kept using (number)
@@ -75,7 +74,7 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
   [
     'stock',
     sql`select product_id as id, available || ' are available' as reason from inventory where available < 0`,
-    // Adjustments that do not begin where the previous one ended, or do not end at the stock of their version.
+    // Each adjustment must begin at the end of the previous one and end at the stock of its version.
     sql`select product_id as id, format('its adjustment of version %s does not fit the one before it, or its stock', adjustment.version) as reason
     from (
       select product_id, version, available_before, available_after,

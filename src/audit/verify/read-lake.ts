@@ -14,23 +14,18 @@ const MAX_ATTEMPTS = 5
 
 export interface CorruptFile {
   name: string
-  /** A path, or an address in the object store. */
   path: string
   reason: string
 }
 
 export interface LakeContents {
-  /** The files that were read. The column `file` of `lake_events` is an index of this list. */
+  /** The column `file` of `lake_events` is an index of this list. */
   files: LiveFile[]
-  /** The end of the lake: the sink's position. */
   lastSequence: number
   corrupt: CorruptFile[]
 }
 
-/**
- * Reads every row of a dataset of the lake, or of a range, into `lake_events`, and lists the files that cannot be read
- * or do not match their entry in the snapshot. Restarts when files were replaced meanwhile.
- */
+/** Lists unreadable files and files that differ from their entry. Restarts when files were replaced meanwhile. */
 export async function readLake(
   store: LakeStore,
   dataset: DatasetName,
@@ -79,7 +74,7 @@ export async function readRows(
   return corrupt
 }
 
-/** Why the file is corrupt; null when it is not. Its rows go into `lake_events` if they can be read at all. */
+/** Why the file is corrupt, or null. Its readable rows go into `lake_events`. */
 async function readFile(
   path: string,
   { first, last, ingestDate, data }: LiveFile,
@@ -90,7 +85,7 @@ async function readFile(
 ): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
-  // Each release that has written files of the catalogue has given them one.
+  // Every release that writes catalogue files gives them a checksum.
   if (checksum === 'none' && dataset === 'catalogue') return 'it is cut off, or the store has not written it: it has no checksum'
   try {
     const unknown = checksum === 'none' ? await findUnknownColumns(path, dataset, tables) : []

@@ -10,7 +10,7 @@ import { digestContent } from './event-digest.ts'
 import { isInRange } from './id-range.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
-/** Selects rows. `since`: changes made at this time or later, and the earlier versions of the same orders. */
+/** `since`: changes made at this time or later, and the earlier versions of the same orders. */
 export interface RowFilter {
   since?: Date | undefined
   orderId?: string | undefined
@@ -26,7 +26,7 @@ const COMPARED_COLUMNS = {
   is_in_turn: sql`BIGINT`,
 }
 
-/** Copies the messages after `after` into `topic_events`, those that are no events into `corrupt_messages`. Returns the last sequence. */
+/** Messages that are no events go into `corrupt_messages`. Returns the last sequence. */
 export async function readTopic<Row extends object, E extends TopicEvent>(
   { topic, dataset, range, contentOf, isMailed }: ComparedPartition<Row, E>,
   tables: ComparisonTables,
@@ -59,7 +59,7 @@ export async function readTopic<Row extends object, E extends TopicEvent>(
   return position
 }
 
-/** Makes the events of all rows and copies them into `recorded_events`, without a digest where none can be made. Returns the number of rows. */
+/** A row that makes no event gets no digest. Returns the number of rows. */
 export async function readRecorded<Row extends object, E extends TopicEvent>(
   pool: Pool,
   { stored, table, contentOf, idsOf, changedAt }: ComparedPartition<Row, E>,

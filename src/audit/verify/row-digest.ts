@@ -6,7 +6,7 @@ import { FIRST_COLUMNS, FIRST_ITEM_FIELDS, ITEM_FIELDS, LAKE_COLUMNS } from '../
 
 // Columns that describe the event's place in the lake, not the event.
 const OF_THE_LAKE = ['sequence', 'ingested_at']
-// Removed from the event when the address of a deleted account is erased: docs/decisions/customers.md#erasure.
+// Removed when the address of a deleted account is erased: docs/decisions/customers.md#erasure.
 const ERASED_IN_EVENTS = ['shipping_country', 'billing_country']
 
 const fieldsOfItems = (fields: readonly string[]) =>
@@ -34,7 +34,7 @@ const catalogueNames = (isFirst: boolean) =>
   catalogueColumns.filter(([, { id }]) => id <= FIRST_CATALOGUE_ID === isFirst).map(([name]) => name)
 const CATALOGUE_DIGESTS = [sql`hash(row(${commaList(catalogueNames(true).map(identifier))}))`, ...catalogueNames(false).map(digestIfAny)]
 
-/** DuckDB: digests of everything that a row in the lake contains of its event, as `UBIGINT[]`; compared by `ALTERED_IN_LAKE`. */
+/** `UBIGINT[]` of everything that a lake row has from its event. `ALTERED_IN_LAKE` compares it. */
 export const ROW_DIGESTS: Readonly<Record<DatasetName, Sql>> = {
   orders: sql`[${commaList(DIGESTS)}]`,
   catalogue: sql`[${commaList(CATALOGUE_DIGESTS)}]`,
@@ -44,14 +44,14 @@ function digestIfAny(name: string): Sql {
   return sql`case when ${identifier(name)} is not null then hash(${identifier(name)}) end`
 }
 
-/** DuckDB: whether a row of the lake differs from its event. A null in a later column may come from an older file. The catalogue has fewer. */
+/** A null in a later column may come from an older file. The catalogue has fewer columns. */
 const IS_OTHER_ROW = DIGESTS.map((_, index) => {
   const [copied, original] = [sql`copy.digests[${index + 1}]`, sql`original.digests[${index + 1}]`]
   if (index === 0 || ERASED_IN_EVENTS.includes(laterColumns[index - 1] ?? '')) return sql`coalesce(${copied} <> ${original}, false)`
   return sql`(${copied} is not null and ${copied} is distinct from ${original})`
 }).reduce((all, one) => sql`${all} or ${one}`)
 
-/** DuckDB: the lake's rows (`place`: their `rowid`) that differ from their event, or have a sequence at which the topic has another event. */
+/** Lake rows that differ from their event, or use another event's sequence. `place`: their `rowid`. */
 export const ALTERED_IN_LAKE = sql`
   select copy.rowid as place, copy.event_id
   from lake_events as copy join topic_events as original using (event_id)

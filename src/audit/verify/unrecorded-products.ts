@@ -8,17 +8,16 @@ import { MAX_EXAMPLES, type Sample } from './finding.ts'
 const BATCH_SIZE = 1_000
 const POLL_MS = 500
 
-/** Ids of products whose newest event is not their state, and of those whose newest event of stock is not. */
 export interface Unrecorded {
   products: string[]
-  /** Other products, whose category was renamed. They get the name and an event one after the other. */
+  /** Products of a renamed category. They get the name and an event one after the other. */
   renaming: string[]
   stock: string[]
-  /** Products with a greater id were there before their events, and are being recorded. */
+  /** Products with a greater id are older than their events, and are being recorded. */
   recordedUpTo: string
 }
 
-/** Products that no event describes as they are, batch by batch: SQL has changed them, or a release that records none. */
+/** SQL has changed these products, or a release that records no events. */
 export async function* readUnrecorded(db: Queryable, onStep: OnStep = () => {}): AsyncGenerator<Unrecorded> {
   let after = '00000000-0000-0000-0000-000000000000'
   for (let seen = 0; ; ) {
@@ -84,7 +83,7 @@ export async function* readUnrecorded(db: Queryable, onStep: OnStep = () => {}):
   }
 }
 
-/** Products that no event describes as they are, and the number of those that are still being recorded. */
+/** `toRecord`: products that are still being recorded. */
 export async function findAlteredProducts(pool: Pool, onStep: OnStep): Promise<{ altered: Sample; toRecord: number }> {
   const ofProducts: Sample = { count: 0, examples: [] }
   const ofStock: Sample = { count: 0, examples: [] }
@@ -107,7 +106,7 @@ function add(sample: Sample, all: readonly string[]): void {
   sample.examples.push(...all.slice(0, MAX_EXAMPLES - sample.examples.length))
 }
 
-/** Whether some process records the products without events, or has: a process with the role `stream`. */
+/** A process with the role `stream` records the products without events, or has done so. */
 export async function isRecording(db: Queryable, patienceMs = PATIENCE_MS): Promise<boolean> {
   const read = async () => (await db.query<{ last_id: string }>('select last_id from product_event_backfill limit 1')).rows[0]?.last_id
   const first = await read()

@@ -73,7 +73,7 @@ test('compares the orders of a range, each in exactly one of ranges that follow 
   const all = await store.verify()
   const before = await store.verify(0, { from: undefined, to: between })
   const after = await store.verify(0, { from: between, to: undefined })
-  assert.deepEqual(summarise(before), [])
+  assert.deepEqual(before.findings, [])
   assert.deepEqual(summarise(after), ['topic missing 1', 'mails missing 1'])
   assert.deepEqual(summarise(all), summarise(after))
   const sizes = ({ orders, topic, mails, lake }: VerifyReport) => [orders.orders, orders.versions, topic.events, mails.sent, lake.events]
@@ -319,7 +319,7 @@ test('counts all events of a new row in a slot that nobody reads as in flight, s
     [order, copy],
   )
   const report = await store.verify()
-  assert.deepEqual([summarise(report), report.topic.lag.events], [[], 2])
+  assert.deepEqual([report.findings, report.topic.lag.events], [[], 2])
   await store.startPipeline()
   await store.untilDelivered()
 })
@@ -398,9 +398,9 @@ test('reports a wrong count of pending orders, texts of the search that are not 
       'order search',
       'invalid',
       [
-        `${numbers[0]?.id}: the search has no text of the order`,
-        `${numbers[1]?.id}: the text of the search is not that of the order`,
-        'number 1: the search has a text of no order',
+        `${numbers[0]?.id}: the order has no search text`,
+        `${numbers[1]?.id}: the search text differs from the order`,
+        'number 1: the search text belongs to no order',
       ].sort(),
     ],
   )

@@ -22,52 +22,45 @@ import { findAlteredProducts, isRecording } from './unrecorded-products.ts'
 export interface VerifyOptions extends InFlightOptions {
   topic: Topic
   lake: LakeStore
-  /** The partition of the catalogue and its slot; absent: it is not compared. */
+  /** Absent: the catalogue is not compared. */
   catalogue?: { topic: Topic<CatalogueEvent>; slotName: string }
-  /** Compares only the orders placed then, with their events and mails: neither catalogue, tables nor rules of rows. */
+  /** Compares the orders placed then, with their events and mails, but neither catalogue, tables nor rules of rows. */
   placed?: { from: Date | undefined; to: Date | undefined } | undefined
-  /** How long the sink may buffer events; default 60. */
+  /** How long the sink may buffer events. Default: 60. */
   lakeFlushSeconds?: number
   now: () => Date
 }
 
 export interface CatalogueReport {
-  /** Rows of `product_events`. */
   events: number
   published: number
-  /** Events that the change stream has yet to deliver. */
   waiting: number
-  /** Products that are still to be recorded: those that were there before their events, and those of a category that was renamed. */
+  /** Products that are older than their events, or in a renamed category, and are not recorded yet. */
   toRecord: number
-  /** Whether the recording makes progress, and each event that the topic lacks is known to be either missing or in flight. */
+  /** Whether the recording makes progress, and each missing event is known to be lost or in flight. */
   isSettled: boolean
 }
 
 export interface CatalogueLakeReport {
   files: number
   events: number
-  /** Events of the topic after the end of the lake. */
   waiting: number
 }
 
 export interface VerifyReport {
   orders: { orders: number; versions: number }
   topic: { events: number; lag: Lag; isSettled: boolean }
-  /** The catalogue's comparison; null when it was not compared. */
   catalogue: CatalogueReport | null
-  /** The comparison of the catalogue's lake files; null when they were not compared. */
   catalogueLake: CatalogueLakeReport | null
   mails: { sent: number; queued: number; failed: number; lag: Lag }
-  /** `lostEvents`: events in the lake whose orders are missing since a restore. `refusal`: why this database may not write to the lake. */
+  /** `lostEvents`: their orders are missing since a restore. `refusal`: why this database may not write to the lake. */
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
-  /** The number of Iceberg tables that were written. */
   tables: { tables: number }
   findings: Finding[]
-  /** Places that lack events which are either in flight or lost: it cannot be decided yet. */
+  /** Their missing events are in flight or lost, which cannot be decided yet. */
   undecided: Place[]
 }
 
-/** Compares orders, catalogue, topic, mails and lake with each other, also beside a running store. */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   const { pool, topic, lake, placed, onStep = () => {} } = options
   const range = placed && placedBetween(placed)
@@ -124,7 +117,6 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   }
 }
 
-/** Compares the partition of the catalogue, and the products with their events. */
 export async function compareCatalogue(
   options: Omit<VerifyOptions, 'topic' | 'catalogue'> & { topic: Topic<CatalogueEvent> },
   dueBefore = dueBeforeOf(options.now().getTime(), options),
@@ -150,7 +142,7 @@ export async function compareCatalogue(
   }
 }
 
-/** The lake; null while its metadata are damaged: then it is no evidence of a restore. */
+/** The lake is null while its metadata are damaged, because then it is no evidence of a restore. */
 async function ifReadable(lake: LakeStore): Promise<LakeStore | null> {
   try {
     for (const dataset of DATASET_NAMES) await readSnapshot(lake, dataset)
@@ -161,7 +153,7 @@ async function ifReadable(lake: LakeStore): Promise<LakeStore | null> {
   }
 }
 
-/** A finding when the database was restored and is not yet reconciled with topic and lake; and the ranges in which it has lost events. */
+/** A finding when the database was restored and not reconciled, and its ranges of lost events. */
 async function findRestored(
   compared: ComparedStores,
   catalogueTopic: Topic<CatalogueEvent> | undefined,
@@ -179,7 +171,6 @@ async function findRestored(
   return { findings: examples.length === 0 ? [] : [{ place: 'database', kind: 'restored', count: 1, examples }], ranges }
 }
 
-/** The last sequence that a subscriber has handled, 0 for none. */
 async function findSubscriberPosition(pool: Pool, name: string): Promise<number> {
   const { rows } = await pool.query<{ sequence: number | null }>('select sequence from topic_subscribers where name = $1', [name])
   return rows[0]?.sequence ?? 0

@@ -5,7 +5,7 @@ import { isScope, type Scope } from '../../http/scopes.ts'
 import { hashToken } from '../tokens/opaque-token.ts'
 import { formatKey, newSecret } from './key-text.ts'
 
-/** A key as operators see it: without its secret, which is stored nowhere. */
+/** A key as operators see it. Its secret is not stored. */
 export interface ApiKey {
   id: string
   name: string
@@ -16,7 +16,7 @@ export interface ApiKey {
   created_at: Date
   expires_at: Date | null
   last_used_at: Date | null
-  /** The time until which the secret before the last rotation is valid too. */
+  /** The end of the previous secret's validity; null if only the current secret is valid. */
   previous_expires_at: Date | null
   revoked_at: Date | null
   revoked_reason: string | null
@@ -24,7 +24,7 @@ export interface ApiKey {
 
 type ApiKeyRow = Omit<ApiKey, 'state' | 'scopes'> & { scopes: string[] }
 
-/** The key's text, which is shown once. */
+/** `key` is the key's text, which is shown once. */
 export type NewKey = ApiKey & { key: string }
 
 const COLUMNS = sql`id, name, scopes, created_by, created_at, expires_at, last_used_at, previous_expires_at, revoked_at, revoked_reason`
@@ -43,7 +43,7 @@ export async function insertApiKey(
   return { ...toApiKey(rows[0] as ApiKeyRow, now), key: formatKey({ id: key.id, secret }) }
 }
 
-/** Replaces the secret. The current one stays valid until `previousExpiresAt`; one left by an earlier rotation ends. */
+/** Replaces the secret. The current secret stays valid until `previousExpiresAt`; an older one ends. */
 export async function replaceSecret(tx: Transaction, id: string, previousExpiresAt: Date, now: Date): Promise<NewKey> {
   const secret = newSecret()
   const { rows } = await tx.query<ApiKeyRow>(
@@ -65,7 +65,7 @@ export async function updateRevoked(tx: Transaction, id: string, now: Date): Pro
   return toApiKey(rows[0] as ApiKeyRow, now)
 }
 
-/** The keys that an account has made since a time and that are not revoked. */
+/** The ids of the account's keys that were made since a time and are not revoked. */
 export async function findKeysMadeSince(db: Queryable, userId: string, since: Date): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>(
     sql`select id from api_keys where created_by = ${userId} and created_at >= ${since} and revoked_at is null order by id`,
@@ -73,14 +73,14 @@ export async function findKeysMadeSince(db: Queryable, userId: string, since: Da
   return rows.map(({ id }) => id)
 }
 
-/** The key, locked until the transaction ends. Throws `not_found`. */
+/** Locks and returns a key until `tx` ends. Throws `not_found`. */
 export async function lockApiKey(tx: Transaction, id: string, now: Date): Promise<ApiKey> {
   const { rows } = await tx.query<ApiKeyRow>(sql`select ${COLUMNS} from api_keys where id = ${id} for no key update`)
   if (rows[0] === undefined) throw notFound('API key')
   return toApiKey(rows[0], now)
 }
 
-/** Throws `api_key_ended` for a key that is revoked or has expired. */
+/** Throws `api_key_ended` for a revoked or expired key. */
 export function assertActive({ state }: ApiKey): void {
   if (state === 'active') return
   const reason = state === 'expired' ? 'has expired' : 'is revoked'
@@ -94,7 +94,7 @@ export async function countActiveKeys(db: Queryable, now: Date): Promise<number>
   return rows[0]?.count ?? 0
 }
 
-/** Lists the keys after `after`, newest first, including ended ones. */
+/** Lists the keys after `after`, the newest first, including ended ones. */
 export async function listApiKeys(
   db: Queryable,
   { after = null, limit }: { after?: string | null | undefined; limit: number },
@@ -123,7 +123,7 @@ function toApiKey(row: ApiKeyRow, now: Date): ApiKey {
 }
 
 export const KEY_NAME_LENGTH = 100
-/** One line of visible text, without blanks around it. */
+/** One line of visible text without surrounding blanks. */
 export const KEY_NAME_PATTERN = '^(?=\\S)[^\\p{Cc}\\p{Cf}]*(?<=\\S)$'
 
 const NAME = new RegExp(KEY_NAME_PATTERN, 'u')

@@ -12,15 +12,15 @@ interface KeyAuthenticationOptions {
   liveKeys: LiveKeys
   lastUses: LastUses
   isThrottled: boolean
-  /** Whether wrong keys count for the network of their sender. */
+  /** Whether wrong keys count for their sender's network. */
   isByNetwork: boolean
   now: () => Date
 }
 
-/** The caller of a key. Throws `invalid_token`, the same for every wrong key, and `rate_limited`. */
+/** Returns a key's caller. Throws the same `invalid_token` for every wrong key, and `rate_limited`. */
 export type AuthenticateKey = (token: string, client: Client) => Promise<KeyCaller>
 
-/** Authenticates keys in memory. A right key is never refused because of wrong ones from the same address. */
+/** Authenticates keys in memory. Wrong keys from an address never cause the refusal of a right key from there. */
 export function createAuthenticateKey({ liveKeys, lastUses, isThrottled, isByNetwork, now }: KeyAuthenticationOptions): AuthenticateKey {
   const requests = new KeyLimits(REQUESTS_OF_KEY)
   const refused = new KeyLimits(REFUSED_KEYS)
@@ -60,7 +60,7 @@ function wrongKey(): AppError {
   return new AppError('invalid_token', 'The API key is not complete, is unknown, has expired or was revoked.')
 }
 
-/** The error for a key in an address, where every log and proxy on its way keeps it. */
+/** The error for a key in a URL, which logs and proxies store. */
 export function keyInAddress(): AppError {
   const message = 'An API key was sent in the address, where logs keep it. Revoke it, and send keys as Authorization: Bearer … only.'
   return new AppError('invalid_token', message)
@@ -73,13 +73,16 @@ interface Limit {
   seconds: number
 }
 
-/** A hundred requests a second for any time. A key that loops without a pause is slowed down. */
+/** A hundred requests a second on average. This slows a client that loops without a pause. */
 export const REQUESTS_OF_KEY: Limit = { name: 'api-key', points: 1_000, seconds: 10 }
-/** Machines do not mistype: past that, one is configured wrongly, or somebody guesses. */
+/** Machines do not mistype. More refusals mean a wrong configuration or guessing. */
 export const REFUSED_KEYS: Limit = { name: 'api-key-refused', points: 60, seconds: 60 }
 const MAX_CLIENTS = 10_000
 
-/** Counts in windows of a fixed length in the memory of this process: a check costs no query. Past the bound of clients, more are not counted. */
+/**
+ * Counts in fixed windows in this process's memory, so a check needs no query. Clients beyond `MAX_CLIENTS` are not
+ * counted.
+ */
 class KeyLimits {
   readonly #limit: Limit
   readonly #counts = new Map<string, number>()
@@ -89,7 +92,7 @@ class KeyLimits {
     this.#limit = limit
   }
 
-  /** The number in this window, this one included. */
+  /** The count in this window, including this call. */
   count(client: string): number {
     if (performance.now() - this.#startedAt >= this.#limit.seconds * 1000) {
       this.#startedAt = performance.now()
@@ -100,7 +103,7 @@ class KeyLimits {
     return count
   }
 
-  /** `rate_limited`, with header fields after draft-ietf-httpapi-ratelimit-headers. */
+  /** `rate_limited`, with header fields by draft-ietf-httpapi-ratelimit-headers. */
   refusal(): AppError {
     const { name, points, seconds } = this.#limit
     const waitSeconds = Math.max(1, Math.ceil(seconds - (performance.now() - this.#startedAt) / 1000))

@@ -9,15 +9,15 @@ import { type AccountRole, permits, type Scope } from '../../http/scopes.ts'
 import { invalidToken } from '../tokens/access-token.ts'
 import { countActiveKeys, insertApiKey, type NewKey } from './api-keys.ts'
 
-/** Every process of the API keeps them in memory. */
+/** Limited, because every API process keeps all keys in memory. */
 export const MAX_ACTIVE_KEYS = 500
-/** Two years: a key that is forgotten ends. */
+/** Two years, so forgotten keys end. */
 const MAX_LIFETIME_MS = 731 * 86_400_000
 
 export interface KeyInput {
   name: string
   scopes: readonly Scope[]
-  /** The end of the key; null: it is valid until it is revoked. */
+  /** The key's end; null if it is valid until revoked. */
   expiresAt: Date | null
 }
 
@@ -28,14 +28,14 @@ interface Maker {
 }
 
 /**
- * Makes a key, whose text only the answer contains. Throws `forbidden` for a scope that the maker lacks, `invalid_body`
- * for an expiry in the past or in more than two years, and `too_many_api_keys`.
+ * Makes a key and returns its text, which is not stored. Throws `forbidden` for a scope that the maker lacks,
+ * `invalid_body` for an expiry in the past or in more than two years, and `too_many_api_keys`.
  */
 export async function createApiKey(pool: Pool, { name, scopes, expiresAt }: KeyInput, { auditContext, now }: Maker): Promise<NewKey> {
   assertExpiry(expiresAt, now)
   return inTransaction(pool, async (tx) => {
     const { actor } = auditContext
-    // Locked: a change of the role waits, and then finds this key.
+    // The lock delays a change of the role, which then finds this key.
     const role = actor.type === 'admin' && actor.id !== null ? await lockRole(tx, actor.id) : null
     if (actor.type === 'key') throw new AppError('forbidden', 'An API key makes no keys.')
     if (role !== null) assertHasScopes(role, scopes)

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
-/** Documented for secret scanners: see docs/inside/security.md. */
+/** Documented for secret scanners in docs/inside/security.md. */
 const KEY_PREFIX = 'storefront_key_'
 export const KEY_PATTERN = '^storefront_key_[0-9a-f]{32}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$'
 
 const KEY = new RegExp(KEY_PATTERN)
-/** Any character of a URL may be percent-encoded. */
+/** URLs may percent-encode any character. */
 const PREFIX_IN_URL = /storefront(?:_|%5f)key(?:_|%5f)/i
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const ID_END = KEY_PREFIX.length + 32
@@ -15,12 +15,12 @@ const SECRET_LENGTH = 43
 const CHECKSUM_LENGTH = 6
 
 export interface KeyText {
-  /** UUID. */
+  /** A UUID. */
   id: string
   secret: string
 }
 
-/** 256 random bits in base 62: nothing in it ends a word, so that a double click selects a whole key. */
+/** 256 random bits in base 62. No character ends a word, so a double click selects a whole key. */
 export function newSecret(): string {
   return inBase62(BigInt(`0x${randomBytes(SECRET_BYTES).toString('hex')}`), SECRET_LENGTH)
 }
@@ -32,7 +32,8 @@ export function formatKey({ id, secret }: KeyText): string {
 }
 
 /**
- * Returns null for a text that no key has: most typing errors and made-up keys end here, before a stored key is read.
+ * Returns null for text that cannot be a key. This refuses most typing errors and made-up keys before a stored key is
+ * read.
  */
 export function parseKey(text: string): KeyText | null {
   if (!KEY.test(text)) return null
@@ -43,17 +44,17 @@ export function parseKey(text: string): KeyText | null {
   return { id, secret: text.slice(ID_END + 1, end) }
 }
 
-/** Whether a bearer token is meant as a key, in any case of letters. */
+/** Whether a bearer token starts like a key, in upper or lower case. */
 export function isMeantAsKey(token: string): boolean {
   return token.slice(0, KEY_PREFIX.length).toLowerCase() === KEY_PREFIX
 }
 
-/** Whether an address contains a key, or a part of one. */
+/** Whether a URL contains a key or the start of one. */
 export function containsKey(url: string): boolean {
   return PREFIX_IN_URL.test(url)
 }
 
-/** CRC-32 (ISO-HDLC, as in zlib) of what precedes it. It is no secret and proves only the absence of typing errors. */
+/** The CRC-32 (ISO-HDLC, as in zlib) of `text`. It is not a secret and only detects typing errors. */
 function checksumOf(text: string): string {
   return inBase62(BigInt(crc32(text)), CHECKSUM_LENGTH)
 }

@@ -4,16 +4,16 @@ import type { Pool } from '../../db/pool.ts'
 import { Loop } from '../../loop.ts'
 
 const FLUSH_MS = 2_000
-/** At most one write for each key in this time, by all processes together. */
+/** All processes together write a key at most once in this time. */
 const WRITE_EVERY_MS = 60_000
 
-/** When each key was last used. A request only notes it in memory; a timer writes. */
+/** When each key was last used. Requests only note this in memory; a timer writes it. */
 export class LastUses {
   readonly #pool: Pool
   readonly #now: () => Date
   readonly #writing: Loop
   readonly #used = new Map<string, Date>()
-  /** When each key was last written, within the last minute, by performance.now(). */
+  /** When each key was written within the last minute, by performance.now(). */
   readonly #writtenAt = new Map<string, number>()
 
   constructor({ pool, logger, now }: { pool: Pool; logger: Logger; now: () => Date }) {
@@ -23,7 +23,7 @@ export class LastUses {
       everyMs: FLUSH_MS,
       firstMs: FLUSH_MS,
       work: () => this.#write(false),
-      // Others log outages of the database.
+      // Other parts log database outages.
       onFailure(error) {
         if (!isTemporary(error)) logger.warn({ err: error }, 'the last uses of API keys could not be written, will retry')
       },
@@ -38,7 +38,7 @@ export class LastUses {
     return this.#writing.start()
   }
 
-  /** Writes the rest, which is lost while the database is unavailable. Idempotent, safe before start. */
+  /** Writes the remaining uses, which are lost if the database is unavailable. Idempotent, safe before start. */
   async stop(): Promise<void> {
     await this.#writing.stop()
     await this.#write(true).catch(() => {})
@@ -51,7 +51,7 @@ export class LastUses {
     if (due.length === 0) return
     for (const [id] of due) this.#used.delete(id)
     try {
-      // Rows that another process is writing are left to it: nothing waits, and no two writers can block each other.
+      // Skips rows that another process is writing, so writers never wait for each other.
       await this.#pool.query(
         `with due as (
           select api_keys.id, used.at

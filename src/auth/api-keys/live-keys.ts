@@ -4,12 +4,15 @@ import { type Sql, sql } from '../../db/sql.ts'
 import { isAccountRole, isScope, permits, type Scope } from '../../http/scopes.ts'
 import { withinMs } from '../../within-ms.ts'
 
-/** An older copy is not relied on: a revoked key is refused everywhere after a second. */
+/** Older copies are not used, so every process refuses a revoked key after a second. */
 const MAX_AGE_MS = 1_000
-/** Requests that wait with a key that is not known yet. More are refused at once: made-up keys must not fill the memory. */
+/**
+ * The most requests that wait with an unknown key. Further ones are refused at once, so made-up keys cannot fill the
+ * memory.
+ */
 const MAX_WAITING = 200
 
-/** The data that the check of a request needs. */
+/** The data to check a request's key. */
 export interface LiveKey {
   id: string
   secretHash: Buffer
@@ -32,8 +35,8 @@ interface KeyRow {
 }
 
 /**
- * The keys that are neither revoked nor without a maker, in memory: no request queries the database for its key. While the copy is not fresh,
- * each request with a key queries that key.
+ * The valid keys in memory, so requests need no query. Revoked keys and keys of deleted makers are missing. While the
+ * copy is not fresh, each request queries its key.
  */
 export class LiveKeys {
   readonly #pool: Queryable
@@ -52,12 +55,15 @@ export class LiveKeys {
     })
   }
 
-  /** Undefined for a key that does not exist or is revoked. Its expiry is not checked. Throws while the database is unavailable. */
+  /**
+   * Returns undefined for a key that does not exist or is revoked. Does not check the expiry. Throws while the database
+   * is unavailable.
+   */
   async find(id: string): Promise<LiveKey | undefined> {
     if (!this.#copy.isFresh) return this.#readOne(id)
     const known = this.#keys.get(id)
     if (known !== undefined || this.#waiting >= MAX_WAITING) return known
-    // Another process may just have made it: all callers wait for the same poll.
+    // Another process may have just made it. All callers wait for the same poll.
     this.#waiting++
     const hasPolled = await withinMs(
       MAX_AGE_MS,
@@ -68,7 +74,7 @@ export class LiveKeys {
     return hasPolled && this.#copy.isFresh ? this.#keys.get(id) : this.#readOne(id)
   }
 
-  /** This process has changed a key: call it after the commit and before the answer. A poll that has read it before is left out. */
+  /** Call after committing a key change and before answering. Polls that began before the change are ignored. */
   refresh(): Promise<void> {
     return this.#copy.refresh()
   }
@@ -127,7 +133,7 @@ function toLiveKey(row: KeyRow): LiveKey | undefined {
   }
 }
 
-/** A command may do everything, an account what its role permits now. */
+/** Commands have every scope; accounts have those of their current role. */
 function isHeldBy(role: string | null): (scope: Scope) => boolean {
   return isAccountRole(role) ? (scope) => permits(role, scope) : () => true
 }

@@ -3,7 +3,7 @@ import type { Pool, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { type ApiKey, findKeysMadeSince, lockApiKey, updateRevoked } from './api-keys.ts'
 
-/** Ends a key and all its secrets, permanently. Idempotent: a key that is revoked already stays as it is. Throws `not_found`. */
+/** Ends a key and its secrets permanently. Idempotent: a revoked key stays unchanged. Throws `not_found`. */
 export async function revokeApiKey(
   pool: Pool,
   id: string,

@@ -9,9 +9,9 @@ export const DEFAULT_OVERLAP_SECONDS = 86_400
 export const MAX_OVERLAP_SECONDS = 604_800
 
 /**
- * Gives a key another secret. The current one stays valid for `overlapSeconds`, so that machines can change one by one;
- * one left by an earlier rotation ends. A key ends with its maker's account, so operators rotate, and know, only their
- * own. Throws `not_found`, `api_key_ended` and `forbidden`.
+ * Gives a key another secret. The current secret stays valid for `overlapSeconds`, so machines can change one by one;
+ * an older one ends. Operators rotate only their own keys, because a key ends with its maker's account. Throws
+ * `not_found`, `api_key_ended` and `forbidden`.
  */
 export async function rotateApiKey(
   pool: Pool,

@@ -27,7 +27,7 @@ const apiKey = {
   scopes: Type.Array(Type.Enum([...KEY_SCOPES])),
   created_by: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'The account that made it; null: a command.' }),
   created_at: Time('When it was made.'),
-  expires_at: NullableTime('When the key expires. Null: never.'),
+  expires_at: NullableTime('When the key expires. Null if it never expires.'),
   last_used_at: NullableTime('When the key was last used. Updated at most once a minute.'),
   previous_secret_expires_at: NullableTime('Until when the secret from before the last rotation is also valid.'),
   revoked_at: NullableTime('When it was revoked.'),
@@ -67,11 +67,11 @@ const Rotation = Type.Object(
   },
   { title: 'ApiKeyRotation', examples: [{ overlap_seconds: 3_600 }], default: {}, ...strict },
 )
-/** A revocation has no properties yet, and refuses what is sent instead of dropping it. */
+/** Revocations have no properties yet. Unknown ones are refused, not dropped. */
 const Revocation = Type.Object({}, { title: 'ApiKeyRevocation', examples: [{}], default: {}, ...strict })
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 
-/** Keys of machines. A key cannot call these routes: none has their scope. */
+/** Routes for API keys. No key has their scope, so keys cannot call them. */
 export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthContext): void {
   async function onChanged(request: FastifyRequest, event: SecurityEvent, keyId: string): Promise<void> {
     await liveKeys.refresh()

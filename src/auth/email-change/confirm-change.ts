@@ -21,7 +21,7 @@ const REVERTIBLE_MS = 7 * 24 * 3_600_000
 /**
  * Gives the caller's account the address that the token was mailed to, and ends its other sessions. A token for the
  * current address only proves it. Throws `invalid_one_time_token`, also for another account's token, and `email_taken`
- * when somebody else has got the address meanwhile.
+ * if another account has taken the address meanwhile.
  */
 export async function confirmEmailChange(context: AuthContext, token: string, { caller, client, auditContext }: OwnChange): Promise<User> {
   const { pool, revocations, now } = context
@@ -53,8 +53,8 @@ export async function confirmEmailChange(context: AuthContext, token: string, { 
 }
 
 /**
- * Ends the tokens mailed to the old address and what others have begun with the new one. Mails the old one a token that
- * reverts the change.
+ * Ends tokens mailed to the old address, and what others have begun with the new address. Mails the old address a token
+ * that reverts the change.
  */
 async function leaveOldAddress(
   tx: Transaction,
@@ -71,7 +71,7 @@ async function leaveOldAddress(
   await sendAccountMail(tx, { kind: 'email_changed', to: change.old_email, language, token: revertToken, expiresAt, isForConsole })
 }
 
-/** Gives an account an address to which a token was mailed that has come back. Throws `email_taken`. */
+/** Sets an account's address, which a returned token has proven. Throws `email_taken`. */
 export async function setProvenAddress(tx: Transaction, { id, email }: { id: string; email: string }, now: Date): Promise<void> {
   try {
     await tx.query(sql`update users set email = ${email}, email_verified_at = ${now} where id = ${id}`)

@@ -22,7 +22,7 @@ interface NewChange {
   expiresAt: Date
 }
 
-/** Adds a change of the account's current address, which replaces an earlier, unconfirmed one. */
+/** Adds a change of the account's current address. It replaces an earlier unconfirmed one. */
 export async function insertChange(tx: Transaction, change: NewChange): Promise<void> {
   await withdrawChanges(tx, change.userId)
   await tx.query(sql`insert into email_changes
@@ -33,15 +33,12 @@ export async function insertChange(tx: Transaction, change: NewChange): Promise<
     where id = ${change.userId}`)
 }
 
-/**
- * Withdraws every unconfirmed change. Their notices stay usable, so that the owner can still report that they did not
- * ask.
- */
+/** Withdraws every unconfirmed change. Their notices stay usable, so the owner can still report an unwanted change. */
 export async function withdrawChanges(tx: Transaction, userId: string): Promise<void> {
   await tx.query(sql`update email_changes set confirm_token_hash = null where user_id = ${userId} and confirm_token_hash is not null`)
 }
 
-/** Whether the account's address is proven, and the address that waits for its confirmation; null for none. */
+/** Whether the account's address is proven, and the address awaiting confirmation; null for none. */
 export async function findAddressState(
   db: Queryable,
   { id, email }: { id: string; email: string },
@@ -60,8 +57,8 @@ export async function findAddressState(
 }
 
 /**
- * The account that has the address, or had it until lately, with its language; null without one. `besides`: the account that may have it
- * again. `email` is canonical.
+ * The language of the account that has, or lately had, the address; null if there is none. The account `besides` does
+ * not count, since it may get the address back. `email` is canonical.
  */
 export async function findHolder(
   db: Queryable,
@@ -82,14 +79,17 @@ export async function findHolder(
   return rows[0] ?? null
 }
 
-/** A confirmed change. Old and new address are equal when the account proves its own address. */
+/** A confirmed change. Old and new address are equal if the account proves its own address. */
 export interface ConfirmedChange {
   id: number
   old_email: string
   new_email: string
 }
 
-/** The change that a token of its account confirms, while the account has the address from which it was asked for. */
+/**
+ * The change that a token of its account confirms. The account must still have the address from which the change was
+ * requested.
+ */
 export async function findConfirmed(
   tx: Transaction,
   { userId, token, now }: { userId: string; token: string; now: Date },
@@ -103,7 +103,7 @@ export async function findConfirmed(
   return rows[0] ?? null
 }
 
-/** Marks a change as made. The notices of the account's other requests, which were mailed to the same address, revert it too. */
+/** Marks a change as made. Notices of the account's other requests, mailed to the same address, can revert it too. */
 export async function markMade(
   tx: Transaction,
   { userId, id, revertToken, now, expiresAt }: { userId: string; id: number; revertToken: string; now: Date; expiresAt: Date },
@@ -114,7 +114,7 @@ export async function markMade(
     where user_id = ${userId} and changed_at is null and (id = ${id} or expires_at > ${now})`)
 }
 
-/** A confirmed or requested change whose old address has received a token. */
+/** A confirmed or requested change whose old address got a token. */
 export interface RevertibleChange {
   id: number
   user_id: string
@@ -134,8 +134,9 @@ export async function findRevertible(db: Queryable, token: string, now: Date): P
 }
 
 /**
- * Deletes a change and all later ones of its account: their tokens lead to addresses that it must not get back. Returns the addresses that it
- * has got by them: other requests were marked as made too, and only a made change has a token that reverts it.
+ * Deletes a change and the account's later ones, whose tokens lead to addresses it must not get back. Returns the
+ * addresses that these changes gave the account. Other requests were marked as made too, but only a made change has a
+ * revert token.
  */
 export async function deleteChangesFrom(tx: Transaction, { id, user_id, old_email }: RevertibleChange): Promise<string[]> {
   const { rows } = await tx.query<{ new_email: string; isMade: boolean }>(

@@ -18,7 +18,9 @@ const rowOf = async (id: string) =>
   (await store.pool.query('select email, email_verified_at is not null as is_proven from users where id = $1', [id])).rows[0]
 const accountOf = async (token: string) => (await store.call('GET', '/me', { token })).json
 
-/** Runs `work` while a transaction that has given an address up is not committed, and commits when it waits for that. */
+/**
+ * Runs `work` while a transaction that has given an address up is not committed, and commits when it waits for that.
+ */
 async function duringChange(account: { id: string; email: string }, work: () => Promise<Answer>): Promise<Answer> {
   const change = await store.pool.connect()
   await change.query('begin')

@@ -11,9 +11,9 @@ import { newToken } from '../tokens/opaque-token.ts'
 import { findHolder, insertChange, mayMailOwner, REQUEST_MS } from './email-changes.ts'
 
 /**
- * Mails a token to the new address, which confirms it, and a notice with a token to the current one. Does the same work
- * for a taken address, and mails there that it is taken. Throws `invalid_body`, also for the account's own address, and
- * `rate_limited`.
+ * Mails the new address a token that confirms it, and the current address a notice with a token. For a taken address it
+ * does the same work and mails there that the address is taken. Throws `invalid_body`, also for the account's own
+ * address, and `rate_limited`.
  */
 export async function requestEmailChange(
   context: AuthContext,
@@ -50,8 +50,8 @@ export async function requestEmailChange(
 }
 
 /**
- * Mails a token to the account's own address, with which `confirmEmailChange` proves it. A proven address may be proven
- * again, because guest orders come with the next proof. Throws `rate_limited`, `forbidden` for guests.
+ * Mails the account's own address a token, with which `confirmEmailChange` proves it. A proven address may be proven
+ * again, since each proof takes over new guest orders. Throws `rate_limited`, and `forbidden` for guests.
  */
 export async function requestEmailProof(context: AuthContext, { caller, client }: Omit<OwnChange, 'auditContext'>): Promise<void> {
   const { pool, throttle, sendAccountMail, now } = context
@@ -62,7 +62,7 @@ export async function requestEmailProof(context: AuthContext, { caller, client }
   await inTransaction(pool, async (tx) => {
     const { id, role, email, language } = await lockCaller(tx, caller, now())
     const expiresAt = new Date(now().getTime() + REQUEST_MS)
-    // Nobody gets the token of a notice: there is no change to revert.
+    // This notice token is not mailed, because there is no change to revert.
     await insertChange(tx, { userId: id, newEmail: email, confirmToken: token, noticeToken: newToken(), requestedAt: now(), expiresAt })
     const mail = { language, expiresAt, isForConsole: isOperatorRole(role) }
     await sendAccountMail(tx, mayMail ? { kind: 'confirm_email', to: email, token, ...mail } : { kind: 'none', expiresAt })

@@ -15,12 +15,15 @@ import { invalidOneTimeToken } from '../verify-email.ts'
 import { setProvenAddress } from './confirm-change.ts'
 import { deleteChangesFrom, findRevertible, type RevertibleChange } from './email-changes.ts'
 
-/** What was added to the account so long before somebody asked for the change may be theirs, too. Far longer than clocks differ. */
+/**
+ * Sign-in methods and addresses added within this time before the change request are removed. Far longer than clocks
+ * differ.
+ */
 const DISTRUST_MS = 7 * 24 * 3_600_000
 
 /**
- * Restores or keeps the address to which the token was mailed. Somebody else was in the account: every session ends,
- * the password and recent additions are removed, and a token for a new password is mailed. Throws
+ * Restores or keeps the address to which the token was mailed. Since a stranger was in the account, it ends every
+ * session, removes the password and recent additions, and mails a token for a new password. Throws
  * `invalid_one_time_token`.
  */
 export async function revertEmailChange(context: AuthContext, token: string, client: Client, auditContext: AuditContext): Promise<void> {
@@ -29,7 +32,7 @@ export async function revertEmailChange(context: AuthContext, token: string, cli
   if (found === null) throw invalidOneTimeToken()
   const ended = await inTransaction(pool, async (tx) => {
     const account = await lockAccount(tx, found.user_id)
-    // The change is read again: when a token is used twice at once, the second use finds none.
+    // Reads the change again, since a second use at the same moment must find none.
     const change = await findRevertible(tx, token, now())
     if (account === null || change === null) throw invalidOneTimeToken()
     return takeBack(tx, context, { account, change, auditContext })
@@ -50,13 +53,13 @@ async function takeBack(
   const since = new Date(change.requested_at.getTime() - DISTRUST_MS)
   await setProvenAddress(tx, owner, now())
   await tx.query(sql`update users set password_hash = null where id = ${id}`)
-  // Everything in the account of a customer with an unproven address may be a stranger's, as at the first password
+  // While a customer's address was unproven, everything in the account may be a stranger's, like at the first password
   // reset.
   const isUnproven = role === 'customer' && change.old_email_verified_at === null
   const factors = await deleteAdded(tx, id, isUnproven ? null : since)
   await tx.query(sql`update customer_addresses set is_default = false where user_id = ${id} and is_default`)
   const addresses = await deleteChangesFrom(tx, change)
-  // Their orders belong to the holder of that mailbox.
+  // The mailboxes' holders own these orders.
   await tx.query(sql`update users set owner_id = null where owner_id = ${id} and email = any(${addresses}) and email <> ${owner.email}`)
   const guests = await takeOverGuests(tx, owner, now())
   const ended = [...guests, ...(await revokeSessionsOf(tx, id, null, now()))]

@@ -14,7 +14,7 @@ const { token } = EXAMPLE_ONE_TIME_TOKEN
 const EmailConfirmation = Type.Object({ token: Token }, { title: 'EmailConfirmation', examples: [{ token }], ...strict })
 const EmailReversion = Type.Object({ token: Token }, { title: 'EmailReversion', examples: [{ token }], ...strict })
 
-/** Another e-mail address for the caller's account. */
+/** Routes to change the caller's e-mail address. */
 export function emailChangeRoutes(server: HttpServer, context: AuthContext): void {
   defineRoute(
     server,

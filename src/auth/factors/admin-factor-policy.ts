@@ -4,9 +4,9 @@ import { type Sql, sql } from '../../db/sql.ts'
 
 const MAX_AGE_MS = 1_000
 
-/** Whether operators with the role admin need a second factor: from when the first of them has one, unless it is switched off. */
+/** Whether admins need a second factor. They do once one admin has one, unless the policy is switched off. */
 export class AdminFactorPolicy {
-  /** Is null when the policy is switched off. */
+  /** Is null when the policy is off. */
   readonly #copy: FreshCopy<{ isActive: boolean }> | null
   #isActive = false
 
@@ -29,7 +29,7 @@ export class AdminFactorPolicy {
     return this.#isActive
   }
 
-  /** This process has changed a factor: call it after the commit and before the answer. */
+  /** Call after committing a factor change and before answering. */
   async refresh(): Promise<void> {
     await this.#copy?.refresh()
   }

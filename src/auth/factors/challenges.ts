@@ -5,21 +5,21 @@ import { hashToken, newToken } from '../tokens/opaque-token.ts'
 import type { FirstFactor } from './second-factors.ts'
 
 export const CHALLENGE_SECONDS = 300
-/** Answers to one challenge: people mistype codes, and each attempt is throttled too. */
+/** Answers to one challenge. People mistype codes, and each attempt is throttled too. */
 const MAX_ATTEMPTS = 5
 
 type Purpose = 'second_factor' | 'passkey_sign_in' | 'passkey_registration' | 'step_up'
 
-/** The account that must answer, and the session that asked for the challenge, or null. */
+/** The account that must answer, and the session that requested the challenge, or null. */
 interface Bound {
   purpose: Purpose
   userId: string | null
   sessionId: string | null
-  /** The proven first factor, set in a challenge for the second one. */
+  /** The proven first factor in a challenge for the second one. */
   provenBy?: FirstFactor
 }
 
-/** Makes a challenge, which replaces an earlier one of the same session and purpose. Only its hash is stored. */
+/** Makes a challenge, which replaces an earlier one of the same session and purpose. Stores only its hash. */
 export async function insertChallenge(tx: Transaction, { purpose, userId, sessionId, provenBy }: Bound, now: Date): Promise<string> {
   const token = newToken()
   if (sessionId !== null) await tx.query(sql`delete from auth_challenges where session_id = ${sessionId} and purpose = ${purpose}`)
@@ -29,7 +29,8 @@ export async function insertChallenge(tx: Transaction, { purpose, userId, sessio
 }
 
 /**
- * Counts an answer to a challenge, which stays locked until `tx` ends. Throws `invalid_challenge` for an unknown, expired or used one, and for one of another purpose or session.
+ * Counts an answer to a challenge and locks the challenge until `tx` ends. Throws `invalid_challenge` if it is unknown,
+ * expired, used, or has another purpose or session.
  */
 export async function takeChallenge(
   tx: Transaction,
@@ -43,7 +44,7 @@ export async function takeChallenge(
   if (rowCount === 0) throw invalidChallenge()
 }
 
-/** The sign-in that a challenge asks for the second factor of, without counting an attempt. Throws `invalid_challenge`. */
+/** The sign-in that waits for this challenge's second factor. Counts no attempt. Throws `invalid_challenge`. */
 export async function getChallengedSignIn(db: Queryable, token: string, now: Date): Promise<{ userId: string; provenBy: FirstFactor }> {
   const { rows } = await db.query<{ user_id: string; proven_by: FirstFactor | null }>(sql`select user_id, proven_by from auth_challenges
     where token_hash = ${hashToken(token)} and purpose = 'second_factor' and expires_at > ${now}`)
@@ -56,7 +57,7 @@ export async function deleteChallenge(tx: Transaction, token: string): Promise<v
 }
 
 /**
- * Ends challenges after a sign-in method has changed: a person with the old password or provider must not complete
+ * Ends challenges after a sign-in method has changed. A person with the old password or provider must not complete
  * them.
  */
 export async function deleteChallengesOf(db: Queryable, userId: string): Promise<void> {

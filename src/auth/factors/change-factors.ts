@@ -23,7 +23,7 @@ const MAX_PASSKEYS = 20
 
 type Factor = 'passkey' | 'totp'
 
-/** Begins to set up an authenticator app: nothing asks for it before `confirmTotp`. Throws `totp_active`. */
+/** Begins to set up an authenticator app. Sign-ins ask for it only after `confirmTotp`. Throws `totp_active`. */
 export async function startTotp({ pool, totpEncryption, relyingParty, now }: AuthContext, { userId }: AccountCaller) {
   const secret = newTotpSecret()
   const { email } = await getUser(pool, userId)
@@ -34,7 +34,10 @@ export async function startTotp({ pool, totpEncryption, relyingParty, now }: Aut
   return { secret, uri: totpUri(secret, relyingParty.name, email) }
 }
 
-/** The app has the secret: sign-ins ask for its codes from now on. Returns new recovery codes unless the account has some. */
+/**
+ * Activates the app, which has proven its secret: sign-ins now ask for its codes. Returns new recovery codes unless the
+ * account has some.
+ */
 export async function confirmTotp(context: AuthContext, code: string, change: OwnChange): Promise<{ recoveryCodes: string[] | null }> {
   const { userId } = change.caller
   return changeFactors(context, change, async (tx, account, before) => {
@@ -53,8 +56,8 @@ export async function askForNewPasskey({ pool, relyingParty, now }: AuthContext,
 }
 
 /**
- * Registers a passkey. Returns new recovery codes with it if the account needs some. Throws `invalid_challenge`, `invalid_second_factor`,
- * `passkey_taken`, `too_many_passkeys`.
+ * Registers a passkey. Also returns new recovery codes if the account needs some. Throws `invalid_challenge`,
+ * `invalid_second_factor`, `passkey_taken`, `too_many_passkeys`.
  */
 export async function addPasskey(
   context: AuthContext,
@@ -65,7 +68,7 @@ export async function addPasskey(
   const { userId, sessionId } = change.caller
   const challenge = challengeOf(response.response)
   if (challenge === null) throw invalidSecondFactor()
-  // Used up by a wrong answer too, so in a transaction of its own.
+  // A separate transaction, so a wrong answer uses up the challenge too.
   await inTransaction(pool, async (tx) => {
     await takeChallenge(tx, challenge, { purpose: 'passkey_registration', sessionId }, now())
     await deleteChallenge(tx, challenge)
@@ -83,12 +86,12 @@ export async function addPasskey(
   })
 }
 
-/** Throws `not_found` for another account's. */
+/** Throws `not_found`, also for another account's passkey. */
 export async function renamePasskey(context: AuthContext, { id, name }: { id: string; name: string }, change: OwnChange): Promise<Passkey> {
   const { passkey } = await changeFactors(context, change, async (tx, account) => {
     const passkey = await updatePasskey(tx, account.id, id, name)
     if (passkey === null) throw notFound('passkey')
-    // The record omits the names, which can be a person's.
+    // The record omits names, which can be a person's.
     await recordFactorActivity(tx, change.auditContext, account.id, null, { passkey: 'renamed' })
     return { passkey, ended: [] }
   })
@@ -96,7 +99,7 @@ export async function renamePasskey(context: AuthContext, { id, name }: { id: st
   return passkey
 }
 
-/** Throws `not_found` for another account's, and `last_sign_in`. */
+/** Throws `not_found`, also for another account's passkey, and `last_sign_in`. */
 export async function removePasskey(context: AuthContext, id: string, change: OwnChange): Promise<void> {
   await changeFactors(context, change, async (tx, account) => {
     if (!(await deletePasskey(tx, account.id, id))) throw notFound('passkey')
@@ -113,7 +116,7 @@ export async function removeTotp(context: AuthContext, change: OwnChange): Promi
   })
 }
 
-/** Makes the earlier codes invalid. Throws `not_found` for an account that needs none. */
+/** Replaces the recovery codes. Throws `not_found` for an account that needs none. */
 export async function renewRecoveryCodes(context: AuthContext, change: OwnChange): Promise<{ recoveryCodes: string[] }> {
   return changeFactors(context, change, async (tx, { id }, { isRequired }) => {
     if (!isRequired) throw notFound('second factor')
@@ -122,7 +125,7 @@ export async function renewRecoveryCodes(context: AuthContext, change: OwnChange
   })
 }
 
-/** Runs `work` with the account locked and the factors that it has. The sessions that it has ended are refused here at once. */
+/** Runs `work` with the locked account and its factors. This process refuses the sessions that `work` ends at once. */
 async function changeFactors<T extends { ended: string[] }>(
   { pool, adminFactors, revocations, now }: AuthContext,
   { caller }: OwnChange,
@@ -145,7 +148,7 @@ async function afterAdding(
   const { now } = context
   await markProven(tx, caller.sessionId, factor, now())
   const after = await findSecondFactors(tx, account)
-  // They were opened without the factor that is needed now.
+  // Other sessions were opened without the factor that is required now.
   const isFirst = after.isRequired && !before.isRequired
   const ended = isFirst ? await revokeSessionsOf(tx, account.id, caller.sessionId, now()) : []
   await sendNotice(tx, context, 'second_factor_added', account)
@@ -161,7 +164,7 @@ async function afterRemoving(
   { caller, client, auditContext, account, factor }: OwnChange & { account: Account; factor: Factor },
 ): Promise<{ ended: string[] }> {
   if (!(await findSecondFactors(tx, account)).isRequired) await deleteRecoveryCodes(tx, account.id)
-  // Somebody else may have the device.
+  // A stranger may have the device.
   const ended = await revokeSessionsOf(tx, account.id, caller.sessionId, context.now())
   await sendNotice(tx, context, 'second_factor_removed', account)
   await recordFactorActivity(tx, auditContext, account.id, { factor }, null)
@@ -179,12 +182,15 @@ async function recordFactorActivity(
   if (auditContext !== null) await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before, after })
 }
 
-/** Call it after removing a way to sign in, with the account locked. Throws `last_sign_in` when none is left besides a mail for a new password. */
+/**
+ * Call after removing a way to sign in, with the account locked. Throws `last_sign_in` if only a password reset by mail
+ * is left.
+ */
 export async function assertCanSignIn(tx: Transaction, userId: string): Promise<void> {
   const { rows } = await tx.query<{ can_sign_in: boolean }>(
     sql`select password_hash is not null
       or exists (select from passkeys where user_id = users.id)
-      -- Providers open no account of an operator.
+      -- Operators cannot sign in with a provider.
       or (role = 'customer' and exists (select from oidc_identities where user_id = users.id)) as can_sign_in
     from users
     where id = ${userId}`,

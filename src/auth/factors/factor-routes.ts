@@ -30,7 +30,7 @@ import {
 } from './schemas.ts'
 
 const PasskeyParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the passkey.' }) })
-/** Passkeys, authenticator app and recovery codes of the caller's account. */
+/** Routes for the passkeys, authenticator app and recovery codes of the caller's account. */
 export function factorRoutes(server: HttpServer, context: AuthContext): void {
   defineRoute(
     server,

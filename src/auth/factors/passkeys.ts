@@ -19,7 +19,7 @@ export interface OwnedPasskey {
   owner: User
 }
 
-/** Oldest first. An account has few: registering more is refused. */
+/** The oldest first. Accounts have few passkeys, because registrations are limited. */
 export async function listPasskeys(db: Queryable, userId: string): Promise<Passkey[]> {
   const { rows } = await db.query<Passkey>(
     sql`select id, name, created_at, last_used_at from passkeys where user_id = ${userId} order by id`,
@@ -34,7 +34,7 @@ export async function listCredentials(db: Queryable, userId: string): Promise<Cr
   return rows
 }
 
-/** Locks the passkey until the end of `tx`: its counter follows the order of its uses. */
+/** Locks the passkey until `tx` ends, so its counter follows the order of its uses. */
 export async function lockPasskey(tx: Transaction, credentialId: string): Promise<OwnedPasskey | null> {
   const { rows } = await tx.query<Omit<OwnedPasskey, 'owner'> & { user_id: string } & Omit<User, 'id'> & { passkey_id: string }>(
     sql`select passkeys.id as passkey_id, passkeys.credential_id as "credentialId", passkeys.public_key as "publicKey",
@@ -68,7 +68,9 @@ export async function insertPasskey(
   return { id, name, created_at: now, last_used_at: null }
 }
 
-/** Records a use. Returns false, and changes nothing, when an authenticator that counts has not counted on: it may have been copied. */
+/**
+ * Records a use. If the authenticator's counter has not increased, it may be copied: returns false and changes nothing.
+ */
 export async function countPasskeyUse(tx: Transaction, id: string, signCount: number, now: Date): Promise<boolean> {
   const { rowCount } = await tx.query(sql`update passkeys set sign_count = ${signCount}, last_used_at = ${now}
     where id = ${id} and (sign_count < ${signCount} or (sign_count = 0 and ${signCount}::bigint = 0))`)

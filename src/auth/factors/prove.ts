@@ -9,14 +9,14 @@ import type { SecondFactorMethod } from './second-factors.ts'
 import { useTotpCode } from './totp-authenticators.ts'
 import { userHandleOf, verifyAssertion } from './webauthn.ts'
 
-/** Exactly one of the three, as the schemas of the routes require. */
+/** Exactly one of the three, as the routes' schemas require. */
 export interface SecondFactorProof {
   totp_code?: string
   recovery_code?: string
   passkey?: AuthenticationResponseJSON
 }
 
-/** Checks a proof of the account and uses it up. Returns null for a wrong one; the reason is only in the log. */
+/** Checks the account's proof and uses it up. Returns null for a wrong one; the reason is only logged. */
 export async function proveSecondFactor(
   tx: Transaction,
   context: AuthContext,
@@ -40,7 +40,7 @@ export async function proveSecondFactor(
   return 'recovery_code'
 }
 
-/** The account whose passkey has answered this challenge; null for a wrong answer. */
+/** The account whose passkey answered this challenge; null for a wrong answer. */
 export async function provePasskey(
   tx: Transaction,
   { relyingParty, now }: AuthContext,

@@ -8,7 +8,7 @@ const COUNT = 10
 // 80 bits are unguessable, so a plain hash is enough.
 const BYTES = 10
 
-/** Replaces the codes of the account. They are shown once; only their hashes are stored. */
+/** Replaces the account's codes. They are shown once; only hashes are stored. */
 export async function replaceRecoveryCodes(tx: Transaction, userId: string): Promise<string[]> {
   const codes = Array.from({ length: COUNT }, () => toBase32(randomBytes(BYTES)).replace(/(.{4})(?=.)/g, '$1-'))
   await deleteRecoveryCodes(tx, userId)
@@ -21,7 +21,7 @@ export async function deleteRecoveryCodes(tx: Transaction, userId: string): Prom
   await tx.query(sql`delete from recovery_codes where user_id = ${userId}`)
 }
 
-/** Uses up a code, however it is spaced. Returns whether it was one of the account that had not been used. */
+/** Uses up a code, with any spacing. Returns whether it was an unused code of the account. */
 export async function useRecoveryCode(tx: Transaction, userId: string, code: string, now: Date): Promise<boolean> {
   const { rowCount } = await tx.query(sql`update recovery_codes set used_at = ${now}
     where user_id = ${userId} and code_hash = ${hashCode(code)} and used_at is null`)

@@ -10,9 +10,9 @@ import { deleteRecoveryCodes } from './recovery-codes.ts'
 import { lockAccount } from './second-factors.ts'
 
 /**
- * Removes every factor but the password, for an owner who has lost them, and ends the account's sessions (`ended`).
- * `isLastOfAdmins`: it was the only admin with a second factor, so none needs one now. Throws `invalid_token` without
- * such an account.
+ * Removes every factor except the password, for an owner who has lost them, and ends the account's sessions (`ended`).
+ * `isLastOfAdmins` means that no admin has a second factor now, so none needs one. Throws `invalid_token` for a deleted
+ * account.
  */
 export async function resetFactors(
   tx: Transaction,
@@ -29,7 +29,10 @@ export async function resetFactors(
   return { ...removed, ended, isLastOfAdmins: hadAdminFactor && !(await hasAdminFactor(tx)) }
 }
 
-/** Deletes the factors besides the password that were added since a time, null for all, and the recovery codes. Returns how many there were. */
+/**
+ * Deletes the recovery codes and the second factors added since a time; null for all. Returns the numbers of deleted
+ * factors.
+ */
 async function deleteFactors(tx: Transaction, userId: string, since: Date | null): Promise<{ passkeys: number; totp: number }> {
   const from = since ?? '-infinity'
   const { rowCount: passkeys } = await tx.query(sql`delete from passkeys where user_id = ${userId} and created_at >= ${from}`)
@@ -41,8 +44,9 @@ async function deleteFactors(tx: Transaction, userId: string, since: Date | null
 }
 
 /**
- * Deletes second factors, linked sign-ins and addresses that were added since `since` (null: all). An intruder could otherwise sign in
- * again, or redirect a parcel. Recovery codes are always deleted, because their age is not known. Returns the number of deleted factors.
+ * Deletes second factors, linked sign-ins and addresses added since `since`; null for all. An intruder could use them
+ * to sign in again or redirect a parcel. Also deletes all recovery codes, whose age is unknown. Returns the number of
+ * deleted factors.
  */
 export async function deleteAdded(tx: Transaction, userId: string, since: Date | null): Promise<number> {
   const { passkeys, totp } = await deleteFactors(tx, userId, since)

@@ -18,10 +18,10 @@ import { TOTP_PATTERN } from './totp.ts'
 
 const base64url = (maxLength: number) =>
   Type.String({ minLength: 1, maxLength, pattern: '^[A-Za-z0-9_-]+$', 'x-must': 'be written in base64url' })
-// Level 2 of WebAuthn allows ids of up to 1,023 bytes.
+// WebAuthn Level 2 allows ids of up to 1,023 bytes.
 const CredentialId = base64url(1_364)
 
-/** WebAuthn's forms (Level 3, §5.1), as `toJSON()` of browsers makes them; what the store does not read is bounded too. */
+/** WebAuthn's forms (Level 3, §5.1), as browsers' `toJSON()` makes them. Unused parts are bounded too. */
 const ofCredential = {
   id: CredentialId,
   rawId: CredentialId,
@@ -64,7 +64,7 @@ const Attestation = Type.Object(
   { title: 'PasskeyAttestation', examples: [EXAMPLE_ATTESTATION], ...strict },
 )
 
-/** The assertion as `@simplewebauthn/server` reads it. Browser extras that it does not know are optional there too. */
+/** The assertion for `@simplewebauthn/server`, without unknown browser extras. */
 export function asAssertion({ clientExtensionResults = {}, ...given }: Type.Static<typeof Assertion>): AuthenticationResponseJSON {
   const { userHandle, ...response } = given.response
   const { id, rawId, type } = given
@@ -81,7 +81,7 @@ export function asAttestation({ clientExtensionResults = {}, ...given }: Type.St
   return { ...{ id, rawId, type }, clientExtensionResults, response: { clientDataJSON, attestationObject, transports } }
 }
 
-/** The body of a proof, with the passkey's answer as the library reads it. */
+/** The body of a proof, with the passkey's answer in the library's form. */
 export function asProof<T extends { passkey?: Type.Static<typeof Assertion> }>({ passkey, ...proof }: T) {
   return { ...proof, ...(passkey === undefined ? {} : { passkey: asAssertion(passkey) }) }
 }
@@ -125,7 +125,7 @@ export const TotpConfirmation = Type.Object(
 )
 
 const ExpiresIn = Type.Integer({ description: 'Seconds.' })
-/** Typed by WebAuthn and passed on to the browser unread. */
+/** Data that WebAuthn defines and the store passes to the browser unread. */
 const forBrowser = (description: string) => Type.Unsafe<object>({ type: 'object', additionalProperties: true, description })
 
 const RequestOptions = forBrowser('For `PublicKeyCredential.parseRequestOptionsFromJSON` and `navigator.credentials.get`.')

@@ -6,10 +6,10 @@ import { isSessionAlive } from '../sessions.ts'
 import { invalidToken } from '../tokens/access-token.ts'
 import type { User } from '../users.ts'
 
-/** The first factor of a sign-in, which may need a second one. */
+/** A sign-in's first factor, which may need a second one. */
 export type FirstFactor = 'password' | 'oidc'
 
-/** A method of proof. Sessions record the methods they were proven by. */
+/** A method of proof. Sessions record theirs. */
 export type ProofMethod = FirstFactor | SecondFactorMethod
 
 /** The proofs that complete a sign-in with a password. */
@@ -21,7 +21,7 @@ export interface SecondFactors {
   passkeys: number
   recoveryCodesLeft: number
   /**
-   * Whether a password alone is not enough: with an authenticator app, and for operators with a passkey. See
+   * Whether a password alone is not enough. True with an authenticator app, and for operators with a passkey. See
    * docs/decisions/auth-factors.md.
    */
   isRequired: boolean
@@ -36,7 +36,7 @@ export async function findSecondFactors(db: Queryable, user: Pick<User, 'id' | '
   return { hasTotp, passkeys, recoveryCodesLeft, isRequired: hasTotp || (passkeys > 0 && isOperatorRole(user.role)) }
 }
 
-/** The account's methods to prove itself besides its password. */
+/** The account's methods of proof besides its password. */
 export function methodsOf({ hasTotp, passkeys, recoveryCodesLeft }: SecondFactors): SecondFactorMethod[] {
   const has = { passkey: passkeys > 0, totp: hasTotp, recovery_code: recoveryCodesLeft > 0 }
   return SECOND_FACTOR_METHODS.filter((method) => has[method])
@@ -48,15 +48,18 @@ export function isSecondFactorMethod(method: string): method is SecondFactorMeth
 
 export type Account = Pick<User, 'id' | 'role' | 'email' | 'language'>
 
-/** Locks the account until the end of `tx`, so that changes of its factors follow one another, and each sign-in sees them or ends with them. */
+/**
+ * Locks the account until `tx` ends. Changes of its factors then follow one another, and a sign-in either sees a change
+ * or is ended by it.
+ */
 export async function lockAccount(db: Queryable, userId: string): Promise<Account | null> {
   const { rows } = await db.query<Account>(sql`select id, role, email, language from users where id = ${userId} for no key update`)
   return rows[0] ?? null
 }
 
 /**
- * Like `lockAccount`, for a change by the caller. Throws `invalid_token` for a session that has ended, which this
- * process may not know yet.
+ * Like `lockAccount`, for a change by the caller. Throws `invalid_token` if the session has ended, which this process
+ * may not know yet.
  */
 export async function lockCaller(tx: Transaction, { userId, sessionId }: AccountCaller, now: Date): Promise<Account> {
   const account = await lockAccount(tx, userId)

@@ -19,8 +19,8 @@ interface Opened {
 }
 
 /**
- * Opens a session for an account that has proven itself in one way, such as by its password. For an account that needs a second factor it
- * returns the refusal that asks for it: throw that after the commit, which keeps its challenge.
+ * Opens a session for an account with one proven factor, such as its password. If the account needs a second factor,
+ * returns the error that asks for it. Throw this error only after the commit, which stores its challenge.
  */
 export async function openSessionOrAsk(
   tx: Transaction,
@@ -48,7 +48,7 @@ export async function openSessionOrAsk(
   )
 }
 
-/** Counts the challenge that a sign-in of this account needs, before its transaction. Throws `rate_limited`. */
+/** Counts the challenge of a sign-in that needs one, before its transaction. Throws `rate_limited`. */
 export async function countChallenge({ pool, throttle }: AuthContext, user: Pick<User, 'id' | 'role'>, client: Client): Promise<void> {
   if ((await findSecondFactors(pool, user)).isRequired) await throttle.countSecondFactorChallenge(client, user.id)
 }
@@ -67,7 +67,7 @@ export async function completeSignIn(
       await takeChallenge(tx, input.challenge, asked, now())
       const { password_hash: _, ...user } = await getUser(tx, userId)
       const method = await proveSecondFactor(tx, context, user, input, client)
-      // A passkey answers once, right or wrong; a code may be mistyped.
+      // A passkey may answer only once; a code may be mistyped.
       if (method !== null || input.passkey !== undefined) await deleteChallenge(tx, input.challenge)
       if (method === null) return null
       return { user, method, ...(await openSession(tx, tokens, user, client.userAgent, now(), [provenBy, method])) }
@@ -83,14 +83,14 @@ export async function completeSignIn(
   return { user: opened.user, ...opened.tokenSet }
 }
 
-/** Somebody has the password and not the app: only its owner can say whether they are the same person. */
+/** Somebody has the password but not the app, and only the owner knows who it was. */
 async function warnOwner(context: AuthContext, userId: string): Promise<void> {
   await inTransaction(context.pool, async (tx) => {
     await sendNotice(tx, context, 'second_factor_failed', await getUser(tx, userId))
   })
 }
 
-/** Begins a sign-in without a password: the passkey names the account. Throws `rate_limited`. */
+/** Begins a sign-in without a password; the passkey names the account. Throws `rate_limited`. */
 export async function askForPasskey(context: AuthContext, client: Client) {
   const { pool, throttle, relyingParty, now } = context
   await throttle.countPasskeyChallenge(client)

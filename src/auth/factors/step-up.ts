@@ -13,7 +13,8 @@ import { findSecondFactors, methodsOf, type ProofMethod, type SecondFactorMethod
 import { challengeOf, requestOptions } from './webauthn.ts'
 
 /**
- * The methods by which the caller can prove itself again, with a challenge for its passkeys. None: by another sign-in.
+ * The methods by which the caller can prove its identity again, with a challenge for passkeys. If there are none, the
+ * caller must sign in again.
  */
 export async function askForStepUp({ pool, relyingParty, now }: AuthContext, { userId, sessionId }: AccountCaller) {
   const { methods, credentials, challenge } = await inTransaction(pool, async (tx) => {
@@ -29,8 +30,8 @@ export async function askForStepUp({ pool, relyingParty, now }: AuthContext, { u
 }
 
 /**
- * Proves the caller's identity again (recent authentication). The password is a proof only for accounts without a second factor. Throws `invalid_second_factor`,
- * `invalid_challenge`, `rate_limited`.
+ * Proves the caller's identity again (recent authentication). A password is enough only for accounts without a second
+ * factor. Throws `invalid_second_factor`, `invalid_challenge`, `rate_limited`.
  */
 export async function stepUp(
   context: AuthContext,
@@ -73,7 +74,7 @@ export async function stepUp(
   client.record('stepped_up', { ...who, method })
 }
 
-/** The password counts only where it alone signs in. */
+/** The password counts only if it is enough to sign in. */
 async function findMethods(db: Queryable, user: UserWithPassword): Promise<('password' | SecondFactorMethod)[]> {
   const factors = await findSecondFactors(db, user)
   const isPasswordEnough = !factors.isRequired && user.password_hash !== null

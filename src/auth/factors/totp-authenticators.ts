@@ -4,7 +4,10 @@ import { AppError } from '../../errors.ts'
 import type { Encryption, Reencrypt } from '../store-secret.ts'
 import { findTotpStep } from './totp.ts'
 
-/** Stores a secret that is not asked for yet, in place of another one like it. Returns false when the account has an app already. */
+/**
+ * Stores an unconfirmed secret, which replaces an earlier unconfirmed one. Returns false if the account has a confirmed
+ * app.
+ */
 export async function insertTotp(tx: Transaction, userId: string, encryptedSecret: string, now: Date): Promise<boolean> {
   const { rowCount } = await tx.query(sql`insert into totp_authenticators as present (user_id, encrypted_secret, created_at)
     values (${userId}, ${encryptedSecret}, ${now})
@@ -13,7 +16,7 @@ export async function insertTotp(tx: Transaction, userId: string, encryptedSecre
   return rowCount === 1
 }
 
-/** When the account's app was confirmed; null without one. */
+/** When the account's app was confirmed; null if there is none. */
 export async function findTotpSince(db: Queryable, userId: string): Promise<Date | null> {
   const { rows } = await db.query<{ confirmed_at: Date | null }>(
     sql`select confirmed_at from totp_authenticators where user_id = ${userId}`,
@@ -21,7 +24,10 @@ export async function findTotpSince(db: Queryable, userId: string): Promise<Date
   return rows[0]?.confirmed_at ?? null
 }
 
-/** Uses up a code: it and all older ones are refused from now on. `isConfirmed`: whether the app has shown before that it has the secret. */
+/**
+ * Uses up a code, so this and older codes are refused from now on. `isConfirmed` is whether the app has proven its
+ * secret before.
+ */
 export async function useTotpCode(
   tx: Transaction,
   encryption: Encryption,
@@ -48,8 +54,8 @@ export async function deleteTotp(tx: Transaction, userId: string): Promise<boole
 }
 
 /**
- * Encrypts the secrets of all apps with another store secret. Returns their number, and the accounts whose secret
- * cannot be decrypted and stays.
+ * Encrypts all apps' secrets with another store secret. Returns their number, and the accounts whose secret cannot be
+ * decrypted and stays.
  */
 export async function reencryptTotpSecrets(
   tx: Transaction,

@@ -1,14 +1,12 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
-// The parameters that every authenticator app knows: SHA-1, six digits, thirty seconds (RFC 6238 §1.2, RFC 4226 §5.3).
+// The parameters that every authenticator app supports: SHA-1, six digits, thirty seconds (RFC 6238 §1.2, RFC 4226
+// §5.3).
 const DIGITS = 6
 const STEP_SECONDS = 30
-// The length of SHA-1's result (RFC 4226 §4).
+// The size of a SHA-1 hash (RFC 4226 §4).
 const SECRET_BYTES = 20
-/**
- * Steps before and after the current one whose codes count: clocks differ, and people take time to type (RFC 6238
- * §5.2).
- */
+/** The accepted steps before and after the current one, since clocks differ and typing takes time (RFC 6238 §5.2). */
 const WINDOW = 1
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
@@ -26,10 +24,7 @@ export function totpCode(secret: string, step: number): string {
   return String((mac.readUInt32BE(offset) & 0x7fffffff) % 10 ** DIGITS).padStart(DIGITS, '0')
 }
 
-/**
- * The time step of this code; null for a wrong code and for one that is too old or too early. Compares in constant
- * time.
- */
+/** The code's time step; null for a wrong, too old or too early code. Compares in constant time. */
 export function findTotpStep(secret: string, code: string, now: Date): number | null {
   const present = totpStepOf(now)
   let found: number | null = null

@@ -8,15 +8,15 @@ import { CHALLENGE_SECONDS } from './challenges.ts'
 
 /** The site that passkeys are registered for (WebAuthn §4). */
 export interface RelyingParty {
-  /** The domain that passkeys belong to: every origin is on it or below. */
+  /** The passkeys' domain; every origin is on it or below it. */
   id: string
   /** The name in browsers and authenticator apps. */
   name: string
-  /** The origins whose pages may use them. */
+  /** The origins whose pages may use the passkeys. */
   origins: readonly string[]
 }
 
-/** A passkey as browsers are told about it. */
+/** The description of a passkey for browsers. */
 export interface CredentialDescriptor {
   credentialId: string
   transports: readonly string[]
@@ -27,17 +27,17 @@ export interface NewCredential extends CredentialDescriptor {
   signCount: number
 }
 
-// EdDSA, ES256 and RS256: every authenticator has one of them.
+// EdDSA, ES256 and RS256: every authenticator supports one of them.
 const ALGORITHMS = [-8, -7, -257]
 const MAX_TRANSPORTS = 10
 
-// The library is loaded at its first use: it takes a third of a second and 30 MB, and many stores have no passkey.
+// Imported at first use, because the library takes a third of a second and 30 MB, and many stores have no passkeys.
 const library = () => import('@simplewebauthn/server')
 const helpers = () => import('@simplewebauthn/server/helpers')
 
 /**
- * Options for `navigator.credentials.create`. A passkey names its account and verifies its user: it is two factors in
- * one.
+ * Options for `navigator.credentials.create`. A passkey names its account and verifies its user, so it is two factors
+ * in one.
  */
 export async function creationOptions(
   { id, name }: RelyingParty,
@@ -60,7 +60,7 @@ export async function creationOptions(
   })
 }
 
-/** Options for `navigator.credentials.get`. Without `allowed` the browser offers every passkey of this store. */
+/** Options for `navigator.credentials.get`. If `allowed` is empty, the browser offers every passkey of this store. */
 export async function requestOptions(
   { id }: RelyingParty,
   allowed: readonly CredentialDescriptor[],
@@ -79,11 +79,11 @@ function toDescriptor({ credentialId, transports }: CredentialDescriptor) {
   return { id: credentialId, transports: [...transports] }
 }
 
-/** The challenge in the browser's client data, which is the token of a stored one; null when it is no client data. */
+/** The challenge in the browser's client data, which is a stored challenge's token; null for other text. */
 export function challengeOf({ clientDataJSON }: { clientDataJSON: string }): string | null {
   try {
     const { challenge, crossOrigin } = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString('utf8'))
-    // This is a frame in a page of another origin.
+    // Such client data comes from a frame in another origin's page.
     return typeof challenge === 'string' && crossOrigin !== true ? challenge : null
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return null
@@ -91,7 +91,7 @@ export function challengeOf({ clientDataJSON }: { clientDataJSON: string }): str
   }
 }
 
-/** The new passkey; null unless it was made for this challenge, by a page of the store, with the user verified. */
+/** The new passkey; null unless a page of the store made it for this challenge, with the user verified. */
 export async function verifyRegistration(
   { id, origins }: RelyingParty,
   response: RegistrationResponseJSON,
@@ -114,7 +114,9 @@ export async function verifyRegistration(
   return { credentialId, publicKey: Buffer.from(publicKey), signCount: counter, transports: transports.slice(0, MAX_TRANSPORTS) }
 }
 
-/** None was asked for, and one with certificates would have them read, and their addresses, from what a stranger sends. */
+/**
+ * The store requests no attestation. Reading certificates would make the library fetch addresses that a stranger sent.
+ */
 async function isPlainAttestation(attestationObject: string): Promise<boolean> {
   const { decodeAttestationObject } = await helpers()
   const decoded = await orNull(async () => decodeAttestationObject(new Uint8Array(Buffer.from(attestationObject, 'base64url'))))
@@ -123,7 +125,7 @@ async function isPlainAttestation(attestationObject: string): Promise<boolean> {
   return format !== null && (format[0] === 'none' || (format[0] === 'packed' && format[1] === undefined))
 }
 
-/** The counter of the authenticator after a valid answer to this challenge; null for any other. */
+/** The authenticator's counter after a valid answer to this challenge; otherwise null. */
 export async function verifyAssertion(
   { id, origins }: RelyingParty,
   response: AuthenticationResponseJSON,
@@ -138,19 +140,19 @@ export async function verifyAssertion(
       expectedOrigin: [...origins],
       expectedRPID: id,
       requireUserVerification: true,
-      // The caller compares the counter, and can record that it went back.
+      // The caller compares the counter, so it can record a decrease.
       credential: { id: passkey.credentialId, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
     }),
   )
   return result?.verified ? result.authenticationInfo.newCounter : null
 }
 
-/** An account's handle in its passkeys: the bytes of its id, which say nothing about the person. */
+/** An account's handle in its passkeys: the bytes of its id, which reveal nothing about the person. */
 export function userHandleOf(userId: string): Buffer {
   return Buffer.from(userId.replaceAll('-', ''), 'hex')
 }
 
-/** The library refuses by plain errors of many kinds. It only computes: no error of it is an outage. */
+/** The library refuses input by many plain errors. It only computes, so none of them is an outage. */
 async function orNull<T>(verify: () => Promise<T>): Promise<T | null> {
   try {
     return await verify()

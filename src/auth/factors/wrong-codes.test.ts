@@ -12,7 +12,8 @@ import { insertChallenge } from './challenges.ts'
 const ATTACKER = '203.0.113.7'
 const OWNER = '198.51.100.20'
 
-// The limits use the wall clock, which stands still here, where a code of thirty seconds begins: `timeForCodes` waits for none.
+// The limits use the wall clock, which stands still here, where a code of thirty seconds begins: `timeForCodes` waits
+// for none.
 mock.timers.enable({ apis: ['Date'], now: Date.now() - (Date.now() % 30_000) })
 
 const start = (t: TestContext) => startStore(t, { isRateLimited: true })

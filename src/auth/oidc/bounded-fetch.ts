@@ -1,11 +1,11 @@
-/** The provider does not answer, or not within the bounds. The message has no secret and no personal data. */
+/** The provider does not answer within the bounds. The message has no secret and no personal data. */
 export class ProviderUnavailable extends Error {
   override readonly name = 'ProviderUnavailable'
 }
 
 const DEEPEST_CAUSE = 5
 
-/** The ProviderUnavailable that a library has wrapped in errors of its own; null when there is none. */
+/** Finds the ProviderUnavailable inside a library's errors; null if there is none. */
 export function findUnavailable(error: unknown, depth = 0): ProviderUnavailable | null {
   if (error instanceof ProviderUnavailable) return error
   return error instanceof Error && depth < DEEPEST_CAUSE ? findUnavailable(error.cause, depth + 1) : null
@@ -14,7 +14,7 @@ export function findUnavailable(error: unknown, depth = 0): ProviderUnavailable 
 export interface FetchBounds {
   /** The time from the request to the end of the body. */
   timeoutMs: number
-  /** Limit of the decoded body. */
+  /** The largest decoded body. */
   maxBytes: number
 }
 
@@ -26,7 +26,10 @@ interface FetchOptions {
   signal?: AbortSignal | undefined
 }
 
-/** `fetch` for a server that may be slow, endless or away: the body is read whole here, within the bounds. Throws ProviderUnavailable. */
+/**
+ * A `fetch` for slow, endless or unavailable servers. Reads the whole body within the bounds. Throws
+ * ProviderUnavailable.
+ */
 export function createBoundedFetch({ timeoutMs, maxBytes }: FetchBounds) {
   return async (url: string, { signal, body, ...options }: FetchOptions): Promise<Response> => {
     const timeout = AbortSignal.timeout(timeoutMs)
@@ -59,7 +62,7 @@ async function readAtMost({ body }: Response, maxBytes: number): Promise<Buffer>
   return Buffer.concat(chunks)
 }
 
-/** The code of an error from `fetch`, whose own message is always "fetch failed". */
+/** The code of a `fetch` error, whose own message is always "fetch failed". */
 function codeOf(error: unknown): string {
   const { cause, name } = error as { cause?: { code?: string }; name?: string }
   return cause?.code ?? name ?? 'unknown'

@@ -11,9 +11,9 @@ import { getUser } from '../users.ts'
 import { invalidOneTimeToken } from '../verify-email.ts'
 
 /**
- * Opens the session of a sign-in. `code_verifier` is the secret of the page that began it, so that a stranger's code in
- * another person's page signs nobody in. Throws `invalid_one_time_token`, `rate_limited`, and `second_factor_required`
- * like a login. The first attempt uses up a code.
+ * Opens a sign-in's session. `code_verifier` is the secret of the page that began it, so a stranger's code is useless
+ * in another page. Throws `invalid_one_time_token`, `rate_limited`, and `second_factor_required` like a login. The
+ * first attempt uses up the code.
  */
 export async function exchangeCode(
   context: AuthContext,
@@ -29,7 +29,7 @@ export async function exchangeCode(
     )
     const [code] = rows
     if (code === undefined || !isOfPage(code.code_challenge, input.code_verifier)) return null
-    // Locked: a change of the role waits, and then ends this session.
+    // The lock delays a change of the role, which then ends this session.
     const { rowCount } = await tx.query(sql`select from users where id = ${code.user_id} and role = 'customer' for share`)
     if (rowCount !== 1) return null
     const { password_hash: _, ...user } = await getUser(tx, code.user_id)

@@ -12,19 +12,16 @@ import { type Bindings, type Claims, type Provider, reasonOf, type SignIns } fro
 import { bindingsOf, PURPOSES, type Purpose } from './start-sign-in.ts'
 
 const CODE_MS = 60_000
-/** A link needs a fresh proof, for which the page may have to ask the customer. */
+/** Linking needs recent authentication, for which the page may have to ask the customer. */
 const LINK_CODE_MS = 300_000
 
-/**
- * The failure that the page is told: `denied` by the person, `unavailable` provider, `failed` for any fault in its
- * answer.
- */
+/** The failure that the page gets: the person denied, the provider was unavailable, or its answer failed a check. */
 type Failure = Refusal | 'denied' | 'unavailable' | 'failed'
 
 /**
- * Finishes a sign-in with the query in the provider's redirect. Returns the address for the browser: the page that
+ * Finishes a sign-in with the query of the provider's redirect. Returns the browser's next address: the page that
  * began, with `#oidc-code=`, `#oidc-link-code=` or `#oidc-error=`. Throws `invalid_sign_in` unless this browser began
- * it, with this provider, and once.
+ * it with this provider, and for a second use.
  */
 export async function finishSignIn(
   { auth }: SignIns,
@@ -51,7 +48,7 @@ export async function finishSignIn(
   return `${page.return_to}#oidc-error=${result.failure}`
 }
 
-/** The browser's token from which the state was derived, and the purpose of that sign-in. */
+/** The browser's token that the state was derived from, and the sign-in's purpose. */
 function findStarted(tokens: readonly string[], state: string): { token: string; purpose: Purpose } | null {
   for (const token of tokens) {
     const purpose = PURPOSES.find((known) => isSame(bindingsOf(token, known).state, state))
@@ -65,7 +62,7 @@ interface StartedPage {
   code_challenge: string
 }
 
-/** Deletes it: an answer counts once. */
+/** Deletes the sign-in, so an answer counts once. */
 async function takeStarted(pool: Pool, token: string, provider: string, now: Date): Promise<StartedPage | null> {
   const { rows } = await pool.query<StartedPage>(
     sql`delete from oidc_sign_ins
@@ -112,13 +109,13 @@ async function openCode(auth: SignIns['auth'], claims: Claims, codeChallenge: st
     if (identified.isNew) client.record('registered', { user_id: identified.userId })
     return { code }
   } catch (error) {
-    // Somebody registered the address at this moment. Another attempt finds that account.
+    // Another request registered the address at this moment. The next attempt finds that account.
     if (error instanceof AppError && error.code === 'email_taken') return { failure: 'failed', reason: error.code }
     throw error
   }
 }
 
-/** Makes the code for `linkSignIn`. The session that presents it determines the account, so none is looked up here. */
+/** Makes the code for `linkSignIn`. The session that presents the code determines the account. */
 async function openLinkCode({ pool, now }: SignIns['auth'], { issuer, subject }: Claims, codeChallenge: string): Promise<string> {
   const code = newToken()
   await pool.query(sql`insert into oidc_codes (code_hash, issuer, subject, code_challenge, expires_at)

@@ -15,14 +15,14 @@ import type { Claims } from './provider.ts'
 /** The names that a registration accepts. */
 const NAME = /^[^\p{Cc}\u2028\u2029]{1,200}$/u
 
-/** Why a person with an account at the provider gets no session. The page shows it. */
+/** Why a person with an account at the provider gets no session. The page shows the reason. */
 export type Refusal = 'email_unproven' | 'account_unproven' | 'refused'
 
 export type Identified = { userId: string; isNew: boolean; endedSessions: string[] } | { refusal: Refusal }
 
 /**
- * The account of a person at a provider: the linked one, or the one with the same address, which both sides have
- * proven, or a new one. An operator is refused: a provider must not replace the second factor.
+ * The account of a person at a provider: the linked one, the one with the same address if both sides have proven it, or
+ * a new one. Operators are refused, because a provider must not replace their second factor.
  */
 export async function identify(tx: Transaction, context: AuthContext, claims: Claims, client: Client): Promise<Identified> {
   await lockPerson(tx, claims)
@@ -33,9 +33,9 @@ export async function identify(tx: Transaction, context: AuthContext, claims: Cl
   const owner = await lockOwner(tx, email)
   if (owner === null) return createAccount(tx, context, claims, email, client)
   if (owner.role !== 'customer') return { refusal: 'refused' }
-  // A stranger may have registered it with a password, and would be in the account too.
+  // A stranger may have registered the address, and would share the account.
   if (owner.email_verified_at === null) return { refusal: 'account_unproven' }
-  // Another person of this provider: addresses are given to new people.
+  // The account is linked to another person of this provider, which reassigns addresses.
   if (!(await insertSignIn(tx, owner.id, claims, context.now()))) return { refusal: 'refused' }
   await sendNotice(tx, context, 'sign_in_linked', { email, language: owner.language })
   client.record('oidc_linked', { user_id: owner.id })
@@ -49,7 +49,7 @@ interface Owner {
   email_verified_at: Date | null
 }
 
-/** Guests are no owners: their address is unproven. */
+/** Guests are excluded, because their address is unproven. */
 async function lockOwner(tx: Transaction, email: string): Promise<Owner | null> {
   const { rows } = await tx.query<Owner>(
     sql`select id, role, language, email_verified_at from users where email = ${email} and role <> 'guest' for update`,
@@ -58,17 +58,17 @@ async function lockOwner(tx: Transaction, email: string): Promise<Owner | null> 
 }
 
 /**
- * The account has no password: `POST /auth/password-reset` sets one. Throws `email_taken` when somebody registers the
- * address meanwhile.
+ * Creates an account without a password, which `POST /auth/password-reset` sets. Throws `email_taken` if the address is
+ * registered meanwhile.
  */
 async function createAccount(tx: Transaction, { now }: AuthContext, claims: Claims, email: string, client: Client): Promise<Identified> {
   const id = randomUUIDv7()
   const name = claims.name !== null && NAME.test(claims.name) ? claims.name : null
   await insertUser(tx, { id, email, name, role: 'customer', language: client.language, created_at: now() }, null, now())
-  // Others may have registered with this address, which is proven now.
+  // Others may have registered this address, which is proven now.
   await tx.query(sql`delete from pending_registrations where email = ${email}`)
   await insertSignIn(tx, id, claims, now())
-  // The provider's proof of the address is as good as a mailed token.
+  // The provider's proof is as good as a mailed token.
   return { userId: id, isNew: true, endedSessions: await takeOverGuests(tx, { id, email }, now()) }
 }
 

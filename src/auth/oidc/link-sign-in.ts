@@ -14,8 +14,8 @@ import { isOfPage } from './exchange-code.ts'
 import { deleteSignIn, findLinkedAccount, insertSignIn, type LinkedSignIn, lockPerson, type Person } from './linked-sign-ins.ts'
 
 /**
- * Links the person who has signed in at a provider for this page to the caller's account, whatever their address there.
- * A repeated link changes nothing. Throws `invalid_one_time_token`, `sign_in_taken`, `provider_linked`, `rate_limited`,
+ * Links the caller's account to the person who signed in at a provider for this page, whatever their address there. A
+ * repeated link changes nothing. Throws `invalid_one_time_token`, `sign_in_taken`, `provider_linked`, `rate_limited`,
  * `forbidden` for operators.
  */
 export async function linkSignIn(
@@ -49,7 +49,7 @@ export async function linkSignIn(
   return { issuer: person.issuer, linked_at: linkedAt.toISOString() }
 }
 
-/** Used up by a wrong verifier too. */
+/** A wrong verifier uses up the code too. */
 async function takePerson({ pool, now }: AuthContext, input: { code: string; code_verifier: string }): Promise<Person | null> {
   const { rows } = await pool.query<Person & { code_challenge: string }>(
     sql`delete from oidc_codes
@@ -60,7 +60,10 @@ async function takePerson({ pool, now }: AuthContext, input: { code: string; cod
   return code !== undefined && isOfPage(code.code_challenge, input.code_verifier) ? code : null
 }
 
-/** Removes a provider, and ends the other sessions: somebody may have signed in with it. Throws `not_found`, `last_sign_in`. */
+/**
+ * Removes a provider and ends the other sessions, which a stranger may have opened with it. Throws `not_found`,
+ * `last_sign_in`.
+ */
 export async function unlinkSignIn(context: AuthContext, issuer: string, caller: AccountCaller, client: Client): Promise<void> {
   const { pool, revocations, now } = context
   const ended = await inTransaction(pool, async (tx) => {

@@ -2,10 +2,10 @@ import type { Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { AccountRole } from '../../http/scopes.ts'
 
-// An account has one for each issuer, of which the settings name ten; this is more than were ever set.
+// An account has one for each issuer. The settings allow ten, so this covers former issuers too.
 const MAX_SIGN_INS = 100
 
-/** A person at a provider: whatever address they have there today. */
+/** A person at a provider, independent of their current address there. */
 export interface Person {
   issuer: string
   subject: string
@@ -25,7 +25,7 @@ export async function listSignIns(db: Queryable, userId: string): Promise<Linked
   return rows.map(({ issuer, linked_at }) => ({ issuer, linked_at: linked_at.toISOString() }))
 }
 
-/** Two links of one person wait for each other, until `tx` ends: the second finds what the first has made. */
+/** Serializes links of one person until `tx` ends, so the second finds the first's result. */
 export async function lockPerson(tx: Transaction, { issuer, subject }: Person): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${JSON.stringify([issuer, subject])}, 0))`)
 }
@@ -45,7 +45,7 @@ export async function findLinkedAccount(
 }
 
 /**
- * Links a person that `lockPerson` has locked and that has no account. Returns false when the account is linked to
+ * Links a person without an account; `lockPerson` must have locked them. Returns false if the account is linked to
  * another person of this provider.
  */
 export async function insertSignIn(tx: Transaction, userId: string, { issuer, subject }: Person, now: Date): Promise<boolean> {

@@ -6,14 +6,14 @@ import type { Person } from './linked-sign-ins.ts'
 
 const BOUNDS = { timeoutMs: 5_000, maxBytes: 262_144 }
 const FRESH_MS = 3_600_000
-/** A provider that does not answer is asked once in this time, however many customers press its button. */
+/** A silent provider is asked at most once in this time. */
 const RETRY_AFTER_MS = 5_000
 const SCOPE = 'openid email profile'
 
 /** The provider's claims about the person who signed in, from a verified ID token. */
 export interface Claims extends Person {
   email: string | null
-  /** True only for the value `true`, never for a text. */
+  /** True only for the boolean `true`, never for text. */
   isEmailVerified: boolean
   name: string | null
 }
@@ -25,7 +25,9 @@ export interface Bindings {
   codeVerifier: string
 }
 
-/** An OpenID provider. Its metadata is read when it is first needed, and kept: neither the start nor other logins wait for it. */
+/**
+ * An OpenID provider. Its metadata is fetched at first use and kept, so the start and other logins do not wait for it.
+ */
 export class Provider {
   readonly settings: OidcProviderSettings
   readonly #redirectUri: string
@@ -40,13 +42,13 @@ export class Provider {
     { baseUrl, now, bounds = BOUNDS }: { baseUrl: string; now: () => Date; bounds?: typeof BOUNDS },
   ) {
     this.settings = settings
-    // Each provider has its own address: an answer that another one causes arrives at that one's (RFC 9700 §4.4).
+    // Each provider has its own callback address, so another provider's answer arrives elsewhere (RFC 9700 §4.4).
     this.#redirectUri = `${baseUrl}/auth/oidc/${settings.id}/callback`
     this.#now = now
     this.#bounds = bounds
   }
 
-  /** The address that the browser is sent to. Throws ProviderUnavailable. */
+  /** The provider's address for the browser. Throws ProviderUnavailable. */
   async authorizationUrl({ state, nonce, codeVerifier }: Bindings, language: string | null): Promise<string> {
     const url = oidc.buildAuthorizationUrl(await this.#configuration(), {
       redirect_uri: this.#redirectUri,
@@ -61,8 +63,8 @@ export class Provider {
   }
 
   /**
-   * Exchanges the code in `search`, the query with which the browser came back, and verifies the ID token: signature, issuer, audience, times
-   * and nonce. Throws ProviderUnavailable, and errors of openid-client for everything that is wrong.
+   * Exchanges the code in `search`, the query of the redirect, and verifies the ID token: signature, issuer, audience,
+   * times and nonce. Throws ProviderUnavailable, and errors of openid-client for every other fault.
    */
   async readClaims(search: string, { state, nonce, codeVerifier }: Bindings): Promise<Claims> {
     const configuration = await this.#configuration()
@@ -74,7 +76,7 @@ export class Provider {
     })
     const claims = tokens.claims()
     if (claims === undefined) throw new Error('openid-client has checked that there is an ID token')
-    // Many providers return the address only there; the subject must be the ID token's.
+    // Many providers return the address only there. The subject must equal the ID token's.
     const hasEmail = claims.email !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined
     const { email, email_verified, name } = hasEmail ? claims : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub)
     return {
@@ -110,7 +112,7 @@ export class Provider {
         new ProviderUnavailable(`the metadata of ${this.settings.issuer} cannot be used: ${reasonOf(cause)}`, { cause })
       this.#failed = { error, at: this.#now().getTime() }
       if (this.#found === null) throw error
-      // Endpoints seldom change: an hour-old configuration is better than none.
+      // Endpoints seldom change, so an hour-old configuration is better than none.
       return this.#found.configuration
     }
   }
@@ -132,12 +134,12 @@ async function discover({ issuer, clientId, clientSecret }: OidcProviderSettings
   const configuration = new oidc.Configuration(metadata, clientId, undefined, authentication)
   configuration[oidc.customFetch] = customFetch
   for (const run of allow) run(configuration)
-  // Even a token that came over TLS is verified: a proxy in between may end that.
+  // Verifies even tokens that came by TLS, which a proxy may terminate.
   oidc.enableNonRepudiationChecks(configuration)
   return configuration
 }
 
-/** The name of an error, such as `OAUTH_JWT_CLAIM_COMPARISON_FAILED`. Messages may contain what a stranger sent. */
+/** An error's name, such as `OAUTH_JWT_CLAIM_COMPARISON_FAILED`. Messages may contain a stranger's input. */
 export function reasonOf(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown }
   return typeof code === 'string' ? code : typeof name === 'string' ? name : 'unknown'
@@ -146,6 +148,6 @@ export function reasonOf(error: unknown): string {
 export interface SignIns {
   auth: AuthContext
   providers: ReadonlyMap<string, Provider>
-  /** Pages of these may begin a sign-in and get its code. */
+  /** The origins whose pages may begin a sign-in and get its code. */
   returnOrigins: ReadonlySet<string>
 }

@@ -69,7 +69,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
     },
   )
 
-  // Providers add parameters of their own to the query.
+  // Providers add their own parameters to the query.
   defineRoute(
     server,
     'GET /auth/oidc/:provider/callback',
@@ -118,10 +118,13 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   linkRoutes(server, signIns)
 }
 
-// The address of the callback has the provider's code.
+// The callback's address contains the provider's code.
 const NAVIGATION = { 'referrer-policy': 'no-referrer' }
 
-/** Lax: the browser sends it when the provider leads back here, and no page of another site can read or post with it. */
+/**
+ * SameSite is Lax, so the browser sends the cookie when the provider redirects back. Pages of other sites cannot read
+ * it or post with it.
+ */
 function cookieOf(baseUrl: string) {
   const { protocol, port, pathname } = new URL(baseUrl)
   const isSecure = protocol === 'https:'
@@ -131,7 +134,7 @@ function cookieOf(baseUrl: string) {
   return {
     set: (token: string) => `${name}=${token}; ${attributes}; Max-Age=${SIGN_IN_SECONDS}`,
     clear: `${name}=; ${attributes}; Max-Age=0`,
-    /** Every token of that name: a page of another subdomain can add a cookie, and must not hide ours. */
+    /** Every token with that name. A page on another subdomain can add a cookie, which must not hide ours. */
     read({ headers: { cookie = '' } }: FastifyRequest): string[] {
       const values = cookie.split(/; */, 100).flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []))
       return [...new Set(values)].filter((value) => TOKEN.test(value)).slice(0, 10)
@@ -139,9 +142,10 @@ function cookieOf(baseUrl: string) {
   }
 }
 
-/** A provider is a way in that stays: a stolen session must not add or remove one. */
-
-/** Providers of the caller's account. */
+/**
+ * Routes for the caller's sign-in providers. A provider is a lasting way to sign in, so a stolen session must not add
+ * or remove one.
+ */
 function linkRoutes(server: HttpServer, { auth, providers }: SignIns): void {
   defineRoute(
     server,

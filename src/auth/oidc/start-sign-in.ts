@@ -8,7 +8,7 @@ import type { Bindings, Provider, SignIns } from './provider.ts'
 
 export const SIGN_IN_SECONDS = 600
 
-/** Whether the person at the provider opens a session, or is linked to the account of one. */
+/** Whether a sign-in opens a session, or links the person to the account of an existing session. */
 export const PURPOSES = ['sign_in', 'link'] as const
 export type Purpose = (typeof PURPOSES)[number]
 
@@ -21,9 +21,9 @@ export interface Page {
 }
 
 /**
- * Begins a sign-in. Returns the address for the browser, and the token for its cookie, which binds the provider's
- * answer to it. When the provider does not answer, the address is the page, with `#oidc-error=unavailable` and no
- * token. Throws `invalid_query` for a page of another origin, `rate_limited`.
+ * Begins a sign-in. Returns the browser's next address, and the token for its cookie, which binds the provider's answer
+ * to the browser. If the provider does not answer, the address is the page with `#oidc-error=unavailable`, and the
+ * token is null. Throws `invalid_query` for a page of another origin, `rate_limited`.
  */
 export async function startSignIn(
   { auth: { pool, throttle, now }, returnOrigins }: SignIns,
@@ -43,8 +43,8 @@ export async function startSignIn(
 }
 
 /**
- * State, nonce and code verifier, derived from a browser's token. The state is in addresses, and does not reveal the
- * token. It contains the purpose.
+ * State, nonce and code verifier, derived from a browser's token. The state depends on the purpose. It appears in
+ * addresses, and does not reveal the token.
  */
 export function bindingsOf(token: string, purpose: Purpose): Bindings {
   const derive = (use: string) => createHmac('sha256', token).update(use).digest('base64url')
@@ -62,7 +62,7 @@ async function findAuthorizationUrl(provider: Provider, bindings: Bindings, { la
   }
 }
 
-/** The address as a URL parser reads it, so that the check sees what the browser will open. */
+/** The URL parser's form of the address, so the check sees what the browser will open. */
 function parseReturnTo(text: string, allowed: ReadonlySet<string>): string {
   const url = URL.canParse(text) ? new URL(text) : null
   const isPlain = url !== null && url.username === '' && url.password === '' && url.hash === ''

@@ -7,8 +7,8 @@ import { mailInvitation } from './invite-operator.ts'
 import { lockOperators, lockRoleHolder, setRole } from './operators.ts'
 
 /**
- * Changes the role of an operator; null makes it a customer's account again. A pending invitation is mailed again, with
- * the new role. Throws `not_found`, and like `setRole`.
+ * Changes an operator's role; null makes the account a customer's again. Mails a pending invitation again with the new
+ * role. Throws `not_found`, and the errors of `setRole`.
  */
 export async function changeOperatorRole(
   context: AuthContext,

@@ -10,13 +10,13 @@ import { insertResetToken } from '../passwords/reset-password.ts'
 import { getUser, insertUser } from '../users.ts'
 import { getOperator, lockOperators, lockRoleHolder, type Operator, setRole } from './operators.ts'
 
-/** Colleagues read their mail later than a person who waits for a new password. */
+/** Colleagues may read their mail days later. */
 const INVITATION_MS = 3 * 86_400_000
 
 /**
  * Makes an operator. A new address gets an account with an unknown password, and a mailed one-time token to set one,
- * which proves it. So does an invited account that never accepted and was removed. Another account gets the role if its
- * address is proven. Throws `email_taken` for an operator, `address_unproven`, `forbidden`, `invalid_body`.
+ * which proves the address. A removed account that never accepted is invited the same way. Any other account gets the
+ * role if its address is proven. Throws `email_taken` for an operator, `address_unproven`, `forbidden`, `invalid_body`.
  */
 export async function inviteOperator(
   context: AuthContext,
@@ -49,7 +49,7 @@ export async function inviteOperator(
   return { operator: await getOperator(pool, id), isInvited }
 }
 
-/** Mails an account that has no password of its own a token to set one. */
+/** Mails a token to set a password to an account without its own password. */
 export async function mailInvitation(
   tx: Transaction,
   { sendAccountMail, now }: AuthContext,

@@ -67,7 +67,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
         '(`POST /auth/password-reset/confirm`). The token is valid for three days; after that `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role, if its address was proven.',
       body: NewOperator,
       answers: {
-        200: [OperatorSchema, 'An existing account has got the role. Its sessions have ended.'],
+        200: [OperatorSchema, 'The existing account has the role. Its sessions have ended.'],
         201: [OperatorSchema, 'The account is made, and a token is mailed.'],
       },
       refuses: ['email_taken', 'address_unproven'],
@@ -88,7 +88,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       summary: 'Changes the role of an operator',
       description:
         'Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the ' +
-        "new role. Nobody changes their own role, and the last admin's stays.",
+        'new role. No operator can change their own role, and the last admin stays one.',
       params: Params,
       body: RoleChange,
       answers: { 200: [OperatorSchema, 'The changed operator.'] },
@@ -110,9 +110,9 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'removeOperator',
       summary: 'Takes the role from an operator',
       description:
-        "Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays.",
+        "Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. No operator can remove themselves, and the last admin stays.",
       params: Params,
-      answers: { 204: 'It is no operator any more.' },
+      answers: { 204: 'The account has no role any more.' },
       refuses: ['last_admin'],
     },
     async (request) => {

@@ -243,7 +243,7 @@ test('of two admins who remove each other at once, in two processes, one remains
   }
 })
 
-test('a login that waits for a demotion opens no session with the role of before', async (t) => {
+test('a login that waits for a demotion opens no session with the former role', async (t) => {
   const store = await startStore(t)
   const [clerk] = [await registerOperator(store), await registerOperator(store)]
   const demotion = await store.pool.connect()
@@ -251,7 +251,8 @@ test('a login that waits for a demotion opens no session with the role of before
     await demotion.query('begin')
     await demotion.query(`update users set role = 'customer' where id = $1`, [clerk.id])
     const login = store.call('POST', '/auth/login', { body: { email: clerk.email, password: clerk.password } })
-    const isWaiting = async () => (await store.pool.query('select from pg_locks where not granted')).rowCount !== 0
+    const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    const isWaiting = async () => (await store.pool.query(WAITING)).rowCount !== 0
     await eventually(isWaiting, { what: 'the login waits for the account' })
     await demotion.query('commit')
     assertProblem(await login, 401, 'invalid_credentials')

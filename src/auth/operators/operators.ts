@@ -16,7 +16,7 @@ export interface Operator {
   created_at: Date
 }
 
-// Accepting an invitation proves the address. Operators made by a command have proven none either, but have no
+// Accepting an invitation proves the address. Operators made by a command have unproven addresses too, but no
 // invitation.
 const IS_INVITED = sql`email_verified_at is null and exists (
     select from activities where subject_id = users.id::text and action = 'createOperator'
@@ -41,7 +41,7 @@ export async function listOperators(
   return rows
 }
 
-/** Throws `not_found` for an account that is no operator's. */
+/** Throws `not_found` for an account that is not an operator's. */
 export async function getOperator(db: Queryable, id: string): Promise<Operator> {
   const { rows } = await db.query<Operator>(sql`select ${OPERATOR_COLUMNS} from users where id = ${id} and role = any(${OPERATOR_ROLES})`)
   if (rows[0] === undefined) throw notFound('operator')
@@ -53,14 +53,14 @@ interface RoleHolder {
   email: string
   role: AccountRole
   isProven: boolean
-  /** An invitation was never accepted, so nobody has been in the account. Stays true after a removal. */
+  /** Whether an invitation was never accepted, so the account was never used. Stays true after a removal. */
   isInvited: boolean
   isBlocked: boolean
 }
 
 /**
- * Serializes changes of operators and checks that the caller may make them now: a process accepts tokens for up to a
- * second longer. Throws `forbidden`.
+ * Serializes changes of operators and checks that the caller may still make them, since processes accept tokens for up
+ * to a second longer. Throws `forbidden`.
  */
 export async function lockOperators(tx: Transaction, { actor }: AuditContext): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront operators', 0))`)
@@ -71,7 +71,7 @@ export async function lockOperators(tx: Transaction, { actor }: AuditContext): P
     throw new AppError('forbidden', 'This account may no longer do this.')
 }
 
-/** The account, locked until `tx` ends; null without one. `which`: a condition on `users`. */
+/** The account, locked until `tx` ends; null if there is none. An `email` never finds a guest. */
 export async function lockRoleHolder(tx: Transaction, which: { id: string } | { email: string }): Promise<RoleHolder | null> {
   const condition = 'id' in which ? sql`id = ${which.id}` : sql`email = ${which.email} and role <> 'guest'`
   const { rows } = await tx.query<RoleHolder>(
@@ -83,8 +83,8 @@ export async function lockRoleHolder(tx: Transaction, which: { id: string } | { 
 }
 
 /**
- * Gives a locked account a role. This ends its sessions and its mailed tokens for a new password or a former address,
- * which were meant for the previous role. Returns the session ids. Throws `forbidden` for the operator's own account,
+ * Gives a locked account a role. Ends its sessions, and its mailed tokens for a new password or a former address, which
+ * were meant for the previous role. Returns the session ids. Throws `forbidden` for the operator's own account,
  * `address_unproven` for a customer with an unproven address, and `last_admin`.
  */
 export async function setRole(
@@ -95,7 +95,7 @@ export async function setRole(
 ): Promise<string[]> {
   if (auditContext.actor.type === 'admin' && auditContext.actor.id === id) throw new AppError('forbidden', 'Nobody changes their own role.')
   if (before === role) return []
-  // The person who registered an unproven address need not own it, and would become the operator.
+  // The person who registered an unproven address may not own it, but would become the operator.
   if (isOperatorRole(role) && !isOperatorRole(before) && !isProven)
     throw new AppError('address_unproven', 'Nobody has proven that this account belongs to the holder of its address.')
   if (isOperatorRole(role) && isBlocked) throw new AppError('forbidden', 'This account is blocked: unblock it first.')

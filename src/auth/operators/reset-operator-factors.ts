@@ -9,8 +9,9 @@ import { lockCaller } from '../factors/second-factors.ts'
 import { lockOperators, lockRoleHolder } from './operators.ts'
 
 /**
- * Removes every factor but the password of another operator, and ends the sessions. Throws `not_found`, `forbidden`,
- * and `invalid_token` for a caller who was reset meanwhile: when two reset each other at once, one keeps the factors.
+ * Removes every factor except the password of another operator, and ends their sessions. Throws `not_found`,
+ * `forbidden`, and `invalid_token` for a caller who was reset meanwhile. If two reset each other at once, one keeps the
+ * factors.
  */
 export async function resetOperatorFactors(
   { pool, revocations, adminFactors, sendAccountMail, now }: AuthContext,

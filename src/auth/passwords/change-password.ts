@@ -7,7 +7,9 @@ import { deleteChallengesOf } from '../factors/challenges.ts'
 import { revokeSessionsOf } from '../sessions.ts'
 import { getUser, replacePassword, type UserWithPassword } from '../users.ts'
 
-/** Sets a new password and ends the other sessions. Throws `invalid_credentials`, `password_too_common`, `rate_limited`. */
+/**
+ * Sets a new password and ends the other sessions. Throws `invalid_credentials`, `password_too_common`, `rate_limited`.
+ */
 export async function changePassword(
   context: AuthContext,
   caller: AccountCaller,
@@ -30,7 +32,7 @@ export async function changePassword(
   client.record('password_changed', who)
 }
 
-/** Returns the sessions that it ended; null when the password has changed since it was checked. */
+/** Returns the ended sessions; null if the password has changed since it was checked. */
 async function storePassword(
   context: AuthContext,
   caller: AccountCaller,

@@ -1,14 +1,14 @@
-// Derives the tags of other systems' password hashes, in a hashing thread. Plain JavaScript: see hashing-thread.mjs.
+// Derives the tags of other systems' password hashes in a hashing thread. Plain JavaScript: see hashing-thread.mjs.
 import { argon2Sync, createHmac, hash, pbkdf2Sync, scryptSync } from 'node:crypto'
 import bcrypt from 'bcryptjs'
 
 const SCRYPT_KEY_BYTES = 64
 const BCRYPT_TAG_LENGTH = 31
-/** Of OpenSSL for N, r and p within the bounds of foreign-hash.ts. */
+/** OpenSSL's memory for N, r and p within the bounds of foreign-hash.ts. */
 const SCRYPT_MAX_MEMORY = 160 * 1024 * 1024
 const ITOA64 = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** The tag of `password`, as foreign-hash.ts reads it from the stored hash. */
+/** The tag of `password`, as foreign-hash.ts reads it from a stored hash. */
 export function deriveForeign({ scheme, password, ...parameters }) {
   switch (scheme) {
     case 'bcrypt':
@@ -33,7 +33,10 @@ export function deriveForeign({ scheme, password, ...parameters }) {
   }
 }
 
-/** https://www.openwall.com/phpass/: MD5, iterated; the 16 bytes are written as 22 characters, six bits each, the lowest first. */
+/**
+ * https://www.openwall.com/phpass/: iterated MD5. Its 16 bytes become 22 characters of six bits each, the lowest bits
+ * first.
+ */
 function derivePhpass(password, { salt, logCount }) {
   let digest = hash('md5', Buffer.concat([Buffer.from(salt, 'latin1'), password]), 'buffer')
   for (let left = 2 ** logCount; left > 0; left--) digest = hash('md5', Buffer.concat([digest, password]), 'buffer')

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** The input from which a hashing thread derives the tag of a password in another system's scheme. */
+/** The input from which a hashing thread derives a password's tag in another system's scheme. */
 export type ForeignDerivation = { password: string } & (
   | { scheme: 'bcrypt' | 'wordpress-bcrypt'; salt: string }
   | { scheme: 'phpass'; salt: string; logCount: number }
@@ -10,13 +10,13 @@ export type ForeignDerivation = { password: string } & (
 )
 type WithoutPassword<T> = T extends unknown ? Omit<T, 'password'> : never
 
-/** A stored hash of another system: how to derive, and what must come out. */
+/** Another system's stored hash: the derivation's input and its expected result. */
 export interface ForeignHash {
   derivation: WithoutPassword<ForeignDerivation>
   tag: Buffer
 }
 
-// A login costs at most about a second of one core, and 128 MiB.
+// These limits bound a login to about a second of one core and 128 MiB.
 const BCRYPT_COSTS = [4, 14] as const
 const PHPASS_LOG_COUNTS = [7, 18] as const
 const PBKDF2_ITERATIONS = [1_000, 1_000_000] as const
@@ -36,15 +36,15 @@ const PHPASS = /^\$[PH]\$([./A-Za-z0-9])([./A-Za-z0-9]{8})([./A-Za-z0-9]{22})$/
 const PBKDF2 = /^\$pbkdf2-(sha1|sha256|sha512)\$i=(\d{1,10})(?:,l=(\d{1,3}))?\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,86})$/
 const SCRYPT_KDF = /^c2NyeXB0[A-Za-z0-9+/]{120}$/
 
-/** The store cannot check this hash. The message contains nothing of it. */
+/** The store cannot check this hash. The message does not contain the hash. */
 export class UnusableHash extends Error {
   override readonly name = 'UnusableHash'
 }
 
 /**
- * Reads a hash of another system: bcrypt (`$2a$`, `$2b$`, `$2y$`), WordPress's bcrypt (`$wp$2y$`), phpass (`$P$`, `$H$`), pbkdf2 and argon2id as PHC
- * strings, and the base64 of npm's scrypt-kdf, which Medusa stores. Throws UnusableHash for one that must not be stored: an unknown kind, a
- * damaged one, or one that costs too much to check. Pure.
+ * Reads another system's hash: bcrypt (`$2a$`, `$2b$`, `$2y$`), WordPress's bcrypt (`$wp$2y$`), phpass (`$P$`, `$H$`),
+ * pbkdf2 and argon2id as PHC strings, and the base64 of npm's scrypt-kdf, which Medusa stores. Throws UnusableHash for
+ * an unknown, damaged or too costly hash, which must not be stored. Pure.
  */
 export function readForeignHash(stored: string): ForeignHash {
   return readBcrypt(stored) ?? readPhpass(stored) ?? readPbkdf2(stored) ?? readScrypt(stored) ?? readArgon2id(stored) ?? refuseKind(stored)
@@ -89,7 +89,7 @@ function readPbkdf2(stored: string): ForeignHash | null {
   return { derivation: { scheme: 'pbkdf2', digest, iterations, salt: Buffer.from(salt, 'base64'), tagLength: tag.length }, tag }
 }
 
-/** The header of Colin Percival's scrypt: magic, version, log N, r, p, salt (48 bytes), a checksum (16), and the tag (32). */
+/** Colin Percival's scrypt header: magic, version, log N, r, p, salt (48 bytes), a checksum (16), and the tag (32). */
 function readScrypt(stored: string): ForeignHash | null {
   if (!SCRYPT_KDF.test(stored)) return null
   const bytes = Buffer.from(stored, 'base64')

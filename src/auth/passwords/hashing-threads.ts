@@ -4,13 +4,13 @@ import { AppError } from '../../errors.ts'
 import type { ForeignDerivation } from './foreign-hash.ts'
 
 export interface HashingOptions {
-  /** Number of hashes in flight. */
+  /** The most hashes in flight. */
   threads: number
-  /** Number of hashes waiting; past it `overloaded` is thrown. */
+  /** The most waiting hashes. Further ones throw `overloaded`. */
   maxWaiting: number
 }
 
-/** Argon2id, unless a scheme of another system is named. */
+/** Argon2id, unless another system's scheme is named. */
 export type Derivation = Argon2Parameters | ForeignDerivation
 
 interface Job {
@@ -24,7 +24,8 @@ const RETRY_LATER = { headers: { 'retry-after': '5' } }
 const THREAD = new URL('hashing-thread.mjs', import.meta.url)
 
 /**
- * Hashes in threads of low priority: libuv's have the event loop's priority, and file and DNS operations wait for them.
+ * Hashes in low-priority threads. libuv's threads have the event loop's priority, and file and DNS operations wait for
+ * them.
  */
 export class HashingThreads {
   readonly #options: HashingOptions
@@ -59,7 +60,7 @@ export class HashingThreads {
       if (next === undefined) this.#idle.push(worker)
       else this.#assign(worker, next)
     })
-    // Probably out of memory. The other threads, or the next hash, take the waiting hashes.
+    // The thread is probably out of memory. Other threads, or the next hash, take the waiting hashes.
     worker.on('error', (error) => this.#finish(worker, (job) => job.reject(error)))
     worker.on('exit', () => {
       const index = this.#idle.indexOf(worker)

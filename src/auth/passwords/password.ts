@@ -7,7 +7,7 @@ import { type HashingOptions, HashingThreads } from './hashing-threads.ts'
 export const PASSWORD_MIN_LENGTH = 8
 export const PASSWORD_MAX_LENGTH = 128
 
-/** What Argon2id takes for a hash. */
+/** Argon2id's costs for a hash. */
 export interface HashCost {
   memoryKib: number
   passes: number
@@ -20,7 +20,7 @@ const SALT_BYTES = 16
 const TAG_BYTES = 32
 const SALT_AND_TAG = /^[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/
 
-/** Hashes and verifies passwords. Throws `unavailable` when too many hashes wait. */
+/** Hashes and verifies passwords. Throws `overloaded` when too many hashes wait. */
 export class Passwords {
   readonly #threads: HashingThreads
   readonly #cost: HashCost
@@ -31,7 +31,7 @@ export class Passwords {
     this.#cost = cost
   }
 
-  /** Refuses a password that is on a list of common ones or is the account's own address. `property` names it in the refusal. */
+  /** Refuses a common password, and the account's own address as a password. `property` names it in the refusal. */
   async assertAcceptable(password: string, email: string, property = 'password'): Promise<void> {
     this.#common ??= await readCommonPasswords()
     const text = password.normalize('NFC')
@@ -41,16 +41,20 @@ export class Passwords {
     })
   }
 
-  /** A PHC string for `password` in NFC: keyboards differ in how they send the same letter (NIST SP 800-63B §3.1.1.2). */
+  /**
+   * A PHC string for `password` in NFC, because keyboards encode the same letter differently (NIST SP 800-63B
+   * §3.1.1.2).
+   */
   async hash(password: string): Promise<string> {
     const salt = randomBytes(SALT_BYTES)
     return toPhc(this.#cost, salt, await this.#derive(password.normalize('NFC'), salt))
   }
 
   /**
-   * Whether `password` matches `stored`, also a hash of another system. With null, for an unknown account, it does the same work and returns
-   * false. A failed check of a foreign hash costs an own one besides; with `foreignDecoy` every other failed check costs that one besides.
-   * A password whose letters have several spellings is tried in NFC and NFD, for any account: other systems hash what a keyboard sends.
+   * Whether `password` matches `stored`, which may be another system's hash. Null, for an unknown account, costs the
+   * same and returns false. Failed checks must not reveal the hash's kind: one of a foreign hash also costs an own one,
+   * and every other also costs `foreignDecoy` if given. A password with several Unicode spellings is tried in NFC and
+   * NFD, because other systems hash what a keyboard sends.
    */
   async verify(password: string, stored: string | null, foreignDecoy: string | null = null): Promise<boolean> {
     for (const spelling of new Set([password.normalize('NFC'), password.normalize('NFD')])) {
@@ -67,12 +71,12 @@ export class Passwords {
     return false
   }
 
-  /** A hash that no password matches: its account has none until one is set by a mailed token. */
+  /** A hash that matches no password. Its account gets a password by a mailed token. */
   unmatchable(): string {
     return this.#decoy()
   }
 
-  /** Whether `stored` is of another system, or was computed at another cost than the current one. */
+  /** Whether `stored` is another system's hash, or has another cost than the current one. */
   isOutdated(stored: string): boolean {
     return !this.#isOwn(stored)
   }
@@ -95,7 +99,7 @@ export class Passwords {
     return actual.length === tag.length && timingSafeEqual(actual, tag)
   }
 
-  /** A hash of no password that costs the same to compare. */
+  /** A hash that matches no password and costs the same to check. */
   #decoy(): string {
     return toPhc(this.#cost, randomBytes(SALT_BYTES), randomBytes(TAG_BYTES))
   }
@@ -111,7 +115,7 @@ export class Passwords {
   }
 }
 
-/** The list is loaded for the first password that is set: it is decompressed while it is imported. */
+/** Imported when the first password is set, because the import decompresses the list. */
 async function readCommonPasswords(): Promise<ReadonlySet<string>> {
   const { dictionary } = await import('@zxcvbn-ts/language-common')
   return new Set(dictionary['passwords-common'])

@@ -18,7 +18,10 @@ import { invalidOneTimeToken } from '../verify-email.ts'
 
 export const RESET_TOKEN_MS = 30 * 60_000
 
-/** Mails a one-time token to the account with this address. Does the same work for an unknown address. Throws `rate_limited`. */
+/**
+ * Mails a one-time token to the account with this address. Does the same work for an unknown address. Throws
+ * `rate_limited`.
+ */
 export async function requestPasswordReset(context: AuthContext, address: string, client: Client): Promise<void> {
   const { pool, throttle, sendAccountMail, now } = context
   const email = parseEmail(address)
@@ -46,7 +49,9 @@ export async function insertResetToken(tx: Transaction, { id, email }: { id: str
   return token
 }
 
-/** Sets a new password by a mailed token and ends every session. Throws `invalid_one_time_token`, `password_too_common`. */
+/**
+ * Sets a new password by a mailed token and ends every session. Throws `invalid_one_time_token`, `password_too_common`.
+ */
 export async function confirmPasswordReset(
   context: AuthContext,
   input: { token: string; password: string },
@@ -58,19 +63,19 @@ export async function confirmPasswordReset(
   await passwords.assertAcceptable(input.password, owner.email)
   const passwordHash = await passwords.hash(input.password)
   const ended = await inTransaction(pool, async (tx) => {
-    // Deleting the token uses it: the second of two parallel requests finds none.
+    // Deleting the token uses it, so the second of two parallel requests fails.
     const { rowCount } = await tx.query('delete from password_resets where token_hash = $1', [hashToken(input.token)])
     if (rowCount === 0) throw invalidOneTimeToken()
     await tx.query('delete from password_resets where user_id = $1', [owner.user_id])
     await deleteChallengesOf(tx, owner.user_id)
-    // A stranger may have asked for it, and has a token in their own mailbox.
+    // A stranger may have requested these changes and have a token for them.
     await withdrawChanges(tx, owner.user_id)
-    // The token was mailed: its holder has the mailbox. The condition: the account may have got another address meanwhile.
+    // The mailed token proves the mailbox. The condition detects that the account's address has changed meanwhile.
     const { rowCount: changed } = await tx.query(sql`update users
       set password_hash = ${passwordHash}, email_verified_at = coalesce(email_verified_at, ${now()})
       where id = ${owner.user_id} and email = ${owner.email}`)
     if (changed === 0) throw invalidOneTimeToken()
-    // The person who registered an unproven address may not own it, so every other way in that they added is removed.
+    // A stranger may have registered an unproven address, so every other sign-in method they added is removed.
     if (owner.role === 'customer' && owner.email_verified_at === null) await deleteAdded(tx, owner.user_id, null)
     const guests = await takeOverGuests(tx, { id: owner.user_id, email: owner.email }, now())
     await sendNotice(tx, context, 'password_changed', owner)

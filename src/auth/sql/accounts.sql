@@ -1,4 +1,4 @@
--- A trigger, so that every way of deleting an account records it, also a statement typed by an operator.
+-- A trigger records every way of deleting an account, also a statement that an operator types.
 create or replace function record_deleted_account() returns trigger language plpgsql as $$
 begin
   insert into deleted_accounts (user_id) values (old.id) on conflict do nothing;
@@ -6,8 +6,8 @@ begin
 end
 $$;
 
--- Somebody must be able to give others their roles. A trigger, so that no way of changing or deleting an account leaves a store without
--- an admin; the lock, so that of two who remove the last two admins at once the second one counts again.
+-- Somebody must be able to give others their roles. A trigger covers every way of changing or deleting an account. The
+-- lock makes the second of two who remove the last two admins at once count again.
 create or replace function keep_an_admin() returns trigger language plpgsql as $$
 begin
   perform pg_advisory_xact_lock(hashtextextended('storefront admins', 0));
@@ -21,8 +21,9 @@ begin
 end
 $$;
 
--- An address that an account had until lately is kept for it, or the change could not be reverted. After the insert: a transaction that has waited
--- in users_email_unique for the one that gave the address up sees that one's change here.
+-- Keeps an address that an account had recently for that account, because the change can be reverted. The trigger runs
+-- after the insert: a transaction that waited in users_email_unique for the one that gave the address up sees that
+-- change here.
 create or replace function refuse_reserved_email() returns trigger language plpgsql as $$
 begin
   if exists (

@@ -1,4 +1,4 @@
--- Triggers, so that processes notice every change, also a statement typed by an operator. `last_used_at` is no change.
+-- Triggers notify processes of every change, also of a statement that an operator types. `last_used_at` is no change.
 create or replace function mark_changed_api_key() returns trigger language plpgsql as $$
 begin
   new.transaction_id := pg_current_xact_id();
@@ -29,7 +29,7 @@ begin
 end
 $$;
 
--- Another role of operators: every process reads the keys again, with what the role may do.
+-- After a change of an operator's role every process reads the keys again, with what the role may do.
 create or replace function reread_api_keys_of_account() returns trigger language plpgsql as $$
 begin
   update api_keys set transaction_id = pg_current_xact_id() where created_by = new.id and revoked_at is null;

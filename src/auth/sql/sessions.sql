@@ -1,4 +1,4 @@
--- Triggers, so that every way of ending a session records it: also a deleted account and a statement typed by an operator.
+-- Triggers record every way of ending a session, also a deleted account and a statement that an operator types.
 create or replace function record_session_revocation() returns trigger language plpgsql as $$
 begin
   insert into session_revocations (session_id, last_issued_at) values (old.id, old.last_used_at) on conflict do nothing;

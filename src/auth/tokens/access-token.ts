@@ -14,17 +14,17 @@ const MAX_VERIFIED = 10_000
 /** A cached token whose signature and claims are valid. */
 interface VerifiedToken {
   caller: AccountCaller
-  /** The key that signed it: deleting a key ends its tokens. */
+  /** The signing key's id. Deleting a key ends its tokens. */
   keyId: string
-  /** Milliseconds since 1970. Both ends are checked: clocks can move back. */
+  /** Milliseconds since 1970. Both ends are checked, because clocks can move back. */
   acceptedFromMs: number
   acceptedUntilMs: number
 }
 
-/** Issues and verifies access tokens: JWTs after RFC 9068, signed with EdDSA, verified after RFC 8725. */
+/** Issues and verifies access tokens: JWTs by RFC 9068, signed with EdDSA, verified by RFC 8725. */
 export class AccessTokens {
   readonly #keys: KeyRing
-  /** The value of both issuer and audience. */
+  /** Both issuer and audience. */
   readonly #issuer: string
   /** Verified tokens by their text. The oldest entries make room. */
   readonly #verified = new Map<string, VerifiedToken>()
@@ -38,7 +38,7 @@ export class AccessTokens {
     return this.#keys.jwks
   }
 
-  /** A token for `caller` that ends no later than its session does. `expiresIn` is in seconds. */
+  /** A token for `caller` that ends no later than its session. `expiresIn` is in seconds. */
   async issue(caller: AccountCaller, sessionExpiresAt: Date, now: Date): Promise<{ token: string; expiresIn: number }> {
     const issuedAt = Math.floor(now.getTime() / 1000)
     const expiresIn = Math.min(ACCESS_TOKEN_SECONDS, Math.floor(sessionExpiresAt.getTime() / 1000) - issuedAt)
@@ -56,8 +56,8 @@ export class AccessTokens {
   }
 
   /**
-   * The caller of the token. Throws `invalid_token`. The key is found by `kid` among the store's own; keys and addresses
-   * of keys in the token's header (jwk, jku, x5c, x5u) are ignored.
+   * The token's caller. Throws `invalid_token`. Finds the key by `kid` among the store's keys, and ignores keys and key
+   * addresses in the token's header (jwk, jku, x5c, x5u).
    */
   async verify(token: string, now: Date): Promise<AccountCaller> {
     const known = this.#verified.get(token)
@@ -112,7 +112,10 @@ function isAccepted({ acceptedFromMs, acceptedUntilMs }: VerifiedToken, now: Dat
   return acceptedFromMs <= now.getTime() && now.getTime() < acceptedUntilMs
 }
 
-/** Whether base64url is in its canonical form (RFC 4648 §3.5): decoders ignore the last bits, so other spellings decode to the same bytes. */
+/**
+ * Whether base64url is canonical (RFC 4648 §3.5). Decoders ignore the last bits, so other spellings decode to the same
+ * bytes.
+ */
 function isCanonical(part: string): boolean {
   return Buffer.from(part, 'base64url').toString('base64url') === part
 }

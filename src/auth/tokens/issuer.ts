@@ -6,7 +6,7 @@ import { OperatorError } from '../../errors.ts'
 
 const MAX_AGE_MS = 4_000
 
-/** Another process of the API has another BASE_URL: they would refuse each other's tokens. */
+/** Another API process has another BASE_URL, so they would refuse each other's tokens. */
 class IssuerDiffers extends OperatorError {
   override readonly name = 'IssuerDiffers'
 }
@@ -15,13 +15,13 @@ export interface IssuerSettings {
   baseUrl: string
   /** Whether BASE_URL is set; otherwise `baseUrl` is derived from the port. */
   isBaseUrlGiven: boolean
-  /** Whether no other process of the API can exist. */
+  /** Whether no other API process can exist. */
   isAlone: boolean
 }
 
 /**
- * The issuer of the store's access tokens, which the first process of the API sets. A process without BASE_URL uses the stored one, and a
- * process that is alone replaces it. Throws IssuerDiffers.
+ * The issuer of the store's access tokens, which the first API process sets. A process without BASE_URL uses the stored
+ * one; a process that is alone replaces it. Throws IssuerDiffers.
  */
 export async function claimIssuer(db: Queryable, settings: IssuerSettings, logger: Logger): Promise<string> {
   const { baseUrl, isBaseUrlGiven, isAlone } = settings
@@ -38,19 +38,22 @@ export async function claimIssuer(db: Queryable, settings: IssuerSettings, logge
   return baseUrl
 }
 
-/** Returns null before the first start of the API. */
+/** Returns null before the API's first start. */
 export async function findIssuer(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ issuer: string }>('select issuer from token_issuers')
   return rows[0]?.issuer ?? null
 }
 
-/** Sets the issuer: processes of the API start with this BASE_URL only. */
+/** Sets the issuer. API processes then start only with this BASE_URL. */
 export async function changeIssuer(db: Queryable, issuer: string): Promise<void> {
   await db.query(sql`insert into token_issuers (issuer) values (${issuer})
     on conflict (is_current) do update set issuer = excluded.issuer, changed_at = now()`)
 }
 
-/** Logs an error when the issuer was changed after this process started: processes with different issuers refuse each other's tokens. */
+/**
+ * Logs an error if the issuer changes after this process started, because processes with different issuers refuse each
+ * other's tokens.
+ */
 export function watchIssuer({ copies, issuer, logger }: { copies: FreshCopies; issuer: string; logger: Logger }): void {
   let known = issuer
   copies.add<{ issuer: string | null }>({
@@ -64,7 +67,7 @@ export function watchIssuer({ copies, issuer, logger }: { copies: FreshCopies; i
       if (current === issuer) return
       logger.error(
         { issuer, current },
-        'the issuer of access tokens was changed: restart this process with the new BASE_URL, for it refuses new tokens',
+        'the issuer of access tokens was changed: this process refuses new tokens; restart it with the new BASE_URL',
       )
     },
   })

@@ -4,11 +4,11 @@ import type { FreshCopies, FreshCopy } from '../../db/fresh-copies.ts'
 import type { Pool } from '../../db/pool.ts'
 import { eraseRetiredPrivateKeys, KEY_STATES, type KeyState, keyState, loadSigningKeys, type SigningKeys } from './signing-keys.ts'
 
-/** A deleted key verifies nothing after this time: an older check of the keys is not relied on. */
+/** Older copies are not used, so a deleted key verifies nothing after this time. */
 const MAX_AGE_MS = 2_000
-// Clients can name unknown keys at any rate: at most one query in this time.
+// Clients can send unknown key ids at any rate, so at most one query runs in this time.
 const MIN_QUERY_MS = 100
-/** RFC 7638: a SHA-256 thumbprint. */
+/** A SHA-256 thumbprint by RFC 7638. */
 const KEY_ID = /^[A-Za-z0-9_-]{43}$/
 
 interface KeyRingOptions {
@@ -18,12 +18,14 @@ interface KeyRingOptions {
   logger: Logger
 }
 
-/** The current keys of access tokens, which `storefront signing-keys rotate`, time and operators can change at any moment. */
+/**
+ * The current access token keys, which `storefront signing-keys rotate`, time and operators can change at any moment.
+ */
 export class KeyRing {
   readonly #options: KeyRingOptions
   readonly #copy: FreshCopy<{ keys: KeyState[] }>
   #keys: SigningKeys
-  /** Ids of `#keys` that were deleted while the other keys could not be reloaded. */
+  /** Deleted ids in `#keys`, if the other keys could not be reloaded. */
   #deleted: ReadonlySet<string> = new Set()
   #state: ReturnType<typeof keyState> | null = null
   #loading: Promise<void> = Promise.resolve()
@@ -51,8 +53,9 @@ export class KeyRing {
   }
 
   /**
-   * The public key with this id, undefined for none. The database is queried for an unknown key, which another process may just have
-   * created, and for a known one when the last check is too old to exclude its deletion; throws when that query fails.
+   * The public key with this id; undefined if there is none. Queries the database for an unknown key, which another
+   * process may have just created, and for a known key whose last check is too old to exclude its deletion. Throws if
+   * the query fails.
    */
   async find(id: string): Promise<CryptoKey | undefined> {
     if (this.#known(id) !== undefined) await this.#copy.ensureFresh()
@@ -75,7 +78,7 @@ export class KeyRing {
   async #learn(states: readonly KeyState[]): Promise<void> {
     this.#state = keyState(states)
     this.#deleted = new Set(this.#keys.verifying.keys()).difference(new Set(this.#state.ids))
-    // Loads follow one another: a load in progress may have begun before the change.
+    // Loads are serialized, since a load in progress may have begun before the change.
     this.#loading = this.#loading.then(() => (this.#isCurrent ? undefined : this.#load()))
     await this.#loading
   }
@@ -95,7 +98,7 @@ export class KeyRing {
       )
       await eraseRetiredPrivateKeys(pool)
     } catch (error) {
-      // The known keys that were not deleted stay valid.
+      // Known keys that were not deleted stay valid.
       logger.warn({ err: error }, 'could not look for new signing keys')
     }
   }

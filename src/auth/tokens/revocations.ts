@@ -6,9 +6,9 @@ import { sql } from '../../db/sql.ts'
 import { isSessionAlive } from '../sessions.ts'
 import { ISSUED_AHEAD_SECONDS, LONGEST_ACCEPTED_SECONDS } from './signing-keys.ts'
 
-/** An older copy is not relied on: an ended session is refused everywhere after a second. */
+/** Older copies are not used, so every process refuses an ended session after a second. */
 const MAX_AGE_MS = 1_000
-/** A revocation is forgotten this long after it, and after the session's newest access token was issued by any clock. */
+/** A revocation is kept this long, also counted from the session's newest access token by any clock. */
 export const REMEMBER_SECONDS = LONGEST_ACCEPTED_SECONDS + 300
 const FORGET_EVERY_MS = 10_000
 
@@ -16,7 +16,7 @@ const FORGET_EVERY_MS = 10_000
 interface Remembered {
   /** A time of performance.now(). */
   until: number
-  /** A time of the clock that tokens are compared with, in milliseconds since 1970. */
+  /** A time of the clock that checks tokens, in milliseconds since 1970. */
   clockUntilMs: number
 }
 
@@ -33,8 +33,8 @@ interface News {
 }
 
 /**
- * Knows the revoked sessions without a query for each request: those of this process at once, the others by a copy of `session_revocations`.
- * While that is not fresh, each request queries its session.
+ * Finds revoked sessions without a query for each request. This process's revocations count at once; others come from a
+ * copy of `session_revocations`. While the copy is not fresh, each request queries its session.
  */
 export class Revocations {
   readonly #options: RevocationsOptions
@@ -42,7 +42,10 @@ export class Revocations {
   /** Revocations by session id. */
   readonly #revoked = new Map<string, Remembered>()
   #forgotAt = Number.NEGATIVE_INFINITY
-  /** Whether this process and the database agree on the time. Otherwise one may have forgotten what the other still accepts. */
+  /**
+   * Whether this process and the database agree on the time. Otherwise one may forget revocations of tokens that the
+   * other still accepts.
+   */
   #isClockRight = true
 
   constructor(options: RevocationsOptions) {
@@ -62,7 +65,7 @@ export class Revocations {
     })
   }
 
-  /** Adds sessions that this process has ended. Call it after the commit and before the answer. */
+  /** Adds sessions that this process has ended. Call after the commit and before answering. */
   add(...sessionIds: string[]): void {
     for (const id of sessionIds) this.#remember(id, this.#options.now().getTime())
   }

@@ -8,21 +8,21 @@ import { encrypt, tryDecrypt } from '../encryption.ts'
 import { assertStoreSecret, type Purpose, reencrypt } from '../store-secret.ts'
 
 export const ALGORITHM = 'EdDSA'
-/** Lifetime of an access token, and so the time for which a retired key still verifies. */
+/** An access token's lifetime, for which a retired key therefore still verifies. */
 export const ACCESS_TOKEN_SECONDS = 900
 export const CLOCK_TOLERANCE_SECONDS = 5
 /**
- * The time that a token may have been issued ahead of the clock, so that it stays valid when a clock moves back by
- * minutes. See docs/decisions/auth-tokens.md#clocks-that-step.
+ * How far a token's issue time may be ahead of the clock, so it stays valid when a clock moves back by minutes. See
+ * docs/decisions/auth-tokens.md#clocks-that-step.
  */
 export const ISSUED_AHEAD_SECONDS = 300
-/** The longest time for which a token that is accepted now stays accepted. */
+/** The longest time that a token accepted now stays accepted. */
 export const LONGEST_ACCEPTED_SECONDS = ISSUED_AHEAD_SECONDS + ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS
-/** The time for which a client may cache the JWKS. */
+/** How long clients may cache the JWKS. */
 export const JWKS_MAX_AGE_SECONDS = 300
-// Running processes load a change of the keys within a second; a process that hangs signs with the old key for longer.
+// Running processes load key changes within a second; a hanging process signs with the old key for longer.
 const RELOAD_SECONDS = 60
-// A new key signs only when every client that caches the JWKS has it.
+// A new key signs only when every caching client has it.
 const PUBLISH_SECONDS = JWKS_MAX_AGE_SECONDS + RELOAD_SECONDS
 const PURPOSE: Purpose = 'signing key'
 
@@ -31,16 +31,16 @@ export interface SigningKeys {
   current: { id: string; privateKey: CryptoKey }
   /** Every key that still verifies, by its id. */
   verifying: ReadonlyMap<string, CryptoKey>
-  /** The verifying keys as a JWK set (RFC 7517), newest first. */
+  /** The verifying keys as a JWK set (RFC 7517), the newest first. */
   jwks: { keys: JWK[] }
 }
 
-/** The secret is not the one with which the keys were encrypted. */
+/** The secret is not the one that encrypted the keys. */
 export class WrongSecret extends OperatorError {
   override readonly name = 'WrongSecret'
 }
 
-/** Loads the keys of access tokens, and creates the first one. Throws WrongSecret. */
+/** Loads the access token keys, and creates the first one. Throws WrongSecret. */
 export async function loadSigningKeys(pool: Pool, secret: string): Promise<SigningKeys> {
   const existing = await selectKeys(pool)
   const rows = existing.some(canSign) ? existing : await insertFirstKey(pool, secret)
@@ -54,17 +54,18 @@ export async function loadSigningKeys(pool: Pool, secret: string): Promise<Signi
   }
 }
 
-/** The state of a key by which a running process notices a change. */
+/** The parts of a key by which a running process detects a change. */
 export type KeyState = Pick<KeyRow, 'id' | 'is_published_only' | 'is_retired'> & { is_erased: boolean }
 
-/** The key ids, newest first, and the id of the signing key. */
+/** The key ids, the newest first, and the signing key's id. */
 export function keyState(states: readonly KeyState[]): { ids: string[]; currentId: string | undefined } {
   return { ids: states.map(({ id }) => id), currentId: findCurrent(states)?.id }
 }
 
 /**
- * Adds a key, which is published at once and signs from `signsFrom` on, when no client caches a JWKS without it; the first key of a store
- * signs at once. The previous key retires at that time, and verifies until its tokens have expired. Throws WrongSecret.
+ * Adds a key, which is published at once. It signs from `signsFrom` on, when every cached JWKS contains it; a store's
+ * first key signs at once. The previous key then retires, and verifies until its tokens have expired. Throws
+ * WrongSecret.
  */
 export async function rotateSigningKeys(
   pool: Pool,
@@ -75,7 +76,7 @@ export async function rotateSigningKeys(
   return inTransaction(pool, async (tx) => {
     await lockKeys(tx)
     const current = findCurrent(await selectKeys(tx))
-    // A key that the running processes cannot decrypt would end every login.
+    // A key that running processes cannot decrypt would end every login.
     if (current !== undefined) await decryptPrivateKey(current, secret)
     await assertStoreSecret(tx, secret)
     const signsFrom = await insertKey(tx, fresh, current === undefined ? 0 : PUBLISH_SECONDS)
@@ -105,7 +106,7 @@ export async function reencryptSigningKeys(tx: Transaction, from: string, to: st
   return rows.length
 }
 
-/** Keys outside any database, for a server that only prints its OpenAPI document. */
+/** Keys without a database, for a server that only prints its OpenAPI document. */
 export async function generateSigningKeys(): Promise<SigningKeys> {
   const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
   const jwk = await exportJWK(publicKey)
@@ -129,15 +130,15 @@ const VERIFYING = sql`from signing_keys
     where retired_at is null or retired_at > now() - make_interval(secs => ${literal(LONGEST_ACCEPTED_SECONDS + RELOAD_SECONDS)})
     order by created_at desc, id`
 
-/** Reads `keys`, a KeyState of each key that verifies. */
+/** Reads `keys`, a KeyState of each verifying key. */
 export const KEY_STATES = sql`select array(select row_to_json(state) from (select ${COLUMNS} ${VERIFYING}) as state) as keys`
 
-/** Whether it signs now or later. */
+/** Whether the key signs now or later. */
 function canSign({ is_erased, is_retired }: KeyState): boolean {
   return !is_erased && !is_retired
 }
 
-/** The newest key that already signs; without one, the key that was published first. `rows` are newest first. */
+/** The newest key that already signs; if there is none, the key that was published first. `rows` are newest first. */
 function findCurrent<Key extends KeyState>(rows: readonly Key[]): Key | undefined {
   const signing = rows.filter(canSign)
   return signing.find((row) => !row.is_published_only) ?? signing.at(-1)
@@ -182,7 +183,7 @@ async function insertFirstKey(pool: Pool, secret: string): Promise<KeyRow[]> {
   })
 }
 
-// Processes that start or rotate at the same time agree on one newest key.
+// Processes that start or rotate at the same time must agree on one newest key.
 async function lockKeys(db: Queryable): Promise<void> {
   await db.query('lock table signing_keys in exclusive mode')
 }

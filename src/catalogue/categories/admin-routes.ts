@@ -8,11 +8,12 @@ import type { CatalogueContext } from '../serve-catalogue.ts'
 import { type Category, CategorySchema, categoryETag, getCategory } from './category.ts'
 import { CategoryPatchBody, NewCategoryBody, normalizeCategory } from './category-input.ts'
 import { changeCategory, createCategory, deleteCategory } from './change-tree.ts'
+import { listPlacedProducts, type PlacedProducts, PlacedProductsBody, PlacedProductsSchema, placeProducts } from './place-products.ts'
 
 const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The category's ETag." })) })
 const CategoryParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the category.' }) })
 
-/** Changes of the tree by operators. */
+/** Operators' routes to change the category tree. */
 export function categoryAdminRoutes(server: HttpServer, context: CatalogueContext): void {
   const { pool, baseUrl } = context
   const send = (reply: FastifyReply, category: Category) => reply.headers({ etag: `"${categoryETag(category)}"` }).send(category)
@@ -38,7 +39,8 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       access: 'products:write',
       operationId: 'createCategory',
       summary: 'Adds a category',
-      description: 'Without `slug` it gets one that is free, of its name. Without `position` it follows those that have one, by name.',
+      description:
+        'Without `slug` the store makes a free one from the name. Without `position` the category follows its siblings that have one, sorted by name.',
       body: NewCategoryBody,
       answers: { 201: [CategorySchema, 'The category; `Location` leads to it.'] },
       refuses: ['slug_taken', 'category_name_taken', 'category_misplaced', 'too_many_categories'],
@@ -79,12 +81,51 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       access: 'products:write',
       operationId: 'deleteCategory',
       summary: 'Deletes a category without products and without others below it',
-      description: 'With `If-Match` only if it is unchanged. Archived products do not count.',
+      description: 'With `If-Match` it is deleted only if it is unchanged. Archived products do not count.',
       params: CategoryParams,
       headers: IfMatchHeader,
       answers: { 204: 'The category is deleted.' },
       refuses: ['category_not_empty'],
     },
     (request) => deleteCategory(context, request.params.id, readSentCompressed(request.headers['if-match']), auditContextOf(request)),
+  )
+
+  const sendPlaced = (reply: FastifyReply, { products, etag }: PlacedProducts) =>
+    reply.headers({ etag: `"${etag}"` }).send({ data: products })
+
+  defineRoute(
+    server,
+    'GET /admin/categories/:id/products',
+    {
+      access: 'products:write',
+      operationId: 'listPlacedProducts',
+      summary: 'The products that operators have placed in a category',
+      description: 'They come first with `sort=position`. The `ETag` is the `If-Match` of a change.',
+      params: CategoryParams,
+      answers: { 200: [PlacedProductsSchema, 'The placed products.'] },
+    },
+    async (request, reply) => sendPlaced(reply, await listPlacedProducts(pool, request.params.id)),
+  )
+
+  defineRoute(
+    server,
+    'PUT /admin/categories/:id/products',
+    {
+      access: 'products:write',
+      operationId: 'placeProducts',
+      summary: 'Orders the first products of a category by hand',
+      description:
+        'Replaces the order of `sort=position` in this category. Others have their own, also those below it. A product that is archived or in another category now leaves no gap, is not in the answer, and keeps its place for its return.',
+      params: CategoryParams,
+      headers: IfMatchHeader,
+      body: PlacedProductsBody,
+      answers: { 200: [PlacedProductsSchema, 'The placed products.'] },
+      refuses: ['if_match_required'],
+    },
+    async (request, reply) => {
+      const ifMatch = requireIfMatch(request.headers['if-match'], 'order')
+      const { product_ids } = request.body
+      return sendPlaced(reply, await placeProducts(context, request.params.id, ifMatch, product_ids, auditContextOf(request)))
+    },
   )
 }

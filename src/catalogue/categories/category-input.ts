@@ -7,11 +7,11 @@ const strict = { additionalProperties: false }
 const properties = {
   name: label('category'),
   slug: slugInput,
-  parent_id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'Null: at the top.' }),
+  parent_id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'Null for a category at the top.' }),
   position: Type.Integer({
     minimum: 0,
     maximum: Number.MAX_SAFE_INTEGER,
-    description: 'Its place among its siblings, from 0; those after it move on. More than there are: at the end.',
+    description: 'Its place among its siblings, from 0; later ones move on. A number above the last place means the end.',
   }),
 }
 
@@ -31,7 +31,6 @@ export const CategoryPatchBody = Type.Partial(Type.Object(properties), {
 export type NewCategory = Static<typeof NewCategoryBody>
 export type CategoryPatch = Static<typeof CategoryPatchBody>
 
-/** Trims the name. */
 export function normalizeCategory<T extends CategoryPatch>(input: T): T {
   return input.name === undefined ? input : { ...input, name: trim(input.name) }
 }

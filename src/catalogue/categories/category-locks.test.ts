@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
 import { auditContextOfCommand } from '../../activity/record-activity.ts'
 import { AppError } from '../../errors.ts'
-import { archiveProduct, changeProduct, createProduct } from '../change-product.ts'
+import { archiveProduct, changeProduct, createProduct, restoreProduct } from '../change-product.ts'
 import { importCatalogue } from '../import/import-catalogue.ts'
 import { type ImportedProduct, type ImportLine, readProduct } from '../import/imported-product.ts'
 import { changeCategory, deleteCategory } from './change-tree.ts'
@@ -71,6 +71,7 @@ test('changes, imports and the tree never deadlock, whatever categories they cre
     repeat(() => changeCategory({ pool }, any(roots), null, { parent_id: any([null, ...roots]) }, AUDIT_CONTEXT)),
     repeat(async () => deleteCategory({ pool }, any(await categoryIds('%')), null, AUDIT_CONTEXT)),
     repeat(() => archiveProduct({ pool }, any(ids), null, AUDIT_CONTEXT)),
+    repeat(() => restoreProduct({ pool }, any(ids), null, AUDIT_CONTEXT)),
     repeat(() => renameProducts(pool, new AbortController().signal)),
   ])
   await pool.query('select pg_stat_force_next_flush()')

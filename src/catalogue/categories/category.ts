@@ -6,8 +6,8 @@ import { entityTag } from '../../http/cacheable.ts'
 import { EXAMPLE_CATEGORY } from '../examples.ts'
 
 /**
- * A store may have more: those made from product texts before categories were a tree, and those that the previous
- * release writes.
+ * A limit for new categories. Stores may have more from product texts of earlier releases, and the previous release may
+ * still add some.
  */
 export const MAX_CATEGORIES = 10_000
 
@@ -18,7 +18,7 @@ export const CategorySchema = Type.Object(
     id: Id,
     slug: Type.String({ description: 'The end of its address. Unique in the store.' }),
     name: Type.String({ description: 'Unique among its siblings.' }),
-    parent_id: Type.Union([Id, Type.Null()], { description: 'Null: at the top.' }),
+    parent_id: Type.Union([Id, Type.Null()], { description: 'Null for a category at the top.' }),
     position: Type.Integer({ description: 'Its place among its siblings, counted from 0.' }),
     depth: Type.Integer({ description: '0 at the top.' }),
   },
@@ -26,7 +26,9 @@ export const CategorySchema = Type.Object(
 )
 export type Category = Static<typeof CategorySchema>
 
-/** The tree, each category before those below it. `isComplete`: these are all and not the first MAX_CATEGORIES. */
+/**
+ * The tree, each category before its descendants. `isComplete` is false if only the first MAX_CATEGORIES are returned.
+ */
 export async function readTree(db: Queryable): Promise<{ categories: Category[]; isComplete: boolean }> {
   const { rows } = await db.query<Category>(
     sql`with recursive placed as (
@@ -46,7 +48,7 @@ export async function readTree(db: Queryable): Promise<{ categories: Category[];
   return { categories: rows.slice(0, MAX_CATEGORIES), isComplete: rows.length <= MAX_CATEGORIES }
 }
 
-/** The names from the top to each category, by its id. */
+/** The names from the root to each category, by its id. */
 export async function readNames(db: Queryable): Promise<Map<string, string[]>> {
   const { rows } = await db.query<{ id: string; names: string[] }>(
     `with recursive tree as (
@@ -59,7 +61,7 @@ export async function readNames(db: Queryable): Promise<Map<string, string[]>> {
   return new Map(rows.map(({ id, names }) => [id, names]))
 }
 
-/** The number of categories that may be added. The tree must be locked. */
+/** How many categories may be added. The tree must be locked. */
 export async function countRoom(tx: Transaction): Promise<number> {
   const { rows } = await tx.query<{ count: number }>('select count(*) as count from categories')
   return Math.max(0, MAX_CATEGORIES - (rows[0]?.count ?? 0))
@@ -84,7 +86,7 @@ export async function getCategory(db: Queryable, id: string): Promise<Category> 
   return rows[0]
 }
 
-/** The entity tag of a category, without quotes. It differs after every change of the category or of its place. */
+/** A category's entity tag, without quotes. It differs after every change of the category or its place. */
 export function categoryETag(category: Category): string {
   return entityTag(JSON.stringify(category))
 }
@@ -92,14 +94,14 @@ export function categoryETag(category: Category): string {
 const TREE = sql`hashtextextended('storefront categories', 0)`
 
 /**
- * Keeps other transactions from changing the tree. Take this lock before any of categories, stock or products: see
+ * Keeps other transactions from changing the tree. Take this lock before locks of categories, stock or products:
  * docs/decisions/catalogue-categories.md.
  */
 export async function lockTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(${TREE})`)
 }
 
-/** Shares the lock of `lockTree` with other callers. A waiting `lockTree` goes before later calls of this. */
+/** Shares the lock of `lockTree` with other callers. A waiting `lockTree` precedes later calls. */
 export async function shareTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock_shared(${TREE})`)
 }
@@ -117,7 +119,7 @@ export const EventCategoriesSchema = Type.Array(Step, {
   description: 'The first one is `category`. The list is empty while the product is archived.',
 })
 
-/** The categories of the row of the alias `product`, as ProductCategories. */
+/** The categories of the alias `product`, as ProductCategories. */
 export const PRODUCT_CATEGORIES: Sql = sql`(
   select coalesce(json_agg(
     json_build_object('id', category.id, 'slug', category.slug, 'name', category.name, 'path', category_path(category.id))
@@ -128,12 +130,12 @@ export const PRODUCT_CATEGORIES: Sql = sql`(
   where member.product_id = product.id
 )`
 
-/** The ids of the categories of the row of the alias `product`, in its order. */
+/** The category ids of the alias `product`, in its order. */
 export const CATEGORY_IDS = sql`array(
   select member.category_id from product_categories as member where member.product_id = product.id order by member.position
 )`
 
-/** Categories as a product shows them, by their ids. */
+/** Categories by id, as products show them. */
 export async function readProductCategories(db: Queryable, ids: readonly string[]): Promise<Map<string, ProductCategories[number]>> {
   const { rows } = await db.query<ProductCategories[number]>(
     sql`select id, slug, name, category_path(id) as path from categories where id = any(${ids}::uuid[])`,

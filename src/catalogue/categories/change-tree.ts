@@ -11,8 +11,8 @@ import { type Category, categoryETag, countRoom, getCategory, lockTree, MAX_CATE
 import type { CategoryPatch, NewCategory } from './category-input.ts'
 
 /**
- * Adds a category. Without `slug` it gets a free one, without `position` it follows those with one. Throws
- * `invalid_body`, `slug_taken`, `category_name_taken`, `category_misplaced` or `too_many_categories`.
+ * Adds a category. It gets a free slug if `slug` is absent, and the last place among its siblings if `position` is
+ * absent. Throws `invalid_body`, `slug_taken`, `category_name_taken`, `category_misplaced` or `too_many_categories`.
  */
 export async function createCategory(catalogue: ChangedCatalogue, input: NewCategory, auditContext: AuditContext): Promise<Category> {
   const { name, slug, parent_id = null, position } = input
@@ -30,8 +30,9 @@ export async function createCategory(catalogue: ChangedCatalogue, input: NewCate
 }
 
 /**
- * Renames, moves or reorders a category, if `ifMatch` names its state. The products of a renamed one follow: see `renameProducts`. Throws
- * `not_found`, `precondition_failed`, `invalid_body`, `slug_taken`, `category_name_taken` or `category_misplaced`.
+ * Renames, moves or reorders a category if `ifMatch` names its state. `renameProducts` later renames its products.
+ * Throws `not_found`, `precondition_failed`, `invalid_body`, `slug_taken`, `category_name_taken` or
+ * `category_misplaced`.
  */
 export async function changeCategory(
   catalogue: ChangedCatalogue,
@@ -62,14 +63,17 @@ export async function changeCategory(
   })
 }
 
-/** Deletes a category that has no product and none below it. Throws `not_found`, `precondition_failed` or `category_not_empty`. */
+/**
+ * Deletes a category without products and subcategories. Throws `not_found`, `precondition_failed` or
+ * `category_not_empty`.
+ */
 export async function deleteCategory(catalogue: ChangedCatalogue, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
   await changeTree(catalogue, async (tx) => {
     const current = await getMatching(tx, id, ifMatch)
-    // The category is locked first: a transaction that has locked it may change these rows of its products.
+    // Locks the category first, because a transaction with its lock may change these rows.
     await tx.query(sql`select from categories where id = ${id} for update`)
-    // Archived products only: nothing shows where they were. When one is sold again, its text gives it a category.
-    // A category with products is refused below, also one of drafts, and its many rows are not read here.
+    // Removes archived products only; when sold again, they get a category from their text. A category with products or
+    // drafts is refused below without reading its many rows.
     await tx.query(
       sql`delete from product_categories
       where category_id = ${id} and not is_listed
@@ -108,7 +112,7 @@ async function assertParent(tx: Transaction, parentId: string | null): Promise<v
   })
 }
 
-/** The first candidate that no category has: see `category_below` in the migration. */
+/** The first candidate that is free: see `category_below` in the migration. */
 async function freeSlug(tx: Transaction, category: { id: string; name: string; parentId: string | null }): Promise<string> {
   const { id, name, parentId } = category
   const { rows } = await tx.query<{ slug: string }>(
@@ -122,7 +126,7 @@ async function freeSlug(tx: Transaction, category: { id: string; name: string; p
   return rows[0]?.slug ?? id
 }
 
-/** Puts a category at a place among its siblings, counted from 0; at the end when there are fewer. */
+/** Moves a category to a place among its siblings, counted from 0; to the end if there are fewer. */
 async function placeAmongSiblings(tx: Transaction, id: string, position: number): Promise<void> {
   await tx.query(
     sql`with other as (

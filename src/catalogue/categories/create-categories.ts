@@ -6,27 +6,28 @@ import { countRoom, lockTree, MAX_CATEGORIES } from './category.ts'
 
 type Named = Pick<ProductInput, 'category' | 'categories'>
 
-/** The reason why a product cannot have its categories, and the property that names them. */
+/** Why a product cannot have its categories, and the property that names them. */
 export interface CategoryFault {
   fault: string
   at: string
 }
 
-/** The last category that the names of a path lead to, null for none, and the number of these names. */
+/** How far a path exists: its last existing category (null for none), and the number of names up to it. */
 interface Reached {
   id: string | null
   depth: number
 }
 
-/** The existing part of what products name: how far each path leads, and the texts that are a name. */
+/** The existing part of products' categories: how far each path exists, and the texts that are category names. */
 interface Present {
   paths: ReadonlyMap<string, Reached>
   texts: ReadonlySet<string>
 }
 
 /**
- * The ids of the paths that products name, by their JSON, and the products, by their place, for whose categories there is no room. Creates what
- * is missing of paths; texts only count, as the database creates theirs with the product.
+ * Finds the category ids of products' paths and creates missing ones. Returns the ids by their path as JSON, and faults
+ * by product index if there is no room. Texts count for the room, but the database creates their categories with the
+ * product.
  */
 export async function findOrCreate(
   tx: Transaction,
@@ -63,9 +64,9 @@ function pathsOf({ categories = [] }: Named): readonly string[][] {
   return categories.filter((each) => typeof each !== 'string')
 }
 
-/** Categories that products need and the store does not have. */
+/** Missing categories that products need. */
 class PlannedCategories {
-  /** The categories and their ancestors, by their paths as JSON. The database creates those of texts. */
+  /** Missing categories and ancestors, by their path as JSON. The database creates those of texts. */
   readonly #planned = new Map<string, { path: string[]; isText: boolean }>()
   readonly #names = new Set<string>()
   readonly #present: Present
@@ -78,7 +79,7 @@ class PlannedCategories {
     return [...this.#planned.values()].flatMap(({ path, isText }) => (isText ? [] : [path]))
   }
 
-  /** Adds the categories of a product, or none where they would exceed `room`. */
+  /** Adds a product's categories, or none if they would exceed `room`. */
   add(product: Named, room: number): CategoryFault | null {
     const { category, categories } = product
     const missing = new Map(pathsOf(product).flatMap((path) => this.#missingOf(path).map((each) => [JSON.stringify(each), each])))
@@ -134,8 +135,8 @@ async function findPresent(tx: Transaction, paths: readonly string[][], texts: r
 const ATTEMPTS = [1, 2, 3, 4]
 
 /**
- * Creates the categories of the paths, which are missing, and yields the id of each by the JSON of its path. Level by level and not one by one: a
- * trigger runs for each statement. The tree must be locked.
+ * Creates the paths' missing categories and yields each id with its path as JSON. Works by level, because a trigger
+ * runs for each statement. The tree must be locked.
  */
 async function* createPaths(tx: Transaction, paths: readonly string[][], present: Present): AsyncGenerator<[string, string]> {
   const ids = new Map<string, string>()
@@ -172,7 +173,7 @@ async function createLevel(tx: Transaction, parents: readonly (string | null)[],
     )
     if (attempt === 1 && rowCount === names.length) break
   }
-  // This also finds a root that the previous release, which does not lock the tree, has created meanwhile.
+  // The previous release does not lock the tree, so this also finds roots that it created meanwhile.
   const { rows } = await tx.query<{ id: string }>(
     sql`select category.id
      from unnest(${parents}::uuid[], ${names}::text[]) with ordinality as wanted (parent_id, name, place)
@@ -182,7 +183,7 @@ async function createLevel(tx: Transaction, parents: readonly (string | null)[],
   return rows.map(({ id }) => id)
 }
 
-/** Rows with a column `path`. As JSON: paths differ in length. */
+/** Rows with a column `path`. Uses JSON, because paths differ in length. */
 function asPaths(paths: readonly string[][]): Sql {
   return sql`(
     select array(select jsonb_array_elements_text(element)) as path from jsonb_array_elements(${JSON.stringify(paths)}::jsonb) as element

@@ -2,20 +2,17 @@ import { allOf, noSql, type Sql, sql } from '../../db/sql.ts'
 import type { LocatedFilters } from '../product-query.ts'
 import { filterConditions, matchConditions, type TextQuery } from '../search/filter-sql.ts'
 
-/** The order of a list. `column` is the sort key of products, `memberColumn` its copy in `product_categories`. */
+/** A list's order. `column` is the products' sort key, `memberColumn` its copy in `product_categories`. */
 export interface ListOrder {
   column: Sql
   memberColumn: Sql
   direction: Sql
-  /** The conditions for the place where the list begins, about a sort key and an id. */
+  /** The conditions for the start of the page, on a sort key and an id. */
   beyond: (key: Sql) => readonly Sql[]
   limit: Sql
 }
 
-/**
- * The text after `from` and `where`, with products as `product`, and each row's sort key and id, by which an index is
- * ordered.
- */
+/** SQL after `from` and `where` with products as `product`, and each row's sort key and id, which order an index. */
 export interface ListSource {
   from: Sql
   conditions: readonly Sql[]
@@ -25,7 +22,7 @@ export interface ListSource {
 
 export type MatchSource = Pick<ListSource, 'from' | 'conditions'>
 
-/** The products that match, in any order: of one category by its members, which the planner can begin with or look up. */
+/** The matching products in any order. With one category it includes the members, so the planner can start there. */
 export function matchSource(filters: LocatedFilters, textQuery: TextQuery): MatchSource {
   const { categoryIds, soldIds } = filters
   if (soldIds !== null || categoryIds?.length !== 1) {
@@ -40,7 +37,7 @@ export function matchSource(filters: LocatedFilters, textQuery: TextQuery): Matc
   }
 }
 
-/** Few products are looked up: joined, no index of the order can be walked instead until all of them are found. */
+/** A join with the few ids keeps the planner from walking an index of the order until it finds them all. */
 function productsSource({ soldIds }: LocatedFilters): Sql {
   if (soldIds === null) return sql`products as product`
   return sql`unnest(${soldIds}::uuid[]) as sold (id) join products as product on product.id = sold.id`
@@ -49,8 +46,8 @@ function productsSource({ soldIds }: LocatedFilters): Sql {
 const WITH_PRODUCTS = sql`join products as product on product.id = member.product_id`
 
 /**
- * The products that match, in the order of an index: all products, the members of one category, or for each of several categories its first
- * members, merged. `others` are conditions about `product`. See docs/decisions/catalogue-categories.md.
+ * The matching products in the order of an index: all products, one category's members, or the merged first members of
+ * several categories. `others` are conditions on `product`. See docs/decisions/catalogue-categories.md.
  */
 export function listSource(filters: LocatedFilters, textQuery: TextQuery, others: readonly Sql[], order: ListOrder): ListSource {
   const { categoryIds, soldIds } = filters
@@ -63,11 +60,11 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
       id: sql`product.id`,
     }
   }
-  // Members have the own price, and whether the product is archived. Each condition more costs the planner time.
+  // Members have the product's own price and whether it is archived. Each further condition costs planning time.
   const hasPrice = filters.currency === null
   const { minPrice, maxPrice } = hasPrice ? filters : { minPrice: null, maxPrice: null }
   const rest = { ...filters, categoryIds: null, ...(hasPrice ? { minPrice: null, maxPrice: null } : {}) }
-  // Indexes of other filters are of products that are not archived.
+  // The indexes of other filters contain only products that are not archived.
   const conditionsOf = isSelective(filters) ? filterConditions : matchConditions
   const matching = [...conditionsOf('product', rest, textQuery), ...others]
   const ofCategory = (id: Sql) => [
@@ -103,7 +100,7 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
   }
 }
 
-/** Whether few products may match, so that the planner has to choose where to begin. */
+/** Whether few products may match, so the planner must choose where to begin. */
 function isSelective({ search, brand, inStock, ids, group, attributes }: LocatedFilters): boolean {
   return inStock === false || [search, brand, ids, group, attributes].some((value) => value !== null)
 }

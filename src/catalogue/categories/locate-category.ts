@@ -1,8 +1,8 @@
 import type { Queryable } from '../../db/pool.ts'
-import { prepared, sql } from '../../db/sql.ts'
+import { prepared, type Sql, sql } from '../../db/sql.ts'
 import type { Filters } from '../product-query.ts'
 
-/** `filters` with the ids of the category that they name and of all below it; no ids when there is none. */
+/** Adds the ids of the filter's category and its descendants; an empty list if it does not exist. */
 export async function locateCategory<T extends Filters>(db: Queryable, filters: T): Promise<T & { categoryIds: string[] | null }> {
   const { category } = filters
   if (category === null) return { ...filters, categoryIds: null }
@@ -11,7 +11,7 @@ export async function locateCategory<T extends Filters>(db: Queryable, filters: 
       sql`with recursive wanted as (
          select id
          from categories
-         where slug = ${category} or (name = ${category} and not exists (select from categories where slug = ${category}))
+         where ${isMeantBy(category)}
          union
          select below.id from wanted join categories as below on below.parent_id = wanted.id
        )
@@ -20,4 +20,9 @@ export async function locateCategory<T extends Filters>(db: Queryable, filters: 
     ),
   )
   return { ...filters, categoryIds: rows.map(({ id }) => id) }
+}
+
+/** The condition for `categories` that a query means them: by the slug, or else by the name, which several may have. */
+export function isMeantBy(category: string): Sql {
+  return sql`(slug = ${category} or (name = ${category} and not exists (select from categories where slug = ${category})))`
 }

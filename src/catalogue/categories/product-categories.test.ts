@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { ONLY_FOR_OPERATORS } from '../../../test/edited-product.ts'
 import { assertProblem, faults } from '../../../test/problem.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
 import { type CallOptions, startStore } from '../../../test/store.ts'
@@ -38,8 +39,7 @@ test('a product is in several categories, by slug or by names, and missing ones 
   const other = await addProduct({ category: shoes, categories: [[men, ` ${shoes} `]] })
   assert.equal(other.categories[0].id, first.id, 'the same one')
   const page = await store.call('GET', `/products/${product.id}`)
-  const ofOperators = { translations: {}, prices: [], sale_prices: [], status: 'active', published_at: null, unpublished_at: null }
-  assert.deepEqual({ ...page.json, ...ofOperators }, product)
+  assert.deepEqual({ ...page.json, ...ONLY_FOR_OPERATORS }, product)
   const listed = (await store.call('GET', `/products?ids=${product.id}`)).json.data[0]
   assert.equal('categories' in listed, false, 'lists are short')
 })
@@ -77,19 +77,16 @@ test('refuses categories that are none, and takes one that is named twice once',
   const refused: [object, string][] = [
     [{}, '#/category'],
     [{ categories: [] }, '#/categories'],
-    [{ categories: [[]] }, '#/categories/0'],
+    [{ categories: Array.from({ length: 1_000 }, (_, index) => [`many ${index}`]) }, '#/categories'],
     [{ categories: ['unknown-slug'] }, '#/categories/0'],
     [{ categories: [slug, '..'] }, '#/categories/1'],
     [{ categories: [['  ']] }, '#/categories/0/0'],
-    [{ categories: [Array.from({ length: 11 }, () => 'a')] }, '#/categories/0'],
-    [{ categories: Array.from({ length: 1_000 }, (_, index) => [`many ${index}`]) }, '#/categories'],
     [{ category: 'Other', categories: [slug] }, '#/category'],
   ]
   for (const [body, pointer] of refused) {
     const found = faults(assertProblem(await post(body), 422, 'invalid_body', JSON.stringify(body)))
     assert.ok(found[0]?.startsWith(pointer), `${JSON.stringify(body).slice(0, 100)}: ${found}`)
   }
-  assert.equal(await countOf('many 0'), 0)
   const product = await addProduct({ categories: [slug, [name], slug] })
   assert.deepEqual(pathsOf(product), [[name]])
 })

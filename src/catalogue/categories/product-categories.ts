@@ -4,7 +4,7 @@ import { AppError } from '../../errors.ts'
 import type { CategoryReference, ProductInput } from '../product-input.ts'
 import { type CategoryFault, findOrCreate } from './create-categories.ts'
 
-/** The categories of a product, in its order, and the name of the first one. `ids` is null where the product names only its first one. */
+/** A product's categories in order, and the first one's name. `ids` is null if the product names only that one. */
 export interface ResolvedCategories {
   name: string
   ids: readonly string[] | null
@@ -19,16 +19,16 @@ export function assertResolved(resolved: ResolvedCategories | CategoryFault = { 
 }
 
 /**
- * The categories that products name, locked against renaming and deletion, or the fault and its property. Creates
- * missing categories of a path; the database creates those of a text. Call it before other locks: it locks the tree
- * when a category is missing, and could otherwise deadlock.
+ * Resolves and locks products' categories against renaming and deletion, or returns the fault and its property. Creates
+ * missing categories of paths; the database creates those of texts. Call before other locks, because it locks the tree
+ * if a category is missing and could otherwise deadlock.
  */
 export async function resolveCategories(tx: Transaction, products: readonly Named[]): Promise<(ResolvedCategories | CategoryFault)[]> {
   const slugs = [...new Set(products.flatMap(({ categories = [] }) => categories.filter((each) => typeof each === 'string')))]
   const texts = [...new Set(products.flatMap(({ category, categories }) => (categories === undefined ? (category ?? []) : [])))]
   const bySlug = await findSlugs(tx, slugs)
   const unknown = products.map(({ categories = [] }) => categories.findIndex((each) => typeof each === 'string' && !bySlug.has(each)))
-  // Products that are refused get no categories: those would stay.
+  // Refused products must not create categories, which would stay.
   const accepted = products.map((product, index) => (unknown[index] === -1 ? product : {}))
   const { ids, faults } = await findOrCreate(tx, accepted, texts)
   const idOf = (reference: CategoryReference) =>
@@ -60,7 +60,7 @@ async function findSlugs(tx: Transaction, slugs: readonly string[]): Promise<Map
   return new Map(rows.map(({ text, id }) => [text, id]))
 }
 
-/** The category names by id. Locks the categories that texts mean, too. */
+/** Category names by id. Also locks the categories that texts name. */
 async function lockCategories(tx: Transaction, ids: readonly string[], texts: readonly string[]): Promise<Map<string, string>> {
   if (ids.length + texts.length === 0) return new Map()
   const { rows } = await tx.query<{ id: string; name: string }>(
@@ -69,7 +69,10 @@ async function lockCategories(tx: Transaction, ids: readonly string[], texts: re
   return new Map(rows.map(({ id, name }) => [id, name]))
 }
 
-/** Replaces the categories of locked products that name them. Returns the ids of the products that had others, or another order of them. */
+/**
+ * Replaces the categories of locked products that name them. Returns the ids of products whose categories or their
+ * order changed.
+ */
 export async function saveCategories(
   tx: Transaction,
   products: readonly { id: string; category: ResolvedCategories }[],

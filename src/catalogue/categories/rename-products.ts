@@ -7,31 +7,31 @@ import { changeCatalogue } from '../change-catalogue.ts'
 import { IS_EDITED } from '../products.ts'
 import { shareTree } from './category.ts'
 
-/** Products of one transaction, which are locked until it ends: as many as are changed in about `BATCH_MS`. */
+/** Products in one transaction, which locks them for about `BATCH_MS`. */
 const BATCH_SIZE = { first: 50, least: 10, most: 500 }
 const BATCH_MS = 250
-const POLL_MS = 5_000
-/** Pause between two walks: products that another transaction had locked wait for the next one. */
+const POLL_MS = 10_000
+/** Pause between two walks. Products that another transaction had locked wait for the next walk. */
 const PAUSE_MS = 250
 
 interface Renamed {
   id: string
   renamedAt: Date
 }
-/** A place among the members of a category. */
+/** A place among a category's members. */
 interface Place {
   createdAt: Date
   id: string
 }
 
 interface Batch {
-  /** Whether a product was locked by another transaction. */
+  /** Whether another transaction had locked a product. */
   hasSkipped: boolean
-  /** The place where the next batch begins; null after the last one. */
+  /** Where the next batch begins; null after the last one. */
   last: Place | null
 }
 
-/** Gives the products of categories that were renamed the new name as `category`. Any number of processes may run it. */
+/** Writes the new names of renamed categories into their products' `category`. Any number of processes may run this. */
 export function createCategoryRenaming({ pool, logger }: { pool: Pool; logger: Logger }): Loop {
   return new Loop({
     everyMs: POLL_MS,
@@ -42,7 +42,7 @@ export function createCategoryRenaming({ pool, logger }: { pool: Pool; logger: L
   })
 }
 
-/** Returns whether every product has the name of its first category, and an event with it; false after an abort, too. */
+/** Returns whether every product has its first category's name and an event with it; false after an abort. */
 export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<boolean> {
   const { rows } = await pool.query<Renamed>(
     `select id, renamed_at as "renamedAt" from categories where renamed_at is not null order by renamed_at`,
@@ -61,7 +61,7 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
       after = batch.last
       hasSkipped ||= batch.hasSkipped
     } while (after !== null)
-    // Another walk finds the locked products, and those of a category that was renamed again.
+    // The next walk finds the locked products, and those of categories that were renamed again.
     if (hasSkipped || !(await finish(pool, category))) isDone = false
   }
   return isDone
@@ -73,8 +73,8 @@ function nextSize(size: number, tookMs: number): number {
 }
 
 async function renameBatch(tx: Transaction, categoryId: string, after: Place | null, size: number): Promise<Batch> {
-  // Otherwise the walks of several processes would hold the category without a pause, and a correction of its name
-  // would wait for the last batch.
+  // Otherwise walks of several processes would lock the category without a pause, and correcting its name would wait
+  // for the last batch.
   await shareTree(tx)
   await keepNames(tx, sql`id = ${categoryId}`)
   const { rows: members } = await tx.query<Place>(
@@ -85,7 +85,7 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
      order by created_at, product_id
      limit ${size}`,
   )
-  // Waits for no other transaction with a product, so it deadlocks with none.
+  // Skips locked products, so this cannot deadlock.
   const { rows: locked } = await tx.query<{ id: string }>(
     sql`select id from products where id = any(${members.map(({ id }) => id)}::uuid[]) for no key update skip locked`,
   )
@@ -99,9 +99,9 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
 }
 
 /**
- * Updates the category name of products at once where another category has taken the former name. Otherwise a change that sets
- * the former name would look like no change. Call it before a change that names a category. The products must be locked. Returns the ids
- * of those that it has changed.
+ * Updates products' category names at once if another category has taken the former name. Otherwise a change to that
+ * name would look like no change. Call before a change that names a category, with the products locked. Returns the
+ * changed ids.
  */
 export async function renameBeforeChange(tx: Transaction, productIds: readonly string[]): Promise<string[]> {
   if (productIds.length === 0) return []
@@ -117,13 +117,13 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
   return giveNames(
     tx,
     productIds,
-    // A rename passes over products that are not in the shop.
+    // Renames skip products outside the shop.
     sql`(products.is_withheld or (member.is_listed and category.renamed_at is not null))
       and exists (select from categories as other where other.name = products.category)`,
   )
 }
 
-/** Gives locked products the name of their first category, where `condition` is met. Returns the ids of those that had another. */
+/** Gives locked products their first category's name if `condition` is met. Returns the changed ids. */
 async function giveNames(tx: Transaction, productIds: readonly string[], condition: Sql): Promise<string[]> {
   const { rows } = await tx.query<{ id: string }>(
     sql`update products
@@ -138,8 +138,8 @@ async function giveNames(tx: Transaction, productIds: readonly string[], conditi
 }
 
 /**
- * Keeps these category names until the transaction ends: a product with an outdated category name would move to the
- * category that has it now. A rename waits for no product, so this cannot deadlock.
+ * Keeps these category names until the transaction ends, because a product with an outdated name would move to the
+ * category that has it now. Renames wait for no product, so this cannot deadlock.
  */
 async function keepNames(tx: Transaction, ofThese: Sql): Promise<void> {
   await tx.query(sql`select from categories where ${ofThese} order by id for key share`)
@@ -147,7 +147,7 @@ async function keepNames(tx: Transaction, ofThese: Sql): Promise<void> {
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
-/** Whether the category was not renamed again since the walk began: then it counts as done. */
+/** Marks a category as done, unless it was renamed again since the walk began. */
 async function finish(pool: Pool, { id, renamedAt }: Renamed): Promise<boolean> {
   const { rowCount } = await pool.query(sql`update categories set renamed_at = null where id = ${id} and renamed_at = ${renamedAt}`)
   return rowCount === 1

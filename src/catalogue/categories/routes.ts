@@ -9,12 +9,12 @@ import { CategorySchema, MAX_CATEGORIES, readTree } from './category.ts'
 const TreeSchema = Type.Object(
   {
     data: Type.Array(CategorySchema, { description: 'Each category comes before those below it.' }),
-    is_complete: Type.Boolean({ description: `False: there are more categories, and these are the first ${MAX_CATEGORIES}.` }),
+    is_complete: Type.Boolean({ description: `False if there are more categories: these are the first ${MAX_CATEGORIES}.` }),
   },
   { title: 'Categories', examples: [EXAMPLE_CATEGORIES] },
 )
 
-/** The tree of categories for shoppers. */
+/** The category tree for shoppers. */
 export function categoryRoutes(server: HttpServer, context: CatalogueContext): void {
   defineRoute(
     server,

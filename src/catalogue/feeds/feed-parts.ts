@@ -1,14 +1,14 @@
-/** A part ends with the product that brings it to this, in bytes. */
+/** A part ends after the product that reaches this size. */
 export const MAX_PART_BYTES = 1_048_576
 
-/** Some products of a feed, rendered. */
+/** A feed's part: some rendered products. */
 export interface FeedPart {
   bytes: Buffer
-  /** The last product that it has; null: it has none, and none follow. */
+  /** The part's last product; null for an empty part, which is the last. */
   lastId: string | null
 }
 
-/** The first ones of `products`. */
+/** Renders the first products, up to `MAX_PART_BYTES`. */
 export function renderPart<T extends { id: string }>(products: readonly T[], render: (product: T) => string): FeedPart {
   const texts: Buffer[] = []
   let sizeBytes = 0
@@ -21,9 +21,9 @@ export function renderPart<T extends { id: string }>(products: readonly T[], ren
   return { bytes: Buffer.concat(texts), lastId: products[texts.length - 1]?.id ?? null }
 }
 
-/** The bytes of all parts. While the client takes one, no other part and no products are in memory. */
+/** The bytes of all parts. While the client takes one, memory holds no other part and no products. */
 export function feedParts(first: FeedPart, readAfter: (id: string) => Promise<FeedPart>): AsyncGenerator<Buffer> {
-  // A generator keeps its parameters as long as it runs, so `first` is not one.
+  // A generator keeps its parameters in memory while it runs, so `first` is not a parameter.
   let part = first
   return (async function* () {
     for (;;) {

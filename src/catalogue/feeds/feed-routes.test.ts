@@ -113,14 +113,6 @@ test('a range is answered with everything', async () => {
   assert.match(answer.text, /<\/rss>\n$/)
 })
 
-test('unknown parameters and other methods are refused', async () => {
-  for (const path of [XML, NDJSON]) {
-    const answer = await store.call('GET', `${path}?limit=1`)
-    assert.deepEqual([answer.status, answer.json.code], [400, 'invalid_query'])
-    assert.equal((await store.call('POST', path, { body: {} })).status, 405)
-  }
-})
-
 test('a store that does not know the address of its shop has lines without links, and no feed for advertisers', async (t) => {
   const other = await startStore(t)
   await other.addProduct({ name: 'Lamp' })

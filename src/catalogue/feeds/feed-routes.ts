@@ -16,7 +16,7 @@ const DESCRIPTION =
   'All products in the order of their ids, except archived ones. The answer is sent while it is read: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the ' +
   'connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported.'
 
-/** All products for advertisers and other programs. */
+/** Feeds of all products, for advertisers and other programs. */
 export function feedRoutes(server: HttpServer, context: CatalogueContext): void {
   const { productUrl } = context
   const linkTo: LinkTo | null =

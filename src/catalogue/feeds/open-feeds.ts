@@ -2,29 +2,26 @@ import { AppError } from '../../errors.ts'
 import { overloaded } from '../../http/load-shedder.ts'
 
 export interface FeedLimits {
-  /** Feeds that are sent at once. */
+  /** The most feeds in progress. */
   maxOpen: number
-  /** Feeds of one client's network that are sent at once. */
+  /** The most feeds in progress for one client network. */
   maxOfNetwork: number
-  /** A client that takes longer than this for one part of a feed is cut off. */
+  /** A client is cut off if one part takes longer. */
   patienceMs: number
 }
 
-/** The least time that a client has waited when its feed gives its place to another one. */
+/** How long a client must have waited before another feed may take its place. */
 const SLOW_MS = 1_000
 const RETRY_AFTER_SECONDS = 30
 
 interface OpenFeed {
   network: string
   cutOff: () => void
-  /**
-   * The time, by performance.now(), since when the client has not taken what was sent; null while the store works for
-   * it.
-   */
+  /** Since when the client has not taken the sent part, by performance.now(); null while the store prepares one. */
   waitingSince: number | null
 }
 
-/** Bounds the feeds that are sent at once, so that clients that read slowly, or not at all, cost little memory. */
+/** Bounds the feeds in progress, so clients that read slowly or not at all cost little memory. */
 export class OpenFeeds {
   readonly #limits: FeedLimits
   readonly #open = new Set<OpenFeed>()
@@ -38,8 +35,8 @@ export class OpenFeeds {
   }
 
   /**
-   * Takes a place, if need be from the slowest client, whose `cutOff` is called. Close the feed with `close`. Throws
-   * `rate_limited` when the client's `network` has its number of feeds, and `overloaded` when reading clients have all
+   * Takes a place, if necessary from the slowest client, whose `cutOff` is called. Free the place with `close`. Throws
+   * `rate_limited` if the client's `network` has its number of feeds, and `overloaded` if active clients have all
    * places.
    */
   open(network: string, cutOff: () => void): OpenFeed {
@@ -65,7 +62,7 @@ export class OpenFeeds {
     this.#open.delete(feed)
   }
 
-  /** The parts of a feed, one after the other as the client takes them. */
+  /** A feed's parts, each after the client has taken the previous one. */
   async *pace<T>(feed: OpenFeed, parts: AsyncIterable<T>): AsyncGenerator<T> {
     for await (const part of parts) {
       feed.waitingSince = performance.now()

@@ -10,7 +10,7 @@ import { listDetailsAfter, type ProductDetails, presentPage, type StoredProduct 
 import { type CatalogueContext, versionTag } from '../serve-catalogue.ts'
 import { type FeedPart, feedParts, renderPart } from './feed-parts.ts'
 
-/** Products of one read at most. */
+/** The most products in a read. */
 const BATCH = 100
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
@@ -18,27 +18,27 @@ export interface Feed {
   contentType: string
   /** Everything besides the catalogue that the bytes depend on. */
   key: string
-  /** The language that the query names; undefined for the products' own texts. */
+  /** The query's language; undefined for the products' own texts. */
   lang: string | undefined
   head: string
-  /** `language`: the one of the texts. */
+  /** `language` is that of the texts. */
   render: (product: ProductDetails, language: string, sales: readonly SalePrice[]) => string
   end: string
 }
 
 /**
- * Sends all products by id. Each batch is read in its own snapshot, after the client has taken the previous one, so
- * that a slow client holds no connection and no transaction. The entity tag is true: while the catalogue keeps the
- * version of the first batch, every batch has it. See docs/decisions/catalogue-feeds.md.
+ * Sends all products by id. Each batch is read in its own snapshot after the client has taken the previous one, so a
+ * slow client holds no connection and no transaction. The entity tag is correct: while the catalogue keeps the first
+ * batch's version, every batch has it. See docs/decisions/catalogue-feeds.md.
  */
 export async function serveFeed(context: CatalogueContext, request: FastifyRequest, reply: FastifyReply, feed: Feed): Promise<unknown> {
   const { version, lifetimes, tagHeaders, openFeeds } = context
   const now = await version.get()
   const known = describeFeed(context, now, feed)
   if (sendNotModified(request.headers, reply, { ...known, lifetimes })) return reply
-  // A client that has gone meanwhile takes no place: its connection has told so already, and would not again.
+  // A client that has disconnected takes no place, because its `close` event is over and would not free the place.
   const isUnread = request.method === 'HEAD' || reply.raw.destroyed
-  // Resets the connection, because an HTTP/1.0 client would take its end for the end of the feed.
+  // Resets the connection, because an HTTP/1.0 client would take a normal end for the feed's end.
   const cutOff = () => reply.raw.socket?.resetAndDestroy()
   const place = isUnread ? null : openFeeds.open(siteOf(clientAddress(request)), cutOff)
   try {
@@ -65,7 +65,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
   }
 }
 
-/** `Accept-Language` does not count: an advertiser has a feed for each language. */
+/** Ignores `Accept-Language`, because an advertiser has a feed for each language. */
 function describeFeed({ languages }: CatalogueContext, version: Version, { key, lang }: Feed) {
   const language = lang === undefined ? null : languages.choose(version, { lang, acceptLanguage: undefined })
   return { language, etag: versionTag(version, `${key} ${language?.tag}`) }
@@ -76,7 +76,7 @@ interface Batch {
   version: Version
 }
 
-/** Renders batches in the language that the catalogue had in `version`, the first one behind `head`. */
+/** Renders batches in the language chosen in `version`; the first one follows `head`. */
 function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
   const { language } = describeFeed(context, version, feed)
   const view = { languages: language === null ? [] : translationsFor(version, language), currency: null }
@@ -89,7 +89,7 @@ function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
 }
 
 /**
- * The next products after an id. All feeds read one batch at a time: the one that has this place waits for no other.
+ * The next products after an id. All feeds together read one batch at a time, so the admitted one waits for no other.
  */
 async function readBatch(
   { pool, version, admission }: CatalogueContext,

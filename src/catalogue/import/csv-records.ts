@@ -9,7 +9,7 @@ export interface CsvRecord {
   line: number
   lastLine: number
   fields: string[]
-  /** The separator of fields: a comma, or what the spreadsheets of a country write. */
+  /** The separator of fields: a comma, or another one that some countries' spreadsheets write. */
   delimiter: string
 }
 export interface Unreadable {
@@ -24,15 +24,15 @@ const DELIMITERS = [',', ';', '\t', '|']
 const NAMED_DELIMITER = /^"?sep=(.)"?\r?$/i
 
 /**
- * Joins lines to records and parses those one at a time. Over a whole file csv-parse would stop at a long record, lose the good lines after a
- * stray quote, and count a quoted CRLF as two lines. The first record decides which delimiter the file has.
+ * Joins lines to records and parses each alone. Parsing a whole file, csv-parse would stop at a long record, lose good
+ * lines after a stray quote, and count a quoted CRLF as two lines. The first record decides the file's delimiter.
  */
 export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<CsvRecord | Unreadable> {
   const waiting: ByteLine[] = []
   let delimiter: string | undefined
   const slice = new TimeSlice()
   const take = async (): Promise<ByteLine | undefined> => {
-    // Lines that wait come without a pause, and there can be a hundred thousand of them.
+    // Waiting lines arrive without a pause, and there can be a hundred thousand.
     if (slice.isOver) await slice.next()
     return waiting.pop() ?? (await lines.next()).value
   }
@@ -50,13 +50,13 @@ export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenera
         const text = textOf(record)
         delimiter ??= findDelimiter(text)
         const fields = parseFields(text, delimiter)
-        // The check follows the parsing: an error of quotes decides which lines belong to the record.
+        // Checked after parsing, because a quote error decides which lines belong to the record.
         for (const { bytes } of record) if (bytes !== null) assertUtf8(bytes, SAVE_AS_UTF8)
         yield { line: first.line, lastLine, fields, delimiter }
       } catch (error) {
         if (!(error instanceof InvalidLine)) throw error
         if (error instanceof BrokenQuote) {
-          // A stray quote may have joined good lines: only the line that has it is skipped.
+          // A stray quote may have joined good lines, so only its own line is skipped.
           for (const line of record.slice(1).reverse()) waiting.push(line)
           yield { line: first.line, error: error.message }
         } else {
@@ -69,7 +69,7 @@ export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenera
   }
 }
 
-/** Names all lines of the record: a stray quote may have joined good lines to it. */
+/** Names all lines of the record, because a stray quote may have joined good lines to it. */
 export function withSpan(reason: string, line: number, lastLine: number): string {
   return lastLine > line ? `${reason} (lines ${line} to ${lastLine})` : reason
 }
@@ -103,7 +103,7 @@ function textOf(record: readonly ByteLine[]): string {
   return parts.map((bytes) => bytes.toString('utf8')).join('\n')
 }
 
-/** The delimiter that divides a header into most fields. */
+/** The delimiter that splits a header into most fields. */
 function findDelimiter(header: string): string {
   const counted = DELIMITERS.map((delimiter) => ({ delimiter, fields: countFields(header, delimiter) }))
   return counted.reduce((best, one) => (one.fields > best.fields ? one : best)).delimiter

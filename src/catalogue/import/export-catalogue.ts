@@ -17,22 +17,22 @@ type ExportedRow = Omit<DetailsRow, 'categories'> & { categories: string[]; stoc
 /** The optional content of an export. */
 export interface ExportContent {
   withStock: boolean
-  /**
-   * The languages and currencies of all products. Without translations or further prices the file does not name them,
-   * and importing it changes none.
-   */
+  /** The languages and currencies of all products. If empty, the file names none, so an import keeps existing ones. */
   languages: readonly string[]
   currencies: readonly string[]
-  /** Puts an apostrophe in front of what a spreadsheet would run as a formula. */
+  /** Puts an apostrophe before text that a spreadsheet would run as a formula. */
   forSpreadsheets: boolean
 }
 
-/** An exported product has a slug, images unless `image_url` is all there is, and categories unless `category` is, at the top and alone with its name. */
+/**
+ * An exported product. `images` is omitted if `image_url` is enough, and `categories` if `category` names the only one,
+ * at the top.
+ */
 type ExportedProduct = Omit<ImportedProduct, 'images'> & Partial<Pick<ImportedProduct, 'images'>>
 
 /**
- * A snapshot of the catalogue without archived products, by sku, as text that `storefront catalogue import` reads. Without `withStock` it
- * leaves out stock, so that a later import does not change it. Memory: some thousand products.
+ * A snapshot of the catalogue by sku, without archived products, as text that `storefront catalogue import` reads.
+ * Omits stock unless `withStock`, so a later import keeps it. Memory: some thousand products.
  */
 export async function* exportCatalogue(
   pool: Pool,
@@ -62,7 +62,7 @@ export async function* exportCatalogue(
     await tx.query('commit')
     isOpen = false
   } finally {
-    // Closes the connection of a transaction that has not ended: the reader may stop early.
+    // Closes the connection of an unfinished transaction, because the reader may stop early.
     tx.release(isOpen)
   }
 }
@@ -73,9 +73,9 @@ function toProduct(
   { withStock, languages, currencies }: ExportContent,
 ): ExportedProduct {
   const categories = row.categories.map((id) => names.get(id) ?? [])
-  // A name that another category has below one would lead an import there, where it comes first.
+  // If a subcategory shares the name, an import would choose the subcategory.
   const isPlain = categories.length === 1 && categories[0]?.length === 1 && !isNested.has(categories[0][0])
-  // Its text may still be the former name, which an import would make a category again.
+  // The text may be a former name, from which an import would create a category.
   const category = categories[0]?.at(-1) ?? row.category
   const product = toDetails({ ...row, categories: [] })
   const { slug, sku, name, description, brand, image_url, group, options, attributes = {}, price, compare_at_price } = product
@@ -93,7 +93,7 @@ function toProduct(
 
 const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'group', 'options'] as const
 const STOCK = 'stock'
-// Later columns come last, so that they shift no column of earlier releases.
+// Newer columns come last, so earlier releases' columns keep their places.
 const LATER_COLUMNS = [
   'attributes',
   'slug',
@@ -111,12 +111,12 @@ const LATER_COLUMNS = [
 ] as const
 type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK | (typeof LATER_COLUMNS)[number], string>
 
-/** The line above the first product, without a line end; null for none. */
+/** The line before the first product, without a line end; null for none. */
 export function exportHeader(format: ImportFormat, content: ExportContent): string | null {
   return format === 'csv' ? columns(content).join(',') : null
 }
 
-/** The line (in CSV perhaps several) that `readImportLines` reads as this product, without a line end. */
+/** The text that `readImportLines` reads as this product, without a line end; CSV may take several lines. */
 export function exportLine(product: ExportedProduct, format: ImportFormat, content: ExportContent): string {
   return format === 'csv' ? toCsv(product, content) : JSON.stringify(product)
 }

@@ -13,7 +13,7 @@ const EXPORTS: readonly { columns: readonly string[]; what: string; remedy: stri
   },
 ]
 
-/** The kind of the file, and what to do with it, if its columns are those of another shop's export; otherwise null. */
+/** The kind of a file with another shop's export columns, and what to do with it; null for other files. */
 export function describeForeignExport(columns: readonly string[]): string | null {
   const found = EXPORTS.find((one) => one.columns.every((column) => columns.includes(column)))
   return found === undefined ? null : `the file is ${found.what}: ${found.remedy}`

@@ -9,7 +9,7 @@ import { BUSY_BATCH_SIZE, hasRecentOrders } from '../recent-orders.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 import { type Outcome, type Refusal, upsertProducts } from './upsert-products.ts'
 
-/** Numbers of lines. A product is unchanged when neither it nor its stock differs from the file. */
+/** Numbers of lines. A product is unchanged if the file changes neither it nor its stock. */
 export interface ImportResult {
   created: number
   updated: number
@@ -17,7 +17,7 @@ export interface ImportResult {
   failed: number
 }
 
-/** The outcome of a line. */
+/** A line's outcome. */
 export type LineResult = { line: number; sku: string; outcome: Outcome } | { line: number; error: string }
 
 interface NumberedProduct {
@@ -30,7 +30,7 @@ export interface ImportSettings {
   batchSize?: (waiting: number) => number | Promise<number>
   /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void
-  /** The author of the import. Each batch that changes something is recorded, with counts. */
+  /** The import's author. Each batch with changes is recorded with its counts. */
   auditContext?: AuditContext | null
   /** Waits for some milliseconds; replaced in tests. */
   pause?: (ms: number) => Promise<unknown>
@@ -38,19 +38,19 @@ export interface ImportSettings {
 
 const BATCH_SIZE = 1_000
 /**
- * Limit of a transaction's products as JSON: a thousand of 500 bytes. A megabyte of long texts takes a second or two,
- * mostly for their words, and keeps the stock of its products locked.
+ * The most product JSON in a transaction, about a thousand products of 500 bytes. A megabyte of long texts takes a
+ * second or two, mostly for indexing words, and locks its products' stock.
  */
 const MAX_BATCH_BYTES = 500_000
-/** The time after which recent orders are queried again before a larger batch: lines may come slowly. */
+/** Recent orders are queried again after this time, because lines may arrive slowly. */
 const ASK_AGAIN_MS = 1_000
-// SQLSTATE classes of errors that a row causes. Any other error (the server is unavailable, the disk is full) ends the import.
+// SQLSTATE classes of errors that a row causes. Any other error (server unavailable, disk full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
 /**
- * Creates or updates the product of every line, by its sku, and its stock where the line names it. `onError` is called
- * for every failed line. Each batch is one transaction: an aborted import keeps the previous batches. It can be
- * repeated, except for lines with a `stock_delta` without `reference`, which are added again.
+ * Creates or updates each line's product by sku, and its stock if the line names it. Calls `onError` for every failed
+ * line. Each batch is a transaction, so an aborted import keeps earlier batches. It can be repeated, except for lines
+ * with `stock_delta` but no `reference`, which are added again.
  */
 export async function importCatalogue(
   pool: Pool,
@@ -68,9 +68,7 @@ export async function importCatalogue(
   return counts
 }
 
-/**
- * Like `importBatches`, but while orders come in, batches are small and it pauses after each for as long as that took.
- */
+/** Like `importBatches`, but while orders arrive, batches are small, and a pause as long as the batch follows each. */
 export async function* importBesideOrders(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
@@ -98,7 +96,7 @@ export async function* importBesideOrders(
   }
 }
 
-/** Like `importCatalogue`, but without pauses, and yields the outcomes of each batch when it is stored. */
+/** Like `importCatalogue`, but without pauses. Yields each batch's outcomes once it is stored. */
 export async function* importBatches(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
@@ -141,7 +139,8 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], auditCo
     const isAlone = only !== undefined && others.length === 0
     if (reason === null && (isAlone || sqlState(error) !== QUERY_CANCELED)) throw error
     if (isAlone && reason !== null) return [{ line: only.line, error: reason }]
-    // A row of the batch is at fault, or the batch takes longer than a statement may: halves are stored separately, until the row is alone.
+    // A row is at fault, or the batch exceeds the statement timeout. Halves are stored separately until the row is
+    // alone.
     const middle = Math.ceil(batch.length / 2)
     return [
       ...(await storeBatch(pool, batch.slice(0, middle), auditContext)),
@@ -150,7 +149,7 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], auditCo
   }
 }
 
-/** Retries while other imports create some of the products concurrently; each attempt finds at least one more of them. */
+/** Retries while other imports create some of the products. Each attempt finds at least one more of them. */
 async function upsertWithRetry(
   pool: Pool,
   products: readonly ImportedProduct[],

@@ -38,28 +38,31 @@ const COLUMNS = [
   'sale_prices',
 ] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
-/** The `stock` of a product whose stock is not tracked. An empty cell leaves stock unchanged. */
+/** The `stock` of a product without stock tracking. An empty cell leaves stock unchanged. */
 export const NOT_TRACKED = 'untracked'
 
 const SALE_EXAMPLE = 'list such as [{"amount": 990, "currency": "EUR", "until": "2026-12-01T08:00:00Z"}], with amounts in minor units'
 
-/** Most columns of a header: translated texts in a hundred languages and prices in every currency are fewer. */
+/** The most header columns. Translated texts in a hundred languages and prices in every currency are fewer. */
 const MAX_COLUMNS = 1_000
 
 type Column = (typeof COLUMNS)[number]
 
-/** Texts may be anything, also what a spreadsheet shows for a fault. */
+/** Texts may contain anything, even a spreadsheet's error text. */
 const TEXTS = /^(?:seo_)?description\b|^seo_title\b|^availability_text\b/
 
-/** A price in a currency, such as `price:USD`, or the one before its reduction. */
+/** A price in a currency, such as `price:USD`, or the price before its reduction. */
 const PRICE_COLUMN = /^(price|compare_at_price):([A-Z]{3})$/
 /** A text in a language, such as `name:de`. */
 const TRANSLATED_COLUMN = new RegExp(`^(${TRANSLATED_TEXTS.join('|')}):([A-Za-z0-9-]{1,35})$`)
 
 /**
- * Reads comma-separated values (RFC 4180), also as spreadsheets of other countries write them, under a header of COLUMNS in any order and case, of translated texts such as `name:de`, and of prices such as `price:USD`. `price` is in major units of `currency`, by default
- * `defaultCurrency`, as is `compare_at_price`; `options` and `attributes` are JSON objects, `images` a list of them, `categories` a list of slugs and paths of names, `sale_prices` a list with amounts in minor units. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking. What no column names stays, and an empty cell clears.
- * The line of a record is its first.
+ * Reads CSV (RFC 4180), including variants that other countries' spreadsheets write. The header has COLUMNS in any
+ * order and case, translated texts such as `name:de`, and prices such as `price:USD`. `price` and `compare_at_price`
+ * are in major units of `currency`, by default `defaultCurrency`. `options` and `attributes` are JSON objects; `images`
+ * is a list of objects, `categories` a list of slugs and paths of names, `sale_prices` a list with amounts in minor
+ * units. An empty `stock` and `stock_delta` keep stock; NOT_TRACKED ends its tracking. A missing column keeps its
+ * values, and an empty cell clears them. A record's line is its first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
   let header: Header | undefined
@@ -86,7 +89,7 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
 /** The columns, and their places in a record. */
 interface Header {
   columns: ReadonlySet<string>
-  /** The columns of a row whose `currency` is empty: it names no currency. */
+  /** The columns for rows whose `currency` is empty. */
   columnsWithoutCurrency: ReadonlySet<string>
   places: ReadonlyMap<string, number>
   translated: readonly { place: number; name: string; language: string }[]
@@ -131,7 +134,7 @@ function readHeader(record: CsvRecord | Unreadable): Header | Unreadable {
   }
 }
 
-/** Spreadsheets capitalize headers, and write blanks. Currencies are in capitals; the name of a language stays. */
+/** Spreadsheets capitalize headers and write blanks. Currencies become upper case; language names stay. */
 function toColumn(written: string): string {
   const [name = '', ...rest] = written.split(':')
   const known = name.toLowerCase().replace(/[\s-]+/g, '_')
@@ -139,7 +142,7 @@ function toColumn(written: string): string {
   return [known, ...suffix].join(':')
 }
 
-/** A spreadsheet writes every column that anything was ever in. */
+/** Spreadsheets write every column that was ever used. */
 function withoutEmptyEnd(fields: readonly string[]): string[] {
   return fields.slice(0, fields.findLastIndex((field) => field.trim() !== '') + 1)
 }
@@ -195,7 +198,7 @@ function readRow(header: Header, record: CsvRecord, defaultCurrency: string): Im
   return { ...product, columns: trimmed('currency') === '' ? header.columnsWithoutCurrency : header.columns }
 }
 
-/** Reads the translations, which stay when no column has a translated text. */
+/** Reads the translations, which stay if no column has a translated text. */
 function readTranslations({ translated }: Header, fields: readonly string[]): { translations?: Translations } {
   const translations: Translations = {}
   for (const { place, name, language } of translated) {
@@ -204,7 +207,7 @@ function readTranslations({ translated }: Header, fields: readonly string[]): { 
   return translated.length === 0 ? {} : { translations }
 }
 
-/** Reads the prices by currency, which stay when no column has one. */
+/** Reads the prices by currency, which stay if no column has one. */
 function readPrices({ priced }: Header, fields: readonly string[], delimiter: string): { prices?: OfferedPrice[] } {
   const amounts = new Map<string, Map<string, number>>()
   for (const { place, column, kind, currency } of priced) {

@@ -15,17 +15,17 @@ export interface ImportOptions {
    */
   format?: ImportFormat | undefined
   fileName?: string | undefined
-  /** ISO 4217. For CSV records without a currency. */
+  /** The currency (ISO 4217) of CSV records without one. */
   currency: string
-  /** Encoding of a file without a byte order mark, as TextDecoder names it; UTF-8 by default. */
+  /** The encoding of a file without a byte order mark, as TextDecoder names it; UTF-8 by default. */
   encoding?: string | undefined
 }
 
 const FORMATS: Readonly<Record<string, ImportFormat>> = { '.ndjson': 'ndjson', '.jsonl': 'ndjson', '.csv': 'csv', '.tsv': 'csv' }
 
 /**
- * Reads a catalogue file line by line. Every line that is not blank becomes a product or one reason why not; a repeated sku is an
- * error of its line. Throws only errors of `source`. Memory: one line, and a digest of each sku.
+ * Reads a catalogue file by line. Every line that is not blank becomes a product or one reason why not; a repeated sku
+ * is its line's error. Throws only errors of `source`. Memory: one line, and a digest of each sku.
  */
 export async function* readImportLines(source: AsyncIterable<Uint8Array>, options: ImportOptions): AsyncGenerator<ImportLine> {
   const seen = new SeenSkus()
@@ -73,7 +73,7 @@ async function* prepend(first: ByteLine, rest: AsyncGenerator<ByteLine>): AsyncG
   }
 }
 
-/** Reads newline-delimited JSON, one product a line as `readProduct` describes it. Blank lines are skipped. */
+/** Reads newline-delimited JSON, one product a line, by `readProduct`. Skips blank lines. */
 async function* readNdjson(lines: AsyncIterable<ByteLine>): AsyncGenerator<ImportLine> {
   for await (const line of lines) {
     if (!isBlank(line)) yield importLine(line.line, () => readProduct(parseJson(line.bytes)))

@@ -7,7 +7,7 @@ import { importBatches, type LineResult } from './import-catalogue.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportLine } from './imported-product.ts'
 
-/** More lines need `storefront catalogue import`: their results stay in memory until the client reads them. */
+/** Larger files need `storefront catalogue import`, because results stay in memory until the client reads them. */
 const MAX_STREAMED_LINES = 100_000
 const BATCH_SIZE = 500
 
@@ -16,7 +16,7 @@ export interface ImportStreamOptions {
   encoding: string | undefined
   /** ISO 4217. */
   currency: string
-  /** The time for the whole request: the server would close its connection soon afterwards. */
+  /** The time for the whole request. The server closes its connection soon afterwards. */
   remainingMs: number
   logger: Pick<Logger, 'error' | 'info' | 'warn'>
   /** Whether an error of `source` means that the client has disconnected. */
@@ -27,7 +27,8 @@ export interface ImportStreamOptions {
 
 /**
  * Imports lines as they arrive. Returns NDJSON: `{line, sku, outcome}` or `{line, error}` for each line, then
- * `{created, updated, unchanged, failed}`, or `{error, code, line}` when the import was cut: `line` is the last one that has a result, 0 for none.
+ * `{created, updated, unchanged, failed}`. An interrupted import ends with `{error, code, line}`, whose `line` is the
+ * last one with a result, or 0.
  */
 export function importStream(
   pool: Pool,
@@ -66,7 +67,7 @@ export function importStream(
       yield isUnavailable ? cut('unavailable', 'the database cannot answer') : cut('internal', 'the log of the store has the cause')
     }
   }
-  // Buffers all results: a client that sends everything before it reads would otherwise block, and the import with it.
+  // Buffers all results. Otherwise a client that sends everything before reading would block itself and the import.
   return Readable.from(results(), { highWaterMark: MAX_STREAMED_LINES })
 }
 
@@ -75,7 +76,7 @@ class TooSlow extends Error {
   override readonly name = 'TooSlow'
 }
 
-/** The chunks of `source`. Throws TooSlow at the deadline, also while a chunk is awaited. */
+/** The chunks of `source`. Throws TooSlow at the deadline, even while a chunk is awaited. */
 async function* untilDeadline(source: AsyncIterable<Uint8Array>, deadline: number): AsyncGenerator<Uint8Array> {
   const chunks = source[Symbol.asyncIterator]()
   const { promise: tooSlow, reject } = Promise.withResolvers<never>()

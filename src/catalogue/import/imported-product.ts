@@ -6,27 +6,27 @@ import { findContradiction, normalizeProduct, trim } from '../normalize-product.
 import { identifier, NAMES_CATEGORY, NewProductBody, type ProductInput, withRule } from '../product-input.ts'
 import { describeLength, MAX_STOCK, MUST, type TextName } from '../product-rules.ts'
 
-/** A product from a line of a catalogue file. */
+/** A product from a catalogue file's line. */
 export type ImportedProduct = ProductInput & {
-  /** Units that are added, below 0 removed, instead of `stock`. A new product starts at 0. */
+  /** Units to add, or to remove if negative, instead of `stock`. A new product starts at 0. */
   stock_delta?: number
   /** Identifies the movement of `stock_delta`, which is booked once for each product. */
   reference?: string
-  /** The price as another shop has written it, in major units; only compared with `price`. */
+  /** Another shop's price in major units, only compared with `price`. */
   source_price?: string
-  /** The columns of a file with a header. An existing product keeps what they do not name. */
+  /** The file's columns, if it has a header. Existing products keep values without a column. */
   columns?: ReadonlySet<string>
 }
 
 /** A line of a catalogue file, numbered from 1, with its product or the reason for its refusal. */
 export type ImportLine = { line: number; product: ImportedProduct } | { line: number; error: string }
 
-/** A line cannot be imported. The message is for the author of the file. */
+/** A line cannot be imported. The message is for the file's author. */
 export class InvalidLine extends Error {
   override readonly name = 'InvalidLine'
 }
 
-/** Line `line` with the product that `read` returns, or the reason when it throws InvalidLine. */
+/** Line `line` with the product from `read`, or with the reason if it throws InvalidLine. */
 export function importLine(line: number, read: () => ImportedProduct): ImportLine {
   try {
     return { line, product: read() }
@@ -57,8 +57,8 @@ const lineCheck = Compile(countCodePoints(LineSchema))
 
 /**
  * Parsed JSON as a product: the body of `POST /admin/products`, or `stock_delta` and `reference` in place of `stock`. A
- * null `stock` means not tracked; any other null means absent. `isWhole` is false for a file whose columns may not name
- * all prices. Throws InvalidLine.
+ * null `stock` means not tracked; any other null means absent. `isWhole` is false for a file whose columns may omit
+ * prices. Throws InvalidLine.
  */
 export function readProduct(value: unknown, isWhole = true): ImportedProduct {
   if (!isObject(value)) throw new InvalidLine('a product must be an object')
@@ -75,7 +75,7 @@ export function readProduct(value: unknown, isWhole = true): ImportedProduct {
   throw new InvalidLine(explain(product))
 }
 
-/** The name of a text in its own refusals. */
+/** A text's name in its own refusals. */
 function nameOf([property = '', ...rest]: readonly string[]): string {
   if (property === 'options' && rest.length > 0) return 'an option'
   if (property === 'images' && rest.length > 1) return `${rest[1]} of an image`
@@ -84,7 +84,7 @@ function nameOf([property = '', ...rest]: readonly string[]): string {
   return [property, ...rest].join('.')
 }
 
-/** The first fault of a refused product. */
+/** A refused product's first fault. */
 function explain(product: ImportedProduct): string {
   const unknown = explainUnknown('a product', product, LineSchema) ?? explainUnknown('price', product.price, LineSchema.properties.price)
   if (unknown !== null) return unknown
@@ -95,7 +95,7 @@ function explain(product: ImportedProduct): string {
   const missing = (params as { requiredProperties?: string[] }).requiredProperties?.[0]
   const path = [...instancePath.split('/').slice(1), ...(missing === undefined ? [] : [missing])]
   const [property = '', member = ''] = path
-  // A text that is too long or blank.
+  // The text is too long or blank.
   if (property !== 'attributes' && (keyword === '~refine' || keyword === 'pattern')) return describeLength(nameOf(path) as TextName)
   const { [property]: schema } = LineSchema.properties as Readonly<Record<string, object>>
   const { type, 'x-must': must = 'be a text', properties = {} }: Ruled = schema ?? {}
@@ -122,7 +122,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A name from the file that is safe to print: control characters escaped, long ones cut. */
+/** Makes a name from the file safe to print: escapes control characters and cuts long names. */
 export function quote(name: string): string {
   return JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name).replace(/[\x7f-\x9f]/g, '?')
 }

@@ -1,17 +1,17 @@
 import { MAX_STOCK } from '../product-rules.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
-/** The stock of a product before and after a line of an import, or the reason for the refusal of the line. */
+/** A product's stock before and after an import line, or the reason for the line's refusal. */
 export type StockDecision = { before: number | null; after: number | null; reference: string | null } | { refusal: string }
 
-/** The locked stock of an existing product. */
+/** An existing product's locked stock. */
 export interface PresentStock {
   available: number | null
   /** The earlier change under the line's reference; null for none. */
   booked: number | null
 }
 
-/** The stock of a product after a line that names a number, a difference or neither. `present` is undefined for a new product. */
+/** The stock after a line with a number, a difference or neither. `present` is undefined for a new product. */
 export function decideStock(
   line: Pick<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>,
   present: PresentStock | undefined,

@@ -231,7 +231,10 @@ test('a line is refused when its columns and what stays are too much together', 
   assert.equal(Object.keys(await translationsOf('C-1')).length, 10)
 })
 
-/** Imports a line while another transaction, which has run `statement`, is about to commit. Returns the outcome of the line. */
+/**
+ * Imports a line while another transaction, which has run `statement`, is about to commit. Returns the outcome of the
+ * line.
+ */
 async function importBeside(statement: string, values: unknown[], line: object) {
   const other = await store.pool.connect()
   try {

@@ -49,10 +49,14 @@ test('has what a front end shows: variants, a tree of categories, brands, attrib
     'one variant is sold out',
   )
 
-  const reduced = await list('category=sale')
-  assert.ok(reduced.length > 10)
-  for (const { sku, compare_at_price, lowest_price_30_days } of reduced)
-    assert.deepEqual([sku, lowest_price_30_days], [sku, compare_at_price])
+  for (const currency of ['EUR', 'USD']) {
+    const reduced = await list(`category=sale&currency=${currency}`)
+    assert.ok(reduced.length > 10)
+    for (const { sku, compare_at_price, lowest_price_30_days } of reduced) {
+      assert.equal(compare_at_price?.currency, currency, sku)
+      assert.deepEqual([sku, lowest_price_30_days], [sku, compare_at_price])
+    }
+  }
 
   const { categories, brands, attributes } = (await store.call('GET', '/products/facets?include=attributes')).json
   assert.ok(categories.length > 10 && brands.length > 5 && attributes.length > 10)
@@ -62,7 +66,15 @@ test('has what a front end shows: variants, a tree of categories, brands, attrib
   assert.ok(below.includes('Knives') && below.includes('Kitchen'))
 
   assert.ok((await list('q=skillet&lang=de'))[0].name.startsWith('Gusseiserne'))
-  assert.ok((await list('currency=USD')).length > 5)
+  const german = async (slug: string) => (await store.call('GET', `/products/by-slug/${slug}?lang=de`)).json
+  assert.match((await german('cast-iron-skillet-26-cm')).seo.title, /^Gusseiserne/)
+  assert.equal((await german('springform-tin-26-cm')).availability_text, 'In zwei Wochen wieder da')
+  const { rows } = await store.pool.query(
+    `select count(*)::int as products, count(distinct translations -> 'de' ->> 'name')::int as german_names from products`,
+  )
+  assert.deepEqual(rows, [{ products: 315, german_names: 315 }])
+  const counted = async (query: string) => (await store.call('GET', `/products?limit=1&include=count&${query}`)).json.count
+  assert.deepEqual(await counted('currency=USD'), await counted(''))
 
   const document = readFileSync(new URL('../../../docs/shop/front-end.md', import.meta.url), 'utf8')
   const [, section = ''] = /### What to try in the sample catalogue\n([\s\S]*?)\n### /.exec(document) ?? []

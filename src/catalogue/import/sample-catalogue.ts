@@ -7,21 +7,21 @@ import type { ImportedProduct } from './imported-product.ts'
 import { upsertProducts } from './upsert-products.ts'
 
 const SAMPLE = new URL('./sample-catalogue.ndjson', import.meta.url)
-/** Where the sample has the address of the store, which serves its pictures. */
+/** The sample's placeholder for the store's address, where its pictures are. */
 const BASE_URL = '{base_url}'
 
 /**
- * Loads the sample catalogue, in one transaction, into a store without products. Returns whether it did. Processes that start together load
- * it once. Its pictures are below `baseUrl`.
+ * Loads the sample catalogue into a store without products, in one transaction. Returns whether it did. Processes that
+ * start together load it once. Its pictures are below `baseUrl`.
  */
 export async function loadSampleCatalogue(pool: Pool, baseUrl: string): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront sample catalogue', 0))`)
-    // A separate statement after the lock: it sees what the process that had the lock has committed.
+    // A separate statement after the lock sees what the lock's previous holder has committed.
     const { rows } = await tx.query<{ has_products: boolean }>('select exists (select from products) as has_products')
     if (rows[0]?.has_products === true) return false
     const products = await readSample(baseUrl)
-    // Reduced products get their former price first: `lowest_price_30_days` comes from prices that were in effect.
+    // Reduced products get their former price first, since `lowest_price_30_days` comes from earlier prices.
     await upsertProducts(tx, products.flatMap(atFormerPrice), null)
     await upsertProducts(tx, products, null)
     return true
@@ -30,7 +30,9 @@ export async function loadSampleCatalogue(pool: Pool, baseUrl: string): Promise<
 
 function atFormerPrice(product: ImportedProduct): ImportedProduct[] {
   const { compare_at_price: price } = product
-  return price === null ? [] : [{ ...product, price, compare_at_price: null }]
+  if (price === null) return []
+  const prices = product.prices?.map((one) => ({ ...one, amount: one.compare_at ?? one.amount, compare_at: null }))
+  return [{ ...product, price, compare_at_price: null, ...(prices !== undefined && { prices }) }]
 }
 
 async function readSample(baseUrl: string): Promise<ImportedProduct[]> {

@@ -1,19 +1,20 @@
 import { InvalidLine } from './imported-product.ts'
 
-/** A header is far shorter. */
+/** Real headers are far shorter. */
 const MAX_HEAD_BYTES = 65_536
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
 const QUOTE = 0x22
 const BRACE = 0x7b
 
-/** Advice for the author of a file that is no text in UTF-8. */
+/** Advice for the author of a file that is not UTF-8 text. */
 export const SAVE_AS_UTF8 =
   ': save the file as "CSV UTF-8", or name its encoding, such as --encoding windows-1252 (over HTTP: charset=windows-1252)'
 
 /**
- * `source` in UTF-8 and with line feeds: Excel writes UTF-16 ("Unicode text") and, on a Mac, carriage returns. A byte order mark decides
- * before `encoding`. Throws InvalidLine for a file that is no text. Buffers as far as the first line feed.
+ * Converts `source` to UTF-8 with line feeds: Excel writes UTF-16 ("Unicode text") and, on a Mac, carriage returns. A
+ * byte order mark overrides `encoding`. Throws InvalidLine for a file that is not text. Buffers up to the first line
+ * feed.
  */
 export async function* toUtf8Lines(source: AsyncIterable<Uint8Array>, encoding?: string): AsyncGenerator<Uint8Array> {
   yield* withLineFeeds(toUtf8(source, encoding))
@@ -25,7 +26,7 @@ async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): A
     if (decoder === undefined) {
       assertNoOtherFile(chunk)
       const label = findMarkedEncoding(chunk) ?? encoding
-      // Lines tell by themselves that they are no UTF-8.
+      // Each line is checked for UTF-8 later.
       decoder = new TextDecoder(label).encoding === 'utf-8' ? null : new TextDecoder(label)
     }
     yield decoder === null ? chunk : Buffer.from(decoder.decode(chunk, { stream: true }))
@@ -34,7 +35,10 @@ async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): A
   if (rest !== '') yield Buffer.from(rest)
 }
 
-/** Joins chunks until `isEnough` says of the next one, and of the bytes so far, that the beginning can be judged. Each byte is seen once. */
+/**
+ * Joins chunks until `isEnough` accepts the next chunk and the bytes so far for judging the file's start. Each byte is
+ * examined once.
+ */
 async function* withHead(
   source: AsyncIterable<Uint8Array>,
   isEnough: (next: Buffer, lengthBytes: number) => boolean,
@@ -87,7 +91,10 @@ async function* withLineFeeds(source: AsyncIterable<Uint8Array>): AsyncGenerator
   }
 }
 
-/** Takes the chunks of a table one after the other. Whether its first line ends with a carriage return alone; undefined: they do not tell yet. */
+/**
+ * Returns a function that takes a table's chunks in order. It returns whether the first line ends with a carriage
+ * return alone; undefined while more chunks are needed.
+ */
 function firstLineEnd(): (chunk: Buffer) => boolean | undefined {
   let isQuoted = false
   let isAfterReturn = false

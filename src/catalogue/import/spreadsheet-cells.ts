@@ -2,7 +2,7 @@ import { InvalidLine } from './imported-product.ts'
 
 /** The text that a spreadsheet shows for a value that it could not calculate or show. */
 const FAULT = /^(?:#(?:NAME\?|REF!|VALUE!|N\/A|DIV\/0!|NUM!|NULL!|SPILL!|CALC!)|#{4,}|Err:\d{3})$/
-/** A long number, such as a barcode, as Excel writes it in a narrow column: its last digits are lost. */
+/** A long number, such as a barcode, that Excel shortened in a narrow column. Its last digits are lost. */
 const SHORTENED = /^\d(?:[.,]\d+)?E[+-]\d{2,}$/
 
 /** Throws InvalidLine when a spreadsheet has lost the value of a cell. */
@@ -20,13 +20,14 @@ export function assertNotShortened(column: string, text: string): void {
 
 const PLAIN = /^\d+(?:\.\d+)?$/
 const DECIMAL_COMMA = /^(\d+),(\d+)$/
-/** A single separator with three digits behind it is ambiguous: thousands or thousandths. */
+/** A single separator before three digits is ambiguous: thousands or thousandths. */
 const AMBIGUOUS = /^[1-9]\d{0,2}[.,]\d{3}$/
 const GROUPED = /^\d{1,3}(?:([.,'’ ])\d{3})(?:\1\d{3})*(?:([.,])(\d+))?$/
 
 /**
- * A number as people and spreadsheets write it (`12.50`, `12,50`, `1.299,00`, `1 299.00`, `1'299`) with a decimal point and nothing between thousands. In a
- * file with commas between its columns `1.299` has three decimals; in another one it throws InvalidLine, as `1,299` does. Null: it is no such number.
+ * A number as people and spreadsheets write it (`12.50`, `12,50`, `1.299,00`, `1 299.00`, `1'299`), converted to a
+ * decimal point without thousands separators. If commas separate the file's columns, `1.299` has three decimals;
+ * otherwise it throws InvalidLine, and `1,299` always does. Null if it is not such a number.
  */
 export function readDecimal(column: string, written: string, delimiter: string): string | null {
   const text = written.replace(/[\u00a0\u2009\u202f]/g, ' ').trim()

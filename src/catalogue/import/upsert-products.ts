@@ -15,9 +15,9 @@ import { type ProductToStore, storeProducts } from '../store-products.ts'
 import type { ImportedProduct } from './imported-product.ts'
 import { decideStock, type PresentStock } from './imported-stock.ts'
 
-/** The outcome for a product. It is unchanged when neither it nor its stock differs from the database. */
+/** A product's outcome. It is unchanged if neither it nor its stock differs from the database. */
 export type Outcome = 'created' | 'updated' | 'unchanged'
-/** The reason why nothing of a product was stored. */
+/** Why nothing of a product was stored. */
 export interface Refusal {
   refusal: string
 }
@@ -25,9 +25,9 @@ export interface Refusal {
 type Accepted = ProductToStore & StockWrite
 
 /**
- * Creates or updates products of different skus, and their stock where they name it; an archived product is sold again. Returns the outcomes
- * in the same order, and records their numbers. Throws `sku_taken`, or the violation of `products_sku_unique`, when another transaction has just
- * given a sku to a product or taken it from one.
+ * Creates or updates products of different skus, and their stock if they name it; archived products are sold again.
+ * Returns the outcomes in the same order, and records their numbers. Throws `sku_taken`, or the violation of
+ * `products_sku_unique`, if another transaction has just given or taken a sku.
  */
 export async function upsertProducts(
   tx: Transaction,
@@ -84,7 +84,7 @@ export async function upsertProducts(
     })
     const count = (wanted: Outcome) => outcomes.filter((outcome) => outcome === wanted).length
     const after = { created: count('created'), updated: count('updated') }
-    // Each batch has one activity, so that an aborted import has recorded what it has stored.
+    // Each batch has one activity, so an aborted import has recorded what it stored.
     return { result: outcomes, written, activity: after.created + after.updated === 0 ? null : { subjectId: null, before: null, after } }
   })
 }
@@ -96,7 +96,7 @@ async function findIds(tx: Transaction, products: readonly ImportedProduct[]): P
   return new Map(rows.map(({ id, sku }) => [sku, id]))
 }
 
-/** The locked stock of existing products by sku, and the earlier changes under the references of their lines. */
+/** The locked stock of existing products by sku, with earlier changes under the lines' references. */
 async function findLevels(
   tx: Transaction,
   products: readonly ImportedProduct[],
@@ -117,10 +117,10 @@ async function findLevels(
   return new Map(rows.map((row) => [row.sku, row]))
 }
 
-/** The slug of a line, null for none, or the reason for the refusal of the line. */
+/** A line's slug (null for none), or the reason for the line's refusal. */
 type SlugDecision = { slug: string | null } | Refusal
 
-/** Decides on the slugs in lines: one that belongs or belonged to another product, or to an earlier line's, is refused. */
+/** Decides on the lines' slugs. Refuses a slug that belongs or belonged to another product, or to an earlier line's. */
 async function decideSlugs(tx: Transaction, products: readonly ImportedProduct[]): Promise<Map<ImportedProduct, SlugDecision>> {
   const named = products.filter(({ slug }) => slug !== undefined)
   if (named.length === 0) return new Map()
@@ -144,7 +144,7 @@ async function decideSlugs(tx: Transaction, products: readonly ImportedProduct[]
   )
 }
 
-/** The product of a line, completed by the stored one where the file has no column. */
+/** A line's product, completed from the stored one if the file lacks a column. */
 function mergeNamed(stored: StoredProduct | undefined, given: ImportedProduct): ImportedProduct | Refusal {
   const { columns, price } = given
   if (stored === undefined || columns === undefined) return given

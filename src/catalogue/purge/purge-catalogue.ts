@@ -12,7 +12,7 @@ import { Loop } from '../../loop.ts'
 import { CATALOGUE_CHANNEL, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
-/** Purges, one for each cache. One is retried until it succeeds or `deleteOldPurges` deletes it. */
+/** Purges, one for each cache. A purge is retried until it succeeds or `deleteOldPurges` deletes it. */
 export const CACHE_PURGES: DeliveryKind = {
   name: 'cdn-purge',
   table: sql`cache_purges`,
@@ -25,18 +25,18 @@ export const CACHE_PURGES: DeliveryKind = {
 }
 
 const WORK: WorkOptions = { places: 32, share: { perReceiver: 4, suspects: 16, slowMs: 5_000 } }
-/** How often the outbox is cleared when there is no cache; with one, the copy finds what waits. */
+/** How often the outbox is cleared if there is no cache. With a cache, the copy finds waiting changes. */
 const CLEAR_MS = 30_000
-/** Further attempts do not count: their pause is the longest, and no number of them ends a purge. */
+/** Further attempts are not counted. Their pause is the longest one, and no number of attempts ends a purge. */
 const COUNTED_ATTEMPTS = 20
 /** Changes within this pause are purged together. */
 const PAUSE_MS = 100
-/** A change whose notification is lost waits no longer. */
+/** The longest wait of a change whose notification is lost. */
 const FOUND_WITHIN_MS = 1_000
 const RETRY_MS = 1_000
 /**
- * A process of the API may serve the old state for a second after a change (catalogue-version.ts), and the cache may store that answer after
- * the first purge. The second purge removes it.
+ * After a change an API process may serve the old state for a second (catalogue-version.ts), and the cache may store it
+ * after the first purge. The second purge removes it.
  */
 const SECOND_PURGE_AFTER_SECONDS = 2
 
@@ -45,7 +45,10 @@ interface Purge {
   tags: string[]
 }
 
-/** Deletes purges that are older than what a cache may serve, such as those of a cache that `CDN_PURGE_URL` no longer names. Returns their number. */
+/**
+ * Deletes purges older than any answer that a cache may serve, such as those of a cache no longer in `CDN_PURGE_URL`.
+ * Returns their number.
+ */
 export async function deleteOldPurges(pool: Pool, oldestSeconds: number): Promise<number> {
   const { rowCount } = await pool.query(sql`delete from cache_purges where queued_at < now() - make_interval(secs => ${oldestSeconds})`)
   return rowCount ?? 0
@@ -54,23 +57,23 @@ export async function deleteOldPurges(pool: Pool, oldestSeconds: number): Promis
 export interface CataloguePurgeOptions {
   pool: Pool
   copies: FreshCopies
-  /** Must have been started. */
+  /** A queue that has been started. */
   deliveries: DeliveryQueue
-  /** When there are none, changes are only removed from the outbox. */
+  /** If empty, changes are only removed from the outbox. */
   purgers: readonly Purger[]
   logger: Logger
 }
 
 /**
- * Purges changed products from the caches in front of the store: every committed change at least once, since it moves from the outbox to
- * the queue of purges in one transaction. Any number of processes may run it.
+ * Purges changed products from the caches in front of the store. Every committed change is purged at least once,
+ * because one transaction moves it from the outbox to the purge queue. Any number of processes may run this.
  */
 export function createCataloguePurge({ pool, copies, deliveries, purgers, logger }: CataloguePurgeOptions) {
   const caches = [...new Set(purgers.map(({ name }) => name))]
   let worker: DeliveryWorker<Purge> | undefined
 
   async function purge({ tags, cache, attempts }: Taken<Purge>, { report, record }: Attempt): Promise<void> {
-    // None when the setting no longer names this cache.
+    // Empty if the setting no longer names this cache.
     const asked = purgers.filter(({ name }) => name === cache)
     try {
       await Promise.all(asked.map((purger) => purger.purge(tags)))
@@ -84,7 +87,7 @@ export function createCataloguePurge({ pool, copies, deliveries, purgers, logger
     await record({ to: 'delivered' })
   }
 
-  /** Each cache has purges of its own, so that one that hangs holds up no other. */
+  /** Each cache has its own purges, so a hanging cache delays no other. */
   async function insertPurges(tx: Transaction, tags: readonly string[]): Promise<void> {
     await tx.query(
       sql`insert into cache_purges (purge_id, cache, tags, due_at)

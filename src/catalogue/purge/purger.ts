@@ -2,17 +2,23 @@ import type { TagHeader } from '../../http/cacheable.ts'
 
 /** A cache in front of the store that can remove answers by their tags. */
 export interface Purger {
-  /** The cache's address without a secret, for logs and for its purges. */
+  /** The cache's address without secrets, for logs and purges. */
   name: string
   /** Returns when the cache has accepted the purge, otherwise throws. Idempotent. */
   purge(tags: readonly string[]): Promise<void>
 }
 
 const TIMEOUT_MS = 10_000
-/** 100 tags are 2.3 kB: below Varnish's limit for a header (8 kB) and Cloudflare's and Fastly's for a call (100, 256). */
+/**
+ * 100 tags are 2.3 kB. This is below Varnish's header limit (8 kB) and the limits for a call of Cloudflare (100) and
+ * Fastly (256).
+ */
 const MAX_TAGS = 100
 
-/** The headers that carry tags for the caches of `CDN_PURGE_URL`; without one `Surrogate-Key`, as the shipped configuration of Varnish reads. */
+/**
+ * The tag headers for the caches of `CDN_PURGE_URL`; by default `Surrogate-Key`, which the shipped Varnish
+ * configuration reads.
+ */
 export function tagHeadersOf(urls: readonly string[]): TagHeader[] {
   const headers = urls.map((url): TagHeader => (new URL(url).protocol === 'cloudflare:' ? 'cache-tag' : 'surrogate-key'))
   return headers.length === 0 ? ['surrogate-key'] : [...new Set(headers)]
@@ -36,14 +42,17 @@ export function createPurgers(urls: readonly string[]): Purger[] {
   })
 }
 
-/** `PURGE` with the tags in `Surrogate-Key`, as deploy/varnish/default.vcl expects it: no module of Varnish is needed. */
+/** Sends `PURGE` with the tags in `Surrogate-Key` to deploy/varnish/default.vcl, which needs no Varnish module. */
 function createVarnishPurger(host: string): Purger {
   return inChunks(`varnish://${host}`, async (tags) => {
     await call(`http://${host}/`, { method: 'PURGE', headers: { 'surrogate-key': tags.join(' ') } })
   })
 }
 
-/** https://www.fastly.com/documentation/reference/api/purging/#bulk-purge-tag; soft, so that Fastly can serve a stale answer while the store is down. */
+/**
+ * https://www.fastly.com/documentation/reference/api/purging/#bulk-purge-tag; a soft purge lets Fastly serve stale
+ * answers while the store is down.
+ */
 function createFastlyPurger(api: string, serviceId: string, token: string): Purger {
   return inChunks(`fastly://${serviceId}`, async (tags) => {
     await call(`${api}/service/${serviceId}/purge`, {

@@ -13,7 +13,7 @@ export const AttributeFacetsSchema = Type.Array(
       description: 'The 20 values that most products have (texts, booleans and texts of lists), in the form that `attr` takes.',
     }),
     range: Type.Union([Type.Object({ min: Type.Number(), max: Type.Number() }), Type.Null()], {
-      description: 'The lowest and highest number. Null: the attribute has no numbers.',
+      description: 'The lowest and highest number. Null if the attribute has no numbers.',
     }),
   }),
   { description: 'Only with `include=attributes`: the 20 attributes that most products have.' },
@@ -23,7 +23,7 @@ export type AttributeFacets = Static<typeof AttributeFacetsSchema>
 const MAX_ATTRIBUTES = 20
 const MAX_VALUES = 20
 
-/** The attributes of the products that match, of a share of the table. Each attribute of a product costs about 4 µs. */
+/** The attributes of the matching products, in a share of the table. Each attribute of a product costs about 4 µs. */
 export async function countAttributes(db: Queryable, { from, conditions }: MatchSource, share: number): Promise<AttributeFacets> {
   const { rows } = await db.query<{
     name: string

@@ -8,13 +8,13 @@ export const CategoryFacetsSchema = Type.Array(
     slug: Type.String(),
     count: Type.Integer({ minimum: 0, description: 'Counts the products in the category and below it.' }),
   }),
-  { description: 'The 100 categories with most products. With `category`: of the categories below it.' },
+  { description: 'The 100 categories with most products. With `category`, only categories below it.' },
 )
 export type CategoryFacets = Static<typeof CategoryFacetsSchema>
 
 const MAX_CATEGORIES = 100
 
-/** Categories that some products are in together, and the number of these products. */
+/** A set of categories that some products share, and the number of these products. */
 export interface CategorySet {
   ids: readonly string[]
   count: number
@@ -28,8 +28,8 @@ interface Node {
 }
 
 /**
- * The number of products of each category and of its ancestors; each product counts once for each. `within`: only
- * these; null: all.
+ * The number of products in each category and its ancestors; each product counts once for each. `within` limits the
+ * categories; null for all.
  */
 export async function countCategories(
   db: Queryable,

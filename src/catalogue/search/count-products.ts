@@ -4,14 +4,17 @@ import { matchSource } from '../categories/list-source.ts'
 import type { LocatedFilters } from '../product-query.ts'
 import { filterConditions, type TextQuery } from './filter-sql.ts'
 
-/** The most products that are counted. Beyond it the answer is the planner's estimate. */
+/** The most products that are counted. For more, the answer is the planner's estimate. */
 const COUNTED = 10_000
-/** The most that finding products may cost, in the planner's unit, about the time of reading a page: more than finding as many with an index. */
+/**
+ * The highest cost of finding products, in the planner's unit: about the time of reading a page, and more than an index
+ * needs for them.
+ */
 export const MAX_COST = 12_000
-/** The most members of a category: they are counted in its index. */
+/** The most category members that are counted, by their index. */
 const MEMBERS_COUNTED = 20_000
 
-/** The number of products that match the filters; with `isCollapsed` a group counts as one. */
+/** The number of matching products; with `isCollapsed` a group counts as one. */
 export async function countProducts(
   db: Queryable,
   filters: LocatedFilters & { isCollapsed: boolean },
@@ -22,8 +25,7 @@ export async function countProducts(
     categoryIds?.length === 1 && !isCollapsed && filterConditions('product', { ...filters, categoryIds: null }, textQuery).length === 1
   if (isCategoryAlone) return countMembers(db, categoryIds[0] ?? '')
   const { estimate, cost } = await estimateProducts(db, filters, textQuery)
-  // These are too many to count exactly, and slow to try: PostgreSQL builds a bitmap of all matches before it counts
-  // the first.
+  // An exact count would be slow, because PostgreSQL builds a bitmap of all matches before it counts the first.
   if (estimate > 2 * COUNTED || cost > MAX_COST) return { value: estimate, exact: false }
   const { from, conditions } = matchSource(filters, textQuery)
   const { rows } = await db.query<{ matches: number; entries: number }>(
@@ -40,7 +42,7 @@ export async function countProducts(
   return { value: Math.max(entries, Math.round((estimate * entries) / matches)), exact: false }
 }
 
-/** Counts one category without other filters, which reads only its index. */
+/** Counts one category without other filters, reading only its index. */
 async function countMembers(db: Queryable, categoryId: string): Promise<{ value: number; exact: boolean }> {
   const { rows } = await db.query<{ members: number }>(
     sql`select count(*) as members
@@ -52,11 +54,11 @@ async function countMembers(db: Queryable, categoryId: string): Promise<{ value:
   return { value: Math.max(members, estimate), exact: false }
 }
 
-// A group and an id cannot be mixed up: one of the two is null.
+// Groups and ids cannot be mixed up, because one of the two is null.
 const ENTRY = sql`distinct (variant_group, case when variant_group is null then id end)`
 const ANY = sql`*`
 
-/** The number of products that PostgreSQL's planner expects from its statistics, and what it expects finding them to cost. */
+/** The planner's estimates from its statistics: the number of products, and the cost of finding them. */
 export function estimateProducts(
   db: Queryable,
   filters: LocatedFilters,
@@ -66,7 +68,7 @@ export function estimateProducts(
   return estimateRows(db, sql`select from ${from} where ${allOf(conditions)}`)
 }
 
-/** The planner's estimate of a statement, which takes a few hundred microseconds. */
+/** The planner's estimate for a statement, which takes a few hundred microseconds. */
 export async function estimateRows(db: Queryable, statement: Sql): Promise<{ estimate: number; cost: number }> {
   const { rows } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number; 'Total Cost': number } }] }>(
     sql`explain (format json) ${statement}`,

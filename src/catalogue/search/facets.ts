@@ -45,19 +45,21 @@ const MAX_BRANDS = 100
 const PRODUCT = sql`product`
 /** The most matches that are counted. */
 const COUNTED = 10_000
-/** When there are more matches, about this number is counted, in a sample of at most `MAX_SAMPLED` table rows. */
+/** For more matches, about this number is counted, in a sample of at most `MAX_SAMPLED` table rows. */
 const SAMPLED_MATCHES = 5_000
 const MAX_SAMPLED = 20_000
-/** Rows to read: a product has one for each attribute, up to 50. When matches have more rows, a sample of about this size is read. */
+/**
+ * The most attribute rows to read; a product has up to 50. If matches have more, a sample of about this size is read.
+ */
 const MAX_READ_ATTRIBUTES = 60_000
-/** A sample of fewer products says little. Then the matches are few, and all of them are counted. */
+/** A smaller sample is unreliable. There are then few matches, and all of them are counted. */
 const MIN_SAMPLED = 200
-/** The most that finding all of these may cost, in the planner's unit: reading a table of about 200,000 products. */
+/** The highest cost of finding all these matches, in the planner's unit: reading a table of about 200,000 products. */
 const MAX_COST_OF_FEW = 50_000
-/** Products by which the number of attributes of one is estimated. */
+/** Products measured to estimate the number of attributes of one. */
 const MEASURED_PRODUCTS = 200
 
-/** The number of products that match the filters, by category, by brand, by price range and, if asked, by attribute. */
+/** The number of matching products by category, brand, price range and, if requested, attribute. */
 export async function countFacets(db: Queryable, wanted: Filters, { hasAttributes = false } = {}): Promise<Facets> {
   const filters = await locateFilters(db, wanted)
   const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
@@ -94,7 +96,10 @@ interface SharedCounts {
   counts: MatchCounts
 }
 
-/** Counts all matches where these are few, and otherwise those in a share of the table. The planner may expect too few, or too many. */
+/**
+ * Counts all matches if they are few, otherwise those in a share of the table. The planner's estimate may be too low or
+ * too high.
+ */
 async function countShare(db: Queryable, matches: Matches): Promise<SharedCounts> {
   const { estimate, cost } = matches
   const isSmall = (cost <= MAX_COST && estimate <= COUNTED) || (await matchShare(db, matches, SAMPLED_MATCHES)) === 1
@@ -107,7 +112,7 @@ async function countShare(db: Queryable, matches: Matches): Promise<SharedCounts
   return (isFew ? await countAll(db, many) : null) ?? { matches: many, share, counts }
 }
 
-/** Returns null when there are more matches than are counted exactly. */
+/** Returns null if there are more matches than are counted exactly. */
 async function countAll(db: Queryable, matches: Matches): Promise<SharedCounts | null> {
   const counts = await countMatches(db, matches, 1)
   return counts.total <= COUNTED ? { matches: { ...matches, estimate: counts.total }, share: 1, counts } : null
@@ -130,7 +135,7 @@ interface MatchCounts {
   sets: CategorySet[]
 }
 
-/** Counts the matches in a share of the table; if it is all of it, no more of them than say that they are too many. */
+/** Counts the matches in a share of the table. In the whole table, it stops at `COUNTED` + 1. */
 async function countMatches(db: Queryable, matches: Matches, share: number): Promise<MatchCounts> {
   const { currency } = matches.filters
   const source = sampleSource(matches, share)
@@ -167,7 +172,7 @@ async function countMatches(db: Queryable, matches: Matches, share: number): Pro
   return rows[0] as MatchCounts
 }
 
-/** The share of the table to read for the matches' attributes, at most that of the other counts. */
+/** The share of the table to read for the matches' attributes, at most the share of the other counts. */
 async function shareWithAttributes(db: Queryable, matches: Matches, share: number): Promise<number> {
   const { rows } = await db.query<{ each: number }>(
     sql`select coalesce(avg((select count(*) from jsonb_object_keys(attributes))), 0)::float8 as each
@@ -180,12 +185,14 @@ async function shareWithAttributes(db: Queryable, matches: Matches, share: numbe
   return Math.min(share, matches.estimate <= readable ? 1 : await matchShare(db, matches, readable))
 }
 
-/** The share of the table that has about `wanted` of the matches, or `MAX_SAMPLED` rows. */
+/** The share of the table with about `wanted` matches, or `MAX_SAMPLED` rows. */
 async function matchShare(db: Queryable, { estimate }: Matches, wanted: number): Promise<number> {
   return Math.min(await sampleShare(db, MAX_SAMPLED), wanted / Math.max(1, estimate))
 }
 
-/** The share of the table that has about `wanted` rows. The planner knows the table's size also where nothing has analyzed it. */
+/**
+ * The share of the table with about `wanted` rows. The planner knows the table's size even if it was never analyzed.
+ */
 async function sampleShare(db: Queryable, wanted: number): Promise<number> {
   const { estimate } = await estimateRows(db, sql`select from products`)
   return Math.min(1, wanted / Math.max(1, estimate))

@@ -2,20 +2,21 @@ import { type Sql, sql } from '../../db/sql.ts'
 import { amountIn, isSoldIn } from '../offered-prices.ts'
 import type { LocatedFilters } from '../product-query.ts'
 
-/** A search in the syntax of `tsquery`; null for no search, empty for one that matches nothing. */
+/** A search in `tsquery` syntax; null for no search, empty for one that matches nothing. */
 export type TextQuery = string | null
 
 const TABLES = { product: sql`product`, other: sql`other` }
 
 /**
- * The conditions for a row of the alias `table` to match the filters; at least one. The statement must be planned for its values: the planner
- * has to see a word to know how frequent it is. `place`: the column of the amount in the currency, of rows that are all sold in it.
+ * At least one condition for the alias `table` to match the filters. Plan the statement with its values, because the
+ * planner must see a word to know its frequency. `place` is the column of the amount in the currency, for rows that are
+ * all sold in it.
  */
 export function filterConditions(table: keyof typeof TABLES, filters: LocatedFilters, textQuery: TextQuery, place?: Sql): Sql[] {
   return [sql`${TABLES[table]}.archived_at is null`, ...matchConditions(table, filters, textQuery, place)]
 }
 
-/** Like `filterConditions`, for rows that are not archived. May return none. */
+/** Like `filterConditions`, for rows that are not archived. May be empty. */
 export function matchConditions(table: keyof typeof TABLES, filters: LocatedFilters, textQuery: TextQuery, place?: Sql): Sql[] {
   const { categoryIds, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes } = filters
   const row = TABLES[table]
@@ -26,7 +27,7 @@ export function matchConditions(table: keyof typeof TABLES, filters: LocatedFilt
     conditions.push(sql`exists (
       select from product_categories
       where product_categories.product_id = ${row}.id and product_categories.category_id = any(${categoryIds}::uuid[])
-        -- So are the rows above: for the indexes of listed ones.
+        -- The index has only listed rows; the products above are listed, too.
         and product_categories.is_listed
     )`)
   }
@@ -53,7 +54,7 @@ export function sampleConditions(filters: LocatedFilters, textQuery: TextQuery):
   return [...conditions, ...paths.map((path) => sql`product.attributes @@ ${path}::jsonpath`)]
 }
 
-/** Paths of JSON for what has the term of this value: a text, a text of a list, a number, or a boolean. */
+/** JSON paths for every value with this term: a text, a text in a list, a number, or a boolean. */
 function equalTo(name: string, value: string): string[] {
   const values = [JSON.stringify(value), ...(/^(true|false|-?(0|[1-9]\d*)(\.\d+)?)$/.test(value) ? [value] : [])]
   return values.map((each) => pathOf(name, '==', each))
@@ -74,12 +75,15 @@ function attributeConditions(row: Sql, attributes: readonly string[]): Sql[] {
   ]
 }
 
-/** A path of JSON, which is a parameter of a statement. */
+/** A JSON path, which is a parameter of a statement. */
 function pathOf(name: string, operator: string, value: string): string {
   return `$."${name}" ${operator} ${value}`
 }
 
-/** For each attribute the terms of which one is enough, and the bounds as paths of JSON: a value that is no number is neither above nor below one. */
+/**
+ * For each attribute, alternative terms, and bounds as JSON paths. A value that is not a number is neither above nor
+ * below a bound.
+ */
 function attributesByName(attributes: readonly string[]): Map<string, { terms: string[]; bounds: string[] }> {
   const byName = Map.groupBy(attributes, (condition) => condition.split(/[=<>]/, 1)[0] ?? '')
   return new Map(
@@ -93,7 +97,10 @@ function attributesByName(attributes: readonly string[]): Map<string, { terms: s
 
 const NUMBER = /^(-?)(\d{1,320})(?:\.(\d{1,320}))?(?:[eE]([+-]?\d{1,3}))?$/
 
-/** A term, and for a number in another spelling, such as `1e-7`, the term of the index besides, which has neither exponent nor end zeros. */
+/**
+ * A term and, for a number in another spelling such as `1e-7`, the index's term, which has neither exponent nor
+ * trailing zeros.
+ */
 function withPlainNumber(term: string): string[] {
   const equals = term.indexOf('=') + 1
   const [match, sign = '', whole = '', fraction = '', exponent = '0'] = NUMBER.exec(term.slice(equals)) ?? []
@@ -106,10 +113,7 @@ function withPlainNumber(term: string): string[] {
   return [...new Set([term, `${term.slice(0, equals)}${number === '0' ? '' : sign}${number}`])]
 }
 
-/**
- * Whether the words of a product match, including its translations: `translated_search` has both, where there are
- * translations.
- */
+/** Whether a product's words match, including its translations. `translated_search`, if set, has both. */
 export function matchesText(row: Sql, textQuery: Sql): Sql {
   return sql`((${row}.translated_search is null and ${row}.search @@ ${textQuery}) or ${row}.translated_search @@ ${textQuery})`
 }

@@ -29,7 +29,10 @@ const words = (prefix: string) => (from: number, length: number) => {
   for (let number = from; text.length < length; number++) text += `${prefix}${number.toString(36)} `
   return text.slice(0, length)
 }
-/** Different words of one character of three bytes, as far as there are any, which need most room beside their letters. */
+/**
+ * Different words of one character of three bytes, as far as there are any, which need most room beside their
+ * letters.
+ */
 const han = (from: number, length: number) =>
   Array.from({ length }, (_, index) => (index % 2 === 1 ? ' ' : String.fromCodePoint(0x4e00 + ((from + index) % 20_000)))).join('')
 const rare = (from: number, length: number) =>

@@ -7,19 +7,22 @@ import type { Position } from '../walk-products.ts'
 import { filterConditions, matchesText, textQueryExpression } from './filter-sql.ts'
 
 /**
- * The number of newest matches that are ranked; the others follow by age. Ranking all would read half of the catalogue for a word that
- * half of its products have. See docs/decisions/catalogue-search.md#ranking-and-bounds.
+ * The number of newest matches that are ranked; the others follow by age. Ranking all would read half of the catalogue
+ * for a word in half of its products. See docs/decisions/catalogue-search.md#ranking-and-bounds.
  */
 export const CANDIDATES = 100
-/** Candidates of later pages: products that match since the first page may be between its candidates. */
+/** Candidates of later pages. New matches since the first page may be between its candidates. */
 const CANDIDATES_LATER = 10 * CANDIDATES
-/** Products whose whole name is the search are ranked first, the newest of them also where they are older than the candidates. */
+/**
+ * Products whose whole name is the search rank first. The newest of them do so even if they are older than the
+ * candidates.
+ */
 export const NAMED = 20
 const NAMED_LATER = 10 * NAMED
 const ABOVE_ALL_RANKS = 2
 /** Weights of matches in the description, the sku, category and options, and the name. */
 const WEIGHTS = '{0.1, 0.6, 0.4, 1}'
-// Divides the rank by the logarithm of the text's length: a word counts more in a short text.
+// Divides the rank by the logarithm of the text's length, so a word counts more in a short text.
 const BY_LENGTH = 1
 
 export interface RankedRow extends ProductRow {
@@ -29,11 +32,11 @@ export interface RankedRow extends ProductRow {
   hasRest: boolean
 }
 
-/** The places, among all products by age, of the oldest and the newest candidate of the first page. */
+/** The first page's oldest and newest candidate, as places among all products by age. */
 export interface RankedWindow {
   floor: Position
   ceiling: Position
-  /** The place of the oldest product by name; null when none is older than `floor`. */
+  /** The oldest candidate by name; null if none is older than `floor`. */
   named: Position | null
 }
 
@@ -46,9 +49,9 @@ export interface RankedSearch {
 
 export interface RankedWalk extends RankedSearch {
   isBackward: boolean
-  /** `value` is a rank. Null: from the first, or backwards from the last. */
+  /** `value` is a rank. Null starts at the first, or backwards at the last. */
   from: Position | null
-  /** The window of the first page, so that all pages rank the same products; undefined on the first page. */
+  /** The first page's window, so all pages rank the same products; undefined on the first page. */
   window: RankedWindow | undefined
   count: number
   view: ProductView
@@ -70,12 +73,12 @@ const OTHER = sql`other`
 const isFrom = (place: Position) => (key: Sql) => sql`${key} >= (${place.value}::timestamptz, ${place.id}::uuid)`
 const isUpTo = (place: Position) => (key: Sql) => sql`${key} <= (${place.value}::timestamptz, ${place.id}::uuid)`
 
-/** The condition for a product, as `product`, to be among the candidates by its name, or that of a variant in a list that shows groups. */
+/** The condition that `product` is a candidate by its name or, in a list of groups, by a variant's name. */
 export function isNamedCandidate({ filters, textQuery, nameQuery }: RankedSearch, named: Position): Sql {
   const isNamed = (row: Sql) =>
     sql`${matchesText(row, textQueryExpression(nameQuery))} and ${isFrom(named)(sql`(${row}.created_at, ${row}.id)`)}`
   if (!filters.isCollapsed) return sql`(${isNamed(PRODUCT)})`
-  // Found once, and not for each product.
+  // The array is computed once, not for each product.
   return sql`(${isNamed(PRODUCT)} or product.variant_group = any(array(
     select other.variant_group
     from products as other
@@ -83,7 +86,7 @@ export function isNamedCandidate({ filters, textQuery, nameQuery }: RankedSearch
   )))`
 }
 
-/** The next `count` candidates by rank, in the direction of reading. */
+/** The next `count` candidates by rank, in reading direction. */
 export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<RankedRow[]> {
   const { filters, textQuery, nameQuery, isBackward, from, window, count, view } = walk
   const newest = (query: string, limit: number, bounds: readonly ((key: Sql) => Sql)[], others: readonly Sql[] = []) => {
@@ -103,10 +106,11 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
       ? newest(textQuery, CANDIDATES, [])
       : newest(textQuery, CANDIDATES_LATER, [isFrom(window.floor), isUpTo(window.ceiling)])
   const words = sql`coalesce(product.translated_search, product.search)`
-  // The few products with the name are looked up by it alone. As an operator, the index would collect the matches of each prefix again.
+  // Looks up the few products with the name by it alone. The function keeps the other query out of the index, which
+  // would collect each prefix's matches again.
   const namedQuery = textQuery === '' ? '' : nameQuery
   const hasWords = [sql`ts_match_vq(${words}, ${textQueryExpression(textQuery)})`]
-  // Later pages omit products that are newer than the first page, and older ones that have got the name since.
+  // Later pages omit products newer than the first page, and older ones that got the name since.
   const named =
     window === undefined
       ? newest(namedQuery, NAMED, [], hasWords)
@@ -119,7 +123,7 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
   const direction = isBackward ? sql`asc` : sql`desc`
   const beyond = isBackward ? sql`>` : sql`<`
   const { rows } = await db.query<CandidateRow>(
-    // Ranked after the limit: otherwise the text of every match would be read and ranked.
+    // Ranks after the limit; otherwise the text of every match would be read and ranked.
     sql`with candidate as materialized (
       ${matching}
     ), named as materialized (
@@ -133,7 +137,7 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
       where ${matchesText(PRODUCT, textQueryExpression(textQuery))}
     ), ranked as (
       select id, rank, row_number() over (
-        -- The name of a group may equal the id of a product without a group.
+        -- A group's name may equal the id of a product without a group.
         partition by variant_group, case when variant_group is null then id end
         order by rank desc, id desc
       ) as place_in_group

@@ -1,6 +1,6 @@
 /**
- * A search for products that have all words of `required` and none of `excluded`. Required words are in the order of
- * the search and may repeat.
+ * A search for products with all words of `required` and none of `excluded`. Required words keep the search's order and
+ * may repeat.
  */
 export interface SearchWords {
   required: string[]
@@ -9,18 +9,20 @@ export interface SearchWords {
   excluded: string[]
 }
 
-/** A search with more words is refused: each costs a look-up in the index. */
+/** Searches with more words are refused, because each word costs an index look-up. */
 export const MAX_WORDS = 20
 
-// The steps of the database's function `search_text`. A test compares the two character by character.
+// These are the steps of the database's function `search_text`. A test compares both character by character.
 const SIGNS = /[™℠]/gu
-/** Accents and vowel points of Latin, Greek, Cyrillic, Hebrew and Arabic. In other scripts a mark makes another letter. */
+/**
+ * Accents and vowel points of Latin, Greek, Cyrillic, Hebrew and Arabic. In other scripts a mark makes another letter.
+ */
 const ACCENTS = [
   String.raw`\u0300-\u036f\u0483-\u0487`,
   String.raw`\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7`,
   String.raw`\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed`,
 ].join('')
-/** Together with invisible characters within a word. The zero-width space separates words instead. */
+/** Accents and invisible characters within a word. The zero-width space separates words instead. */
 const MARKS = new RegExp(String.raw`(?!\u200b)[\p{Default_Ignorable_Code_Point}\p{Me}${ACCENTS}]`, 'gu')
 const SEPARATORS = /(?![\u2190-\u2bff\u{1f000}-\u{1faff}])[\p{P}\p{Z}\p{Cc}\p{Cf}\p{Sc}\p{Sk}\p{Sm}¦©®°]/gu
 const SYMBOLS = /[\u2190-\u2bff\u{1f000}-\u{1faff}]/gu
@@ -31,9 +33,7 @@ const WITH_PLAIN = new RegExp(`[${[...PLAIN.keys()].join('')}]`, 'gu')
 /** Longer words are truncated, here and in the database. */
 const MAX_WORD_LENGTH = 500
 
-/**
- * The words of a text, divided as the database divides a product's: in lower case, without accents, each symbol a word.
- */
+/** A text's words, split like the database splits a product's: in lower case, without accents, each symbol a word. */
 export function toWords(text: string): string[] {
   return text
     .replace(SIGNS, ' ')
@@ -48,7 +48,7 @@ export function toWords(text: string): string[] {
     .map((word) => [...word].slice(0, MAX_WORD_LENGTH).join(''))
 }
 
-/** Characters of private use that stand for a sign within a word: a decimal separator, and `+` and `#` at the end. */
+/** Private-use characters for signs within words: a decimal separator, and `+` and `#` at the end. */
 const SIGNS_IN_WORDS = new Map([
   ['\ue000', '.'],
   ['\ue001', '+'],
@@ -56,7 +56,7 @@ const SIGNS_IN_WORDS = new Map([
 ])
 const SIGN_IN_WORD = /[\ue000-\ue002]/g
 
-/** The steps of the database's function `search_signs`; a size such as `20 × 30` has a word for its sign instead. */
+/** The steps of the database's function `search_signs`. In a size such as `20 × 30`, a word replaces the sign. */
 function keepSigns(q: string): string {
   return q
     .replace(/(?<![\d.,])(\d+)[.,](\d+)(?!\d|[.,]\d)/g, '$1\ue000$2')
@@ -66,17 +66,17 @@ function keepSigns(q: string): string {
     .replace(/(?<=\d) *[×*] *(?=\d)/g, ' x ')
 }
 
-/** A `-` before a word excludes it; nothing else is an operator. */
+/** A `-` before a word excludes it; there are no other operators. */
 export function parseSearch(q: string): SearchWords {
   const required: string[] = []
   const linked: number[] = []
   const excluded = new Set<string>()
-  // Characters of private use in a search would be read as the signs that they stand for here.
+  // Removes private-use characters, which here stand for signs.
   for (const part of keepSigns(q.replace(SIGN_IN_WORD, ' ')).split(/[\s\p{Cc}]+/u)) {
     const from = required.length
     for (const word of toWords(part)) {
       if (part.startsWith('-')) excluded.add(word)
-      // A name, a size or an abbreviation may have a word twice.
+      // A name, a size or an abbreviation may repeat a word.
       else if (required.length < MAX_WORDS || !required.includes(word)) required.push(word)
     }
     for (let place = from; place < required.length - 1; place++) linked.push(place)
@@ -92,18 +92,17 @@ export function normalizeSearch({ required, linked, excluded }: SearchWords): st
 }
 
 /**
- * Words at the end that match as prefixes: PostgreSQL collects all matches of a prefix before it compares them. See
- * docs/decisions/catalogue-search.md#a-share-of-the-database.
+ * The number of last words that match as prefixes. PostgreSQL collects all matches of a prefix before it compares them.
+ * See docs/decisions/catalogue-search.md#a-share-of-the-database.
  */
 const MAX_PREFIXES = 5
 /** Shorter words match only as a whole. */
 const MIN_PREFIX_LENGTH = 3
 /**
- * The last word may be this short, because the shopper may still be typing it. One letter matches only as a whole: too
- * many words begin with it.
+ * The shortest prefix for the last word, which the shopper may still be typing. Too many words begin with one letter.
  */
 const MIN_LAST_PREFIX_LENGTH = 2
-/** In these scripts two characters are a word: a prefix may be as short as that of the last word. */
+/** In these scripts two characters are a word, so prefixes may be as short as the last word's. */
 const SHORT_WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
 /** Scripts without blanks between words, as in the database's function `search_unspaced`. */
 const UNSPACED = [
@@ -120,8 +119,8 @@ function isPrefix(word: string, fromLast: number): boolean {
 }
 
 /**
- * The pairs in a text that divides `word`, of characters without blanks, and of letters and digits. None for a word of
- * one pair.
+ * Adjacent pairs in `word` of unspaced characters, or of letters and digits. They match texts that divide the word.
+ * Empty if the word is one pair.
  */
 function dividedWord(word: string): string[] {
   const parts = word.match(PARTS) ?? []
@@ -132,10 +131,13 @@ function dividedWord(word: string): string[] {
   return pairs.length > 1 || pairs[0]?.length === 2 ? [...new Set(pairs.flat())] : []
 }
 
-/** Words that join into one, at most. */
+/** The most words that join into one. */
 const MAX_JOINED = 6
 
-/** For each word the words into which it and its neighbours join: `wi fi` is `wifi`, `u s a` is `usa`, `m8 x 20` is `m8x20`; `5 5` is not `55`. */
+/**
+ * For each word, the joined words that contain it: `wi fi` is `wifi`, `u s a` is `usa`, `m8 x 20` is `m8x20`. `5 5`
+ * does not become `55`.
+ */
 function joinWords(words: readonly string[]): Set<string>[] {
   const joined = words.map(() => new Set<string>())
   for (let from = 0; from < words.length; from++) {
@@ -154,9 +156,9 @@ function joinWords(words: readonly string[]): Set<string>[] {
 }
 
 /**
- * The search in the syntax of PostgreSQL's type `tsquery`: the last words match as prefixes, each word also joined with its neighbours, and with
- * `similar` as one of these and without its signs. Empty, which matches nothing, without a required word. Words have no ASCII punctuation, so
- * none can close its quotes.
+ * The search in PostgreSQL's `tsquery` syntax. The last words match as prefixes. Each word also matches joined with its
+ * neighbours and, with `similar`, as a similar word and without its signs. Empty, which matches nothing, if no word is
+ * required. Words have no ASCII punctuation, so none can close its quotes.
  */
 export function toTextQuery({ required, linked, excluded }: SearchWords, similar?: ReadonlyMap<string, readonly string[]>): string {
   if (required.length === 0) return ''
@@ -168,7 +170,7 @@ export function toTextQuery({ required, linked, excluded }: SearchWords, similar
     return parts.length === 1 ? [] : parts.filter((part) => part !== '')
   }
   const alternatives = (word: string, index: number) => [
-    // Nobody is still typing a word that another one follows. As a prefix, that of all SKUs collects every product.
+    // A word with a linked successor is complete. As a prefix, one that begins all SKUs would collect every product.
     isPrefix(word, required.length - 1 - index) && !linked.includes(index) ? `'${word}':*` : quote(word),
     ...all(dividedWord(word)),
     ...[...(joined[index] ?? [])].map(quote),
@@ -179,7 +181,7 @@ export function toTextQuery({ required, linked, excluded }: SearchWords, similar
   return [...clauses, ...excluded.map((word) => `!'${word}'`)].join(' & ')
 }
 
-/** The word of products whose whole name is the search: see the database's function `search_name`. */
+/** The search word for products whose whole name is the search: see the database's function `search_name`. */
 export function toNameQuery({ required }: Pick<SearchWords, 'required'>): string {
   return `'=${[...required.join('').replace(SIGN_IN_WORD, '')].slice(0, MAX_WORD_LENGTH).join('')}'`
 }

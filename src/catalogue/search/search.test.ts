@@ -4,7 +4,7 @@ import { assertProblem, faults } from '../../../test/problem.ts'
 import { startStore } from '../../../test/store.ts'
 import { CANDIDATES } from './ranked-products.ts'
 import { parseSearch, toTextQuery } from './search-words.ts'
-import { findSimilarWords } from './similar-words.ts'
+import { findSimilarWords, matchesAny } from './similar-words.ts'
 
 const store = await startStore({ after })
 
@@ -80,6 +80,21 @@ test('a mistyped word finds the most similar one, only if no product has the wor
 test('searches similar words for the first five words of four letters or more, not for shorter ones', async () => {
   const found = await findSimilarWords(store.pool, ['keyborad', 'tab', 'lamb', 'tabel', 'bots', 'watterproof', 'keybaord'])
   assert.deepEqual([...found.keys()].toSorted(), ['bots', 'keyborad', 'lamb', 'tabel', 'watterproof'])
+})
+
+test('a word of one of the newest products is found without the index, which would collect all its matches', async () => {
+  const client = await store.pool.connect()
+  try {
+    await client.query('begin')
+    await client.query(
+      `create or replace function any_product_matches(query tsquery) returns boolean language plpgsql as $$ begin raise 'the index is read'; end $$`,
+    )
+    assert.equal(await matchesAny(client, toTextQuery(parseSearch('table'))), true)
+    await assert.rejects(matchesAny(client, toTextQuery(parseSearch('xyzzyxyz'))), /the index is read/)
+  } finally {
+    await client.query('rollback')
+    client.release()
+  }
 })
 
 test('finds words that are not ASCII, and nothing for text without a word', async () => {

@@ -1,35 +1,37 @@
 import type { Queryable } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
+import { type Sql, sql } from '../../db/sql.ts'
 import { matchesText, type TextQuery, textQueryExpression } from './filter-sql.ts'
 import { type SearchWords, toTextQuery } from './search-words.ts'
 
 /** Similar words of one mistyped word. */
 const MAX_SIMILAR = 5
 /**
- * Shorter words share trigrams with thousands of words: each would cost tens of milliseconds. See
+ * Shorter words share trigrams with thousands of words, so each would cost tens of milliseconds. See
  * docs/decisions/catalogue-search.md.
  */
 const MIN_LENGTH = 4
-/** Words of one search that are replaced by similar ones. */
+/** The most words of a search that similar ones replace. */
 const MAX_WORDS = 5
-/** Candidates for each word: some belong to products that are archived or changed. */
+/** Candidates for each word. Some belong only to archived or changed products. */
 const MAX_CANDIDATES = 50
 
-/** Products that are looked at before the index, which collects all matches of a word to find one. */
-const NEWEST = 50
+/** The newest products, which are checked before the index: that collects all matches of a word to find one. */
+const NEWEST = sql`newest as materialized (
+  select search, translated_search from products where archived_at is null order by created_at desc, id desc limit 50
+)`
 
 const QUOTE = "'"
 const SPECIAL = String.raw`(['\\])`
 const DOUBLED = String.raw`\1\1`
-const PRODUCTS = sql`products`
 const NEAREST_WORD = sql`(${QUOTE} || regexp_replace(nearest.word, ${SPECIAL}, ${DOUBLED}, 'g') || ${QUOTE})::tsquery`
 
-/** For each of `words` the words of sold products that share most trigrams with it; no entry for a short word or one without similar words. */
+/**
+ * For each of `words`, the sold products' words that share most trigrams with it. Short words and words without similar
+ * ones have no entry.
+ */
 export async function findSimilarWords(db: Queryable, words: readonly string[]): Promise<Map<string, string[]>> {
   const { rows } = await db.query<{ word: string; similar: string[] }>(
-    sql`with newest as materialized (
-       select search, translated_search from products where archived_at is null order by created_at desc, id desc limit ${NEWEST}
-     )
+    sql`with ${NEWEST}
      select wanted.word, array(
        select nearest.word
        from (
@@ -41,9 +43,8 @@ export async function findSimilarWords(db: Queryable, words: readonly string[]):
          order by 2 desc, 1
          limit ${MAX_CANDIDATES}
        ) as nearest
-       -- Not to_tsquery, which would normalize the word by the locale.
-       where exists (select from newest where ${matchesText(sql`newest`, NEAREST_WORD)})
-         or exists (select from products where archived_at is null and ${matchesText(PRODUCTS, NEAREST_WORD)})
+       -- to_tsquery would normalize the word by the locale.
+       where ${isMatched(NEAREST_WORD)}
        order by nearest.similarity desc, nearest.word
        limit ${MAX_SIMILAR}
      ) as similar
@@ -52,7 +53,7 @@ export async function findSimilarWords(db: Queryable, words: readonly string[]):
   return new Map(rows.filter(({ similar }) => similar.length > 0).map(({ word, similar }) => [word, similar]))
 }
 
-/** The text query of a search: of its own words, or of similar words when no product has them. */
+/** A search's text query: its own words, or similar words if no product has them. */
 export async function resolveTextQuery(db: Queryable, search: SearchWords): Promise<TextQuery> {
   const textQuery = toTextQuery(search)
   if (textQuery === '' || (await matchesAny(db, textQuery))) return textQuery
@@ -61,10 +62,12 @@ export async function resolveTextQuery(db: Queryable, search: SearchWords): Prom
 
 /** Whether any sold product matches, without other filters. */
 export async function matchesAny(db: Queryable, textQuery: TextQuery): Promise<boolean> {
-  const { rows } = await db.query<{ matches: boolean }>(
-    sql`select exists (
-      select from products where archived_at is null and ${matchesText(PRODUCTS, textQueryExpression(textQuery ?? ''))}
-    ) as matches`,
-  )
+  const query = textQueryExpression(textQuery ?? '')
+  const { rows } = await db.query<{ matches: boolean }>(sql`with ${NEWEST} select ${isMatched(query)} as matches`)
   return rows[0]?.matches ?? false
+}
+
+/** The condition that a sold product matches, in a statement with NEWEST. */
+function isMatched(query: Sql): Sql {
+  return sql`(exists (select from newest where ${matchesText(sql`newest`, query)}) or any_product_matches(${query}))`
 }

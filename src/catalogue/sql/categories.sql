@@ -1,4 +1,4 @@
--- The tree has no cycle and at most ten levels, also when two moves run at once: each is valid alone, so they take turns.
+-- Verifies that the tree has no cycle and at most ten levels. Two moves take turns, because each may be valid alone.
 create or replace function categories_check_tree() returns trigger
   language plpgsql as $$
 declare
@@ -35,8 +35,8 @@ begin
 end
 $$;
 
--- The category of this name below a parent, null for none; created if it is missing. A slug that is taken gets that of the parent, then a
--- part of the id.
+-- Finds the category of this name below a parent (null: a root), or creates it. A taken slug gets the slug of the
+-- parent, then a part of the id.
 create or replace function category_below(parent uuid, wanted text) returns uuid
   language plpgsql as $$
 declare
@@ -61,19 +61,20 @@ begin
 end
 $$;
 
--- The category that a text in products.category means: the root of that name, else the oldest of that name, else a new root.
+-- Finds the category that a text in products.category means: the root of that name, else the oldest of that name, else
+-- a new root.
 create or replace function category_of_name(wanted text) returns uuid
   language plpgsql as $$
 declare
   found_id uuid;
 begin
-  -- Locked: after a rename that is in progress it is no longer the one.
+  -- The row is locked, because a rename in progress could give the category another name.
   select id into found_id from categories where name = wanted order by parent_id is not null, created_at, id limit 1 for key share;
   return coalesce(found_id, category_below(null, wanted));
 end
 $$;
 
--- The categories above one and itself, from the root.
+-- Returns a category and all above it, from the root.
 create or replace function category_path(wanted uuid) returns json
   language sql stable as $$
   with recursive ancestor as (
@@ -87,15 +88,15 @@ create or replace function category_path(wanted uuid) returns json
   select coalesce(json_agg(json_build_object('id', id, 'slug', slug, 'name', name) order by level desc), '[]') from ancestor
 $$;
 
--- Products that were inserted are in the category of their text.
+-- Puts inserted products into the category of their text.
 create or replace function products_give_category() returns trigger
   language plpgsql
-  -- A plan that was made while the table was small must not read the whole table later.
+  -- A plan from a time when the table was small must not read the whole table later.
   set enable_seqscan = off
 as $$
 begin
   with text as materialized (
-    -- In one order, so that two imports with the same new categories wait for each other in one direction.
+    -- The order prevents a deadlock of two imports with the same new categories.
     select category, category_of_name(category) as id from (select distinct category from changed order by category) as sorted
   )
   insert into product_categories (product_id, category_id, position, is_listed, price_amount, created_at, name)

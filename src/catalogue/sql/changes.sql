@@ -1,5 +1,5 @@
--- Counts a change in the row of this connection, or in one that no other transaction has. A transaction that waited for a row here while it has
--- locked products or categories could deadlock with the one that has the row and needs those.
+-- Counts a change in the row of this connection, or in a row that no other transaction has locked. Waiting for a row
+-- here could deadlock, because this transaction may have locked products or categories that the other one needs.
 create or replace function catalogue_count_change() returns void
   language plpgsql as $$
 declare
@@ -31,7 +31,8 @@ begin
 end
 $$;
 
--- A change of the tree is one of the catalogue. Pages of products show the names and addresses above them; all else is in lists only.
+-- Counts a change of the tree as one of the catalogue. Pages of products show names and addresses of categories, and
+-- lists show everything else.
 create or replace function categories_note_change() returns trigger
   language plpgsql as $$
 declare
@@ -51,6 +52,23 @@ begin
   end if;
   perform catalogue_count_change();
   insert into catalogue_changes (product_ids) values (ids);
+  perform pg_notify('storefront_catalogue', '');
+  return null;
+end
+$$;
+
+-- A new ranking changes the lists by it. Their tags are those of `rankingTag` in src/catalogue/events.ts.
+create or replace function rankings_note_change() returns trigger
+  language plpgsql as $$
+declare
+  tags text[];
+begin
+  select array_agg(concat_ws('-', sort, category_id)) into tags from changed;
+  if tags is null then
+    return null;
+  end if;
+  perform catalogue_count_change();
+  insert into catalogue_changes (product_ids, list_tags) values ('{}', tags);
   perform pg_notify('storefront_catalogue', '');
   return null;
 end

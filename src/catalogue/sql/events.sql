@@ -1,5 +1,6 @@
--- Whole products as their events contain them: as the API shows the page of a product, without what changes with stock. The one place where
--- a property is added: what is null, [] or {} counts as absent, so that products without the new property have not changed.
+-- Returns whole products as their events contain them: like the page of a product in the API, without what changes with
+-- stock. A new property is added here only. Null, [] and {} count as absent, so products without the new property have
+-- not changed.
 create or replace function product_snapshots(ids uuid[]) returns table (product_id uuid, product json) language sql stable as $$
   select
     product.id,
@@ -10,7 +11,7 @@ create or replace function product_snapshots(ids uuid[]) returns table (product_
       'name', product.name,
       'description', product.description,
       'category', product.category,
-      -- Without the categories above them: a move of one changes no product.
+      -- Ancestors are left out: moving one changes no product.
       'categories', (
         select coalesce(json_agg(json_build_object('id', category.id, 'slug', category.slug, 'name', category.name) order by member.position), '[]')
         from product_categories as member
@@ -28,7 +29,7 @@ create or replace function product_snapshots(ids uuid[]) returns table (product_
       'images', case
         when product.image_url is null then '[]'
         when page.images -> 0 ->> 'url' = product.image_url then page.images
-        -- image_url is the first image, also where a statement has changed it alone.
+        -- image_url is the first image, also if a statement has changed only image_url.
         else jsonb_build_array(jsonb_build_object('url', product.image_url, 'alt', '', 'width', null, 'height', null))
           || coalesce(page.images - 0, '[]')
       end,
@@ -56,14 +57,15 @@ create or replace function product_snapshots(ids uuid[]) returns table (product_
   left join product_pages as page on page.product_id = product.id
 $$;
 
--- A snapshot without what counts as absent, to compare.
+-- Removes what counts as absent, so that snapshots can be compared.
 create or replace function product_state(product json) returns jsonb language sql immutable parallel safe as $$
   select coalesce(jsonb_object_agg(key, value), '{}')
   from jsonb_each(jsonb_strip_nulls(product::jsonb))
   where value not in ('{}', '[]')
 $$;
 
--- As all_prices, from a product in an event, with amounts as events of prices have them; compare_at is null without a reduction.
+-- Like all_prices, from the product of an event, with the amounts of price events. compare_at is null without a
+-- reduction.
 create or replace function event_prices(product json) returns table (currency text, price jsonb, compare_at jsonb)
 language sql immutable parallel safe as $$
   select product -> 'price' ->> 'currency', (product -> 'price')::jsonb, nullif((product -> 'compare_at_price')::jsonb, 'null')
@@ -75,34 +77,35 @@ language sql immutable parallel safe as $$
   from json_array_elements(case json_typeof(product -> 'prices') when 'array' then product -> 'prices' else '[]' end) as other
 $$;
 
--- The currency of an event of a price: that price or the one before may be missing.
+-- Returns the currency of a price event. Its price or its previous price may be missing.
 create or replace function event_currency(data json) returns text language sql immutable parallel safe as $$
   select coalesce(data -> 'price' ->> 'currency', data -> 'previous_price' ->> 'currency')
 $$;
 
--- Records what has changed of products since their newest events, and returns the number of events. A currency whose price is another one, new or
--- gone has an event before that of the product. The last statement of a transaction that has written the products: their rows must be locked, which
--- gives each product one version after the other. With the owner's rights: the API's role may not write events otherwise.
+-- Records the changes of products since their newest events, and returns the number of events. Each currency whose
+-- price is changed, new or gone has an event before that of the product. Call it as the last statement of a transaction
+-- that has written the products and locked their rows, so that each product gets consecutive versions. It has the
+-- owner's rights, because the API's role may not write events.
 create or replace function record_product_events(ids uuid[], traceparent text) returns bigint language plpgsql
   security definer
   set search_path from current
-  -- A plan that was made while a table was small must not read the whole table later.
+  -- A plan from a time when a table was small must not read the whole table later.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
 as $$
 declare
   recorded bigint;
-  -- After a restore no version may be one that was published in the lost time.
+  -- After a restore no version may repeat one that was published in the lost time.
   incarnation constant bigint := coalesce((select max(number) from database_incarnations), 0);
   recorded_at constant timestamptz := clock_timestamp();
 begin
   with change as materialized (
     select snapshot.product_id, snapshot.product, newest.product as previous, coalesce(newest.version, 0) as version,
-      -- One time for all events of a change, and none before the last one, also when the clock has gone back.
+      -- All events of a change have one time, which is never before the newest event, also if the clock has gone back.
       greatest(recorded_at, newest.occurred_at) as occurred_at
     from product_snapshots(ids) as snapshot
     left join lateral (
-      -- The newest event of a product is never that of its price alone: see the order below.
+      -- The newest event of a product is never a price event alone: see the order below.
       select event.version, event.occurred_at, case json_typeof(event.data -> 'product') when 'object' then event.data -> 'product' end as product
       from product_events as event
       where event.product_id = snapshot.product_id and event.stream = 'product'
@@ -125,7 +128,7 @@ begin
       from change
       where previous is not null and product -> 'price' ->> 'currency' = previous -> 'price' ->> 'currency'
       union all
-      -- The other currencies, and the own ones where they differ.
+      -- All prices in other currencies, and the own price if its currency differs.
       select change.product_id, change.product, change.version, change.occurred_at, currency, now.price, was.price, now.compare_at, was.compare_at
       from change
       cross join (
@@ -161,15 +164,15 @@ begin
       'previous_compare_at_price', previous_compare_at_price
     )
   from repriced
-  -- The prices before the product that has them: the stream publishes rows in the order of their insertion.
+  -- Price events precede the product event: the stream publishes rows in the order of their insertion.
   order by 1, 3;
   get diagnostics recorded = row_count;
   return recorded;
 end
 $$;
 
--- Records products as they are, also when nothing has changed: subscribers have seen later events of them, which a restore has lost. The caller
--- has locked their rows. Returns the number of events.
+-- Records the present state of products, also if nothing has changed: subscribers have seen later events, which a
+-- restore has lost. The caller has locked the rows. Returns the number of events.
 create or replace function restate_products(ids uuid[]) returns bigint language sql
   security definer
   set search_path from current
@@ -189,7 +192,8 @@ as $$
   select count(*) from stated
 $$;
 
--- Records the present stock of products whose newest event of stock says something else, which only a change without triggers can leave.
+-- Records the present stock of products whose newest stock event differs. Only a change without triggers can cause
+-- this.
 create or replace function record_stock_events(ids uuid[]) returns bigint language sql
   security definer
   set search_path from current
@@ -213,7 +217,8 @@ as $$
   select count(*) from recorded
 $$;
 
--- The program's statements that change `available` increase the version themselves; this does it for SQL that an operator types.
+-- Statements of the program that change `available` increase the version themselves. This trigger does it for SQL that
+-- an operator types.
 create or replace function inventory_count_up() returns trigger
   language plpgsql as $$
 begin
@@ -227,7 +232,7 @@ create or replace function inventory_record_event() returns trigger language plp
   set search_path from current
 as $$
 begin
-  -- The setting has become 0 since stock was set.
+  -- The setting became 0 after stock was set.
   if (old.available is not distinct from 0) = (new.available is not distinct from 0)
     and exists (select from stock_event_settings where percent = 0)
   then
@@ -235,7 +240,8 @@ begin
     new.event_step := null;
     return new;
   end if;
-  -- With the number of the incarnation: after a restore no version may be one that was published in the lost time.
+  -- The version contains the number of the incarnation: after a restore none may repeat one that was published in the
+  -- lost time.
   insert into product_events (product_id, stream, version, type, occurred_at, data)
   select new.product_id, 'stock', new.version + coalesce((select max(number) from database_incarnations), 0),
     case
@@ -247,7 +253,8 @@ begin
     json_build_object('product_id', new.product_id, 'sku', sku, 'available', new.available, 'previous_available', old.available)
   from products
   where id = new.product_id
-  -- Only when somebody has set a version back by hand: no sale fails for its event, and verify compares the newest with the row.
+  -- This happens only if somebody has lowered a version by hand. No sale fails for its event, and verify compares the
+  -- newest event with the row.
   on conflict do nothing;
   if new.event_step is not null then
     new.event_level := new.available;
@@ -256,9 +263,9 @@ begin
 end
 $$;
 
--- Records up to `most` products whose newest events are not as product_snapshots has them, and those that are out of stock, and writes their words
--- where the functions above give others. Returns whether there may be more. A batch ends after a fifth of a second, and the words are computed
--- before any row is locked: those of a description of 64 KB take long.
+-- Records up to `most` products whose newest events differ from product_snapshots, and those that are out of stock.
+-- Also corrects their search words. Returns whether there may be more. A batch ends after a fifth of a second. The
+-- words are computed before any row is locked, because a description of 64 KB takes long.
 create or replace function backfill_product_events(most integer) returns boolean language plpgsql
   security definer
   set search_path from current
@@ -270,13 +277,13 @@ declare
   next_id uuid;
   product record;
   ids uuid[] := '{}';
-  -- The products that have other words than the functions give them, and what was read of each.
+  -- Products whose words differ from those of the functions, with what was read of each.
   changed uuid[] := '{}';
   versions xid[] := '{}';
   words tsvector[] := '{}';
   translated tsvector[] := '{}';
 begin
-  -- Of several processes each takes its turn, so that one continues when another dies.
+  -- Processes take turns, so that one continues when another dies.
   select last_id into previous_id from product_event_backfill for update;
   if not found then
     return false;
@@ -300,10 +307,11 @@ begin
     delete from product_event_backfill;
     return false;
   end if;
-  -- Stock before products, as everywhere, so that nobody waits in a circle. Of stock only what becomes an event: orders need these rows.
+  -- Stock is locked before products, as everywhere, which prevents deadlocks. Only stock that becomes an event is
+  -- locked, because orders need these rows.
   perform from inventory where product_id = any(ids) and available = 0 order by product_id for update;
   perform from products where id = any(ids) order by id for no key update;
-  -- The triggers of the columns write the words of those that have changed since they were read.
+  -- The columns' triggers write the words of products that have changed since they were read.
   update products set name = products.name
   from unnest(changed, versions) as found (id, version)
   where products.id = found.id and products.xmin <> found.version;
@@ -324,10 +332,11 @@ begin
 end
 $$;
 
--- Examines up to `most` events after a key, in the order of their keys, and removes those of before a time with their messages and dead letters:
--- not the newest of a product, of its stock and of its price in each currency, not the creation of a product until each of its prices has a later
--- event, and none that a subscriber has yet to read. Returns the number of removed ones and the last key; its nulls mean the end. Nobody can remove
--- what is younger than CATALOGUE_EVENT_DAYS may be, and nothing is removed while a refill reads the table.
+-- Examines up to `most` events after a key, in key order, and removes those that are older than a given time, with
+-- their messages and dead letters. It keeps the newest event of each product, its stock and each price, the creation of
+-- a product until each of its prices has a later event, and every event that a subscriber has yet to read. Returns the
+-- number of removed events and the last key, whose nulls mean the end. Nothing younger than CATALOGUE_EVENT_DAYS allows
+-- can be removed, and nothing while a refill reads the table.
 create or replace function remove_old_product_events(
   before timestamptz, after_product_id uuid, after_stream text, after_version bigint, most integer
 ) returns table (removed bigint, product_id uuid, stream text, version bigint) language sql
@@ -375,7 +384,7 @@ as $$
       )
       and case
         when message.sequence is not null then message.sequence <= (select sequence from reached)
-        -- Otherwise it is still to be published, unless the messages are in a broker or there will be none.
+        -- Otherwise the event is still to be published, unless the messages are in a broker or will never exist.
         else exists (select from catalogue_epochs) or exists (select from catalogue_dead_letters where catalogue_dead_letters.event_id = event_id.id)
       end
   ), removed_messages as (

@@ -1,10 +1,11 @@
--- Adds to the numbers of products. With a language that comes or goes, pages of other products may be in another language: caches in front drop all.
+-- Changes the number of products of each language. If a language is new or gone, caches in front drop everything,
+-- because pages of other products may be in another language.
 create or replace function count_languages(languages text[], differences bigint[]) returns void language sql as $$
   with counted as (
     insert into catalogue_languages (language, products)
     select language, difference
     from unnest(languages, differences) as counting (language, difference)
-    -- In one order, so that two imports wait for each other in one direction.
+    -- The order prevents a deadlock of two imports.
     order by language
     on conflict (language) do update set products = catalogue_languages.products + excluded.products
     returning language, products

@@ -1,4 +1,4 @@
--- The attributes of a product as terms to filter by: each name, each name=value, and of a list each of its values.
+-- Returns the attributes of a product as terms to filter by: each name, each name=value, and each value of a list.
 create or replace function attribute_terms(attributes jsonb) returns text[]
   language plpgsql immutable strict parallel safe as $$
 begin
@@ -21,7 +21,7 @@ $$;
 
 create or replace function products_index_prices() returns trigger
   language plpgsql
-  -- A plan that was made while the table was small must not read the whole table later.
+  -- A plan from a time when the table was small must not read the whole table later.
   set enable_seqscan = off
 as $$
 begin
@@ -41,7 +41,7 @@ begin
     join before using (id)
     cross join jsonb_each(changed.prices) as price (currency, value)
     where changed.archived_at is null
-      -- The own price counts where another one has its currency.
+      -- The own price takes precedence over another one in its currency.
       and price.currency <> changed.price_currency
       and (before.prices, before.price_currency, before.archived_at is null)
         is distinct from (changed.prices, changed.price_currency, changed.archived_at is null);
@@ -56,7 +56,8 @@ begin
 end
 $$;
 
--- The prices of a product in all currencies, from the columns of its row. The own price counts where another one has its currency.
+-- Returns the prices of a product in all currencies, from the columns of its row. The own price takes precedence over
+-- another one in its currency.
 create or replace function all_prices(own_currency text, own_amount bigint, own_compare_at bigint, others jsonb)
 returns table (currency text, amount bigint, compare_at bigint) language sql immutable parallel safe as $$
   select own_currency, own_amount, own_compare_at
@@ -66,11 +67,12 @@ returns table (currency text, amount bigint, compare_at bigint) language sql imm
   where other.key <> own_currency
 $$;
 
--- The lowest of the prices in a currency that ended within 30 days before a time, as they are recorded; null for none. Each record has the
--- price that it ended, so the one with which the 30 days began is among them. Hours, because a day of a time zone may have 23.
+-- Returns the lowest price in a currency that ended within 30 days before a time, null for none. Each record has the
+-- price that it ended, so the price at the beginning of the 30 days is among them. The bound is in hours, because a day
+-- may have 23 of them.
 create or replace function lowest_ended_amount(wanted_id uuid, wanted_currency text, until timestamptz) returns bigint
 language sql stable
--- A plan that was made while the table was small must not read the whole table later.
+-- A plan from a time when the table was small must not read the whole table later.
 set enable_seqscan = off
 as $$
   select min((data -> 'previous_price' ->> 'amount')::bigint)
@@ -82,7 +84,7 @@ as $$
     and data -> 'previous_price' ->> 'currency' = wanted_currency
 $$;
 
--- A trigger, so that every way of changing a price has it.
+-- A trigger covers every way of changing a price.
 create or replace function products_set_lowest_price() returns trigger language plpgsql as $$
 begin
   new.lowest_prior_amounts := (
@@ -90,11 +92,12 @@ begin
     from (
       select currency,
         case
-          -- The reduction continues, at this price or a lower one. One that a product was created with had no price before it.
+          -- The reduction continues at this price or a lower one. A reduction that a product was created with had no
+          -- earlier price.
           when was.compare_at > was.amount
             and (now.amount = was.amount or now.amount < was.amount and old.lowest_prior_amounts ? currency)
             then (old.lowest_prior_amounts ->> currency)::bigint
-          -- It begins, or another one does, at a higher price. The price until now is in no record yet.
+          -- A reduction begins, or another one at a higher price. No record has the price until now yet.
           else least(was.amount, lowest_ended_amount(new.id, currency, clock_timestamp()))
         end as amount
       from all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as now

@@ -1,4 +1,4 @@
--- Gives a product the state and the prices that its schedule has at this moment, and the time of the next change. See
+-- Gives a product the state and the prices of its schedule at this moment, and the time of the next change. See
 -- docs/decisions/catalogue-schedules.md.
 create or replace function products_apply_schedule() returns trigger language plpgsql as $$
 declare
@@ -8,7 +8,7 @@ declare
   kept jsonb := '[]';
 begin
   new.changes_at := null;
-  -- Archived by an operator: no time brings it back.
+  -- An operator has archived the product: no time brings it back.
   if new.archived_at is not null and not new.is_withheld then
     return new;
   end if;
@@ -17,7 +17,7 @@ begin
   if new.status = 'active' then
     select min(at) into new.changes_at from unnest(array[new.published_at, new.unpublished_at]) as at where at > right_now;
   end if;
-  -- The prices beside the sales return. An amount that this statement has changed is a regular one.
+  -- The regular prices return. An amount that this statement has changed is a regular one.
   for regular in
     select currency,
       case when given.amount = was.amount then kept_price.amount else given.amount end as amount,
@@ -46,13 +46,13 @@ begin
     left join all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as usual using (currency)
     order by place
   loop
-    -- It stays as it is: prices may have fallen since.
+    -- An ended sale stays: prices may have fallen since.
     if sale.until <= right_now then
       kept := kept || jsonb_build_array(sale.element);
       continue;
     end if;
     if sale.amount < sale.usual_amount is not true then
-      -- The price has changed and ends the sale, as it ends a reduction. A sale that is written now is refused.
+      -- The changed price ends the sale, as it ends a reduction. A sale that is written now is refused.
       if new.sale_prices is distinct from old.sale_prices then
         raise check_violation using
           message = 'a sale price is not below the price of its currency',

@@ -1,6 +1,7 @@
--- The words of a text with a blank between them: without accents, in lower case, compatibility forms as their plain characters. ASCII
--- punctuation separates, so that a sku such as MUG-1 is found by its parts and no word is a URL or a negative number.
--- Tables of Unicode 17: a later one needs a new version of this function and a rewrite of products.search.
+-- Returns the words of a text, separated by one blank: without accents, in lower case, with compatibility forms
+-- replaced. ASCII punctuation separates words, so that a sku such as MUG-1 is found by its parts and no word is a URL
+-- or a negative number. The tables are those of Unicode 17: a later version needs a new version of this function and a
+-- rewrite of products.search.
 create or replace function search_text(text) returns text
   language plpgsql immutable strict parallel safe as $$
 declare
@@ -9,16 +10,17 @@ begin
   if octet_length($1) = char_length($1) and $1 !~ '[\u0001-\u001f\u007f]' then
     return lower(translate($1, '!"#$%&''()*+,-./:;<=>?@[\]^_`{|}~', repeat(' ', 32)) collate "C");
   end if;
-  -- Signs that normalization would turn into letters of the word before them.
+  -- Signs that normalization would turn into letters of the previous word.
   words := normalize(translate($1, '™℠', '  '), nfkd);
-  -- Accents, vowel points, and what is invisible within a word.
+  -- Accents, vowel points, and invisible characters within a word.
   words := regexp_replace(words, '['
     '\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u061c'
     '\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u115f\u1160\u17b4\u17b5'
     '\u180b-\u180f\u1abe\u200c-\u200f\u202a-\u202e\u2060-\u206f\u20dd-\u20e0\u20e2-\u20e4\ua670-\ua672'
     '\ufe00-\ufe0f\ufeff\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff'
     ']+', '', 'g');
-  -- Punctuation, blanks, control characters, currencies and operators. Other symbols, such as emoji, are words of one character.
+  -- Punctuation, blanks, control characters, currencies and operators. Other symbols, such as emoji, are words of one
+  -- character.
   words := regexp_replace(words, '[\u0001-\u002f:-@\u005b-\u0060\u007b-\u007f'
     '\u0080-\u00ac\u00ae-\u00bf\u00d7\u00f7\u02c2-\u02c5\u02d2-\u02eb\u02ed\u02ef-\u02ff\u0375\u03f6'
     '\u055a-\u055f\u0589\u058a\u058f\u05be\u05c0\u05c3\u05c6\u05f3\u05f4\u0600-\u060d\u061b\u061d-\u061f'
@@ -56,7 +58,7 @@ begin
   if octet_length(words) = char_length(words) then
     return words;
   end if;
-  -- A table is used only when the text contains one of its capitals: translate looks up each character in all of it.
+  -- A table is used only if the text contains one of its capitals, because translate looks up each character.
   if words ~ '[\u0391-\u03a9]' then
     words := translate(words, 'ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ', 'αβγδεζηθικλμνξοπρστυφχψω');
   end if;
@@ -106,8 +108,9 @@ begin
 end
 $$;
 
--- Positions count words, as in to_tsvector, which is faster and reads ASCII the same everywhere, but takes 3e1x for a number and a word.
--- A lexeme takes 2,046 bytes at most: to_tsvector leaves longer words out, so they are cut here.
+-- Positions count words, as in to_tsvector, which is faster and reads ASCII the same on every server, but makes a
+-- number and a word of 3e1x. A lexeme has at most 2,046 bytes: to_tsvector leaves longer words out, so they are cut
+-- here.
 create or replace function search_vector(words text) returns tsvector
   language plpgsql immutable strict parallel safe as $$
 begin
@@ -123,18 +126,18 @@ begin
 end
 $$;
 
--- Words as shops and shoppers write them: `gr49` and `Gr. 49`, `wifi` and `Wi-Fi`, `5,5` and `5.5`, `C++`, words within texts without blanks; and
--- the whole name as one word, so that a product whose name is the search comes first. See
+-- Adds the spellings of shops and shoppers: `gr49` and `Gr. 49`, `wifi` and `Wi-Fi`, `5,5` and `5.5`, `C++`, words in
+-- texts without blanks, and the whole name as one word, so that a product whose name is the search comes first. See
 -- docs/decisions/catalogue-search.md.
 
--- Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Kana and Han. As in search-words.ts.
+-- Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Kana and Han, as in search-words.ts.
 create or replace function search_unspaced() returns text
   language sql immutable parallel safe
   return '\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u1049\u1780-\u17d3\u3005-\u3007\u3041-\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff'
     '\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003fffd';
 
--- A number with a decimal separator, a word with its last `+` or `#`, and a size such as `20 × 30`, each as one word. Characters of private use
--- stand for the signs, which separate words otherwise.
+-- Makes one word each of a number with a decimal separator, a word with its last `+` or `#`, and a size such as `20 ×
+-- 30`. Characters of private use replace the signs, which would separate words.
 create or replace function search_signs(text) returns text
   language plpgsql immutable strict parallel safe as $$
 declare
@@ -155,8 +158,8 @@ begin
 end
 $$;
 
--- What a text is found by besides its words, of its first 20,000 characters. `words`: search_text of the text. Each step reads only the places of
--- the text that it is about: most words are in none.
+-- Returns what a text is found by besides its words, from its first 20,000 characters. `words` is search_text of the
+-- text. Each step reads only the places that it concerns, because they have few of the words.
 create or replace function search_spellings(text, words text) returns text
   language plpgsql immutable strict parallel safe as $$
 declare
@@ -194,8 +197,9 @@ begin
 end
 $$;
 
--- A text of at most 120,000 characters: a tsvector has at most 1 MiB, and a character such as U+FDFA becomes 18. All texts of a product without
--- such characters are shorter. A word of one Han character takes the most, four bytes for each character of the text.
+-- Returns at most 120,000 characters: a tsvector has at most 1 MiB, and a character such as U+FDFA becomes 18. Without
+-- such characters all texts of a product are shorter. A word of one Han character takes the most, four bytes for each
+-- character.
 create or replace function catalogue_words(text) returns tsvector
   language plpgsql immutable strict parallel safe as $$
 declare
@@ -214,8 +218,8 @@ create or replace function search_option_words(options jsonb) returns text
   language sql immutable strict parallel safe
   return (select coalesce(string_agg(value, ' ' order by key collate "C"), '') from jsonb_each_text(options));
 
--- A word as pg_trgm reads it everywhere: one ASCII letter or digit for each character. Neighbours in an alphabet differ; characters of
--- different scripts may become the same, so words are compared with words of the same kind only.
+-- Returns a word as pg_trgm reads it on every server: one ASCII letter or digit for each character. Neighbours in an
+-- alphabet differ. Characters of different scripts may become the same, so words are compared only within their kind.
 create or replace function search_spelling(word text) returns text
   language plpgsql immutable strict parallel safe as $$
 begin
@@ -232,8 +236,8 @@ begin
 end
 $$;
 
--- The whole name as a word, without blanks and signs and with `=` in front, which no word of a text has. Without a place, so that it is neither
--- ranked nor offered for a mistyped word.
+-- Returns the whole name as a word, without blanks and signs and with `=` in front, which no word of a text has. It has
+-- no position, so it is neither ranked nor offered for a mistyped word.
 create or replace function search_name(name text) returns tsvector
   language sql immutable parallel safe
   return (
@@ -241,8 +245,8 @@ create or replace function search_name(name text) returns tsvector
     from (select translate(search_text(search_signs(coalesce(name, ''))), E' \uE000\uE001\uE002', '') as word) as whole
   );
 
--- The words of a product in its own language. A trigger and no generated column: another expression would rewrite the
--- table. See docs/decisions/catalogue-search.md.
+-- Writes the words of a product in its own language. This is a trigger and no generated column, because another
+-- expression would rewrite the table. See docs/decisions/catalogue-search.md.
 create or replace function product_words(name text, category text, options jsonb, brand text, sku text, description text) returns tsvector
   language sql immutable parallel safe
   return setweight(catalogue_words(name), 'A')
@@ -255,7 +259,7 @@ create or replace function translated_words(name text, category text, options js
   language sql immutable parallel safe
   return (
     select setweight(catalogue_words(concat_ws(' ', name, string_agg(texts ->> 'name', ' ' order by language collate "C"))), 'A')
-      -- As in the column `search`.
+      -- The same expression as in the column `search`.
       || setweight(catalogue_words(concat_ws(' ', category, search_option_words(options))), 'B')
       || setweight(catalogue_words(sku), 'C')
       || setweight(catalogue_words(concat_ws(' ', description, string_agg(texts ->> 'description', ' ' order by language collate "C"))), 'D')
@@ -284,7 +288,7 @@ begin
 end
 $$;
 
--- Every word that a product has or had, also those of translations, to be offered for mistyped ones.
+-- Records every word that a product has or had, also of translations, to offer it for mistyped ones.
 create or replace function products_collect_words() returns trigger
   language plpgsql
   as $$
@@ -295,7 +299,7 @@ begin
     from changed
     cross join unnest(ts_filter(coalesce(changed.translated_search, changed.search), '{a,b,d}')) as entry
     where length(entry.lexeme) between 3 and 40 and entry.lexeme !~ '[0-9]'
-    -- In one order, so that two imports with the same new words wait for each other in one direction.
+    -- The order prevents a deadlock of two imports with the same new words.
     order by 1
     on conflict do nothing;
   else
@@ -313,10 +317,23 @@ begin
 end
 $$;
 
--- A text as operators' searches compare it: words of letters and digits that pg_trgm knows, with one blank between
--- them. Apostrophes separate nothing, and symbols such as emoji are left out.
+-- Returns a text as operators' searches compare it: words of letters and digits that pg_trgm knows, separated by one
+-- blank. Apostrophes separate nothing, and symbols such as emoji are left out.
 create or replace function search_folded(text) returns text
   language sql immutable strict parallel safe
   return search_spelling(trim(regexp_replace(
     search_text(replace(replace($1, '''', ''), '’', '')), '[ \u2190-\u2bff\U0001f000-\U0001faff]+', ' ', 'g'
   )));
+
+-- Whether a sold product matches. Only the indexes of words are read: a plan that expects a match among the first rows
+-- would read the whole catalogue for a word that no product has any more.
+create or replace function any_product_matches(query tsquery) returns boolean
+  language sql stable parallel safe
+  set enable_seqscan = off
+  set enable_indexscan = off
+as $$
+  select exists (
+    select from products
+    where archived_at is null and ((translated_search is null and search @@ query) or translated_search @@ query)
+  )
+$$;

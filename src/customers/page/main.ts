@@ -1,5 +1,5 @@
-import { formatMoney } from '#currency'
 import type { components } from '../../../client/src/schema.ts'
+import { formatMoney } from '../../currency.ts'
 import { TEXTS } from './texts.ts'
 
 type Order = components['schemas']['LinkedOrder']
@@ -7,18 +7,17 @@ type Address = NonNullable<Order['shipping_address']>
 type Language = Order['language']
 type Child = Node | string | null
 
-/** One opening of a link; a later one of the same token is another. */
+/** One opening of a link. Opening the same token later makes another. */
 interface Link {
   token: string
 }
 
 const KEY = 'order-link'
 const main = document.querySelector('main') as HTMLElement
-/** The link that the page shows. */
 let current = takeLink()
 let language = browserLanguage()
 
-/** What the store has refused, or why it has not answered. */
+/** A refusal by the store, or the reason why no answer came. */
 class Failure extends Error {
   readonly code: string
 
@@ -28,7 +27,7 @@ class Failure extends Error {
   }
 }
 
-/** The token of the address, which leaves it: a reload, but no picture of the screen, has it. */
+/** Takes the token out of the address bar, so screenshots do not show it. A reload finds it in the session storage. */
 function takeLink(): Link | null {
   const given = location.hash.slice(1)
   if (given !== '') history.replaceState(null, '', location.pathname)
@@ -37,7 +36,7 @@ function takeLink(): Link | null {
     if (given === '') token = sessionStorage.getItem(KEY)
     else sessionStorage.setItem(KEY, given)
   } catch (error) {
-    // The browser may keep nothing for this page. Then only a reload needs the link again.
+    // The browser may forbid storage. Then only a reload needs the link again.
     if (!(error instanceof DOMException)) throw error
   }
   return token ? { token } : null
@@ -48,7 +47,7 @@ function browserLanguage(): Language {
   return (known ?? 'en') as Language
 }
 
-/** Creates an element. Text becomes text nodes: nothing that comes from the store is read as HTML. */
+/** Creates an element. Text becomes text nodes, so the store's data is never read as HTML. */
 function create<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   properties: Readonly<Record<string, unknown>> = {},
@@ -61,12 +60,15 @@ function create<Tag extends keyof HTMLElementTagNameMap>(
 
 const texts = () => TEXTS[language]
 const fill = (text: string, value: string | number) => text.replace('{}', () => String(value))
-/** The browser's own form of the language, such as `de-AT`. */
+/** The browser's regional form of the language, such as `de-AT`. */
 const locale = () => navigator.languages.find((tag) => tag.split('-')[0] === language) ?? language
 const dateText = (time: string) => new Date(time).toLocaleDateString(locale(), { dateStyle: 'long' })
 const moneyText = (money: Order['total']) => formatMoney(money, locale())
 
-/** Asks for the link's order. Never settles when the page shows another link by then: the answer is of no use. */
+/**
+ * Asks for the link's order. Never settles if the page shows another link meanwhile, because the answer is useless
+ * then.
+ */
 async function ask(link: Link, path: string, body: object): Promise<Order> {
   const asked = request(path, { token: link.token, ...body })
   await Promise.allSettled([asked])
@@ -162,7 +164,7 @@ function trackingOf({ carrier, number, url = '' }: NonNullable<Order['parcels'][
     .trackingNumber.replace('{carrier}', () => carrier)
     .replace('{number}', () => number)
   const link = create('a', { href: url, rel: 'noopener noreferrer', className: 'button' }, texts().track)
-  // A user's name before the host can look like the carrier's. Mails link to none either.
+  // A user name in the URL can look like the carrier's host. Mails do not link such URLs either.
   if (!/^https?:\/\//i.test(url) || link.username + link.password !== '') return create('p', {}, label)
   link.setAttribute('aria-label', `${texts().track}: ${fill(texts().parcel, index + 1)}`)
   return create('div', {}, create('p', {}, label), link)
@@ -176,7 +178,7 @@ function items(order: Order): HTMLElement {
     ...(changed === 0 ? [] : [row(texts().changes, moneyText({ ...total, amount: changed }))]),
     ...adjustments.map(({ label, amount }) => row(label, moneyText(amount))),
   ]
-  // An API process of the previous release answers without it.
+  // An API process of the previous release sends no `refunded`.
   const last = create(
     'tfoot',
     {},
@@ -282,7 +284,7 @@ function showCancelled(link: Link, order: Order): void {
   now?.focus()
 }
 
-// A link of another mail in the same tab changes the fragment only.
+// Opening another mail's link in the same tab changes only the fragment.
 addEventListener('hashchange', () => {
   if (location.hash !== '') load(takeLink())
 })

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { eventually } from '../../../test/eventually.ts'
-import { summarise } from '../../../test/pipeline-audit.ts'
 import { createRestorableStore, type PlacedOrder } from '../../../test/restorable-store.ts'
 import { dataFolder } from './data-folder.ts'
 
@@ -49,7 +48,7 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   assert.ok((await restored.cancel(kept)) > 1_000)
   assert.ok((await restored.place()).number > Math.max(...lost.map(({ number }) => number)))
   await restored.untilDelivered()
-  assert.deepEqual(summarise(await restored.verify()), [])
+  assert.deepEqual((await restored.verify()).findings, [])
   await restored.stop()
   assert.equal(readdirSync(store.dataDir).filter((name) => name.startsWith('postgres.replaced-')).length, 1)
 

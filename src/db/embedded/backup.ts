@@ -15,7 +15,6 @@ export interface BackupSummary {
 
 interface Manifest {
   format: 1
-  /** Paths below the backup's folder, with slashes. */
   files: { path: string; sizeBytes: number; sha256: string }[]
   folders: string[]
   migrations: AppliedMigration[]
@@ -26,21 +25,16 @@ const MANIFEST = 'backup.json'
 const CHUNK_BYTES = 1024 * 1024
 const SYNCS_AT_ONCE = 16
 const SECRETS = ['postgres-password', 'secret', 'secret.next']
-// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP-DATA: what a server creates at its start,
-// and slots, which would retain the copy's WAL. The WAL that the backup needs is copied at the end.
+// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP-DATA: files that a
+// server creates at its start, and slots, which would retain the copy's WAL.
 const COPIED_EMPTY = /^(pg_dynshmem|pg_notify|pg_replslot|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans|pg_wal)$/
 const EXCLUDED =
   /(^|\/)(postmaster\.(pid|opts)|pg_internal\.init.*|pgsql_tmp.*|\.s\..*|.*\.tmp|backup_label(\.old)?|tablespace_map(\.old)?)$/
 const CONTROL_FILE = 'global/pg_control'
 
-/**
- * Copies the cluster of a running server with PostgreSQL's low-level backup API, the WAL that makes the copy consistent, and the folder's
- * secrets. `target` appears complete or not at all, and of two backups into it at once one is refused. `url`: the superuser's. Throws
- * OperatorError.
- */
+/** `target` appears complete or not at all. `url`: the superuser's. Throws OperatorError. */
 export async function backUpCluster(folder: DataFolder, url: string, target: string): Promise<BackupSummary> {
   if (existsSync(target)) throw targetExists(target)
-  // The backup would be copied into itself.
   if (await isBelow(target, folder.cluster)) throw new OperatorError(`${target} is in the database's own folder: give another one`)
   const draft = `${target}.partial`
   await claimDraft(draft)
@@ -58,7 +52,7 @@ async function copyCluster(folder: DataFolder, url: string, draft: string): Prom
   const copier = new Copier(draft)
   await using server = await connectToAny(url, 'storefront-backup')
   if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0) throw new OperatorError('a cluster with tablespaces is not backed up')
-  // Retains the WAL from here on. Temporary: PostgreSQL drops the slot with this session.
+  // Retains the WAL from here on. PostgreSQL drops the temporary slot with this session.
   await server.query(`select pg_create_physical_replication_slot('storefront_backup_' || pg_backend_pid(), true, true)`)
   await server.query(`select pg_backup_start('storefront', true)`)
   for (const path of await listCluster(folder.cluster, copier)) await copier.copyIfPresent(join(folder.cluster, path), `postgres/${path}`)
@@ -72,7 +66,6 @@ async function copyCluster(folder: DataFolder, url: string, draft: string): Prom
   return summary
 }
 
-/** Whether the path, which may be missing, leads into the folder, also through links. */
 async function isBelow(path: string, folder: string): Promise<boolean> {
   let parent = path
   while (!existsSync(parent)) parent = dirname(parent)
@@ -80,7 +73,6 @@ async function isBelow(path: string, folder: string): Promise<boolean> {
   return !isAbsolute(toParent) && toParent.split(sep)[0] !== '..'
 }
 
-/** The files of the cluster that a copy needs, except the control file and the WAL. Creates the folders. */
 async function listCluster(cluster: string, copier: Copier, folder = ''): Promise<string[]> {
   await copier.makeFolder(join('postgres', folder))
   const files: string[] = []
@@ -95,7 +87,7 @@ async function listCluster(cluster: string, copier: Copier, folder = ''): Promis
 }
 
 async function stopBackup(server: Queryable): Promise<{ label: string; lastSegment: string }> {
-  // It need not wait for an archive: the WAL is copied here.
+  // No wait for an archive is needed, because the WAL is copied here.
   const { rows } = await server.query<{ label: string; last_segment: string }>(
     'select labelfile as label, pg_walfile_name(lsn) as last_segment from pg_backup_stop(false)',
   )
@@ -103,7 +95,6 @@ async function stopBackup(server: Queryable): Promise<{ label: string; lastSegme
   return { label: rows[0].label, lastSegment: rows[0].last_segment }
 }
 
-/** Copies the WAL segments from the start of the backup to its end. */
 async function copyWal({ cluster }: DataFolder, label: string, last: string, copier: Copier): Promise<void> {
   const [, first = ''] = /^START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)/.exec(label) ?? []
   const segments = (await readdir(join(cluster, 'pg_wal'))).filter((name) => /^[0-9A-F]{24}$/.test(name) && name >= first && name <= last)
@@ -112,10 +103,7 @@ async function copyWal({ cluster }: DataFolder, label: string, last: string, cop
   for (const name of segments.sort()) await copier.copy(join(cluster, 'pg_wal', name), `postgres/pg_wal/${name}`)
 }
 
-/**
- * Replaces the folder's cluster with a backup, and renames the old cluster and its secrets. Changes nothing before every file of the backup
- * has been read and its checksum verified. The restore is unfinished until an incarnation has begun. Throws OperatorError, DataFolderInUse.
- */
+/** Verifies every file before the first change. The restore is unfinished until an incarnation has begun. */
 export async function restoreCluster(folder: DataFolder, source: string): Promise<{ setAside: string | null }> {
   const manifest = await readManifest(source)
   await assertKnownSchema(manifest.migrations, source)
@@ -151,7 +139,6 @@ async function readManifest(source: string): Promise<Manifest> {
   try {
     const manifest = JSON.parse(await readFile(join(source, MANIFEST), 'utf8')) as Manifest
     if (manifest.format !== 1 || !Array.isArray(manifest.files) || !Array.isArray(manifest.folders)) throw new Error('unknown format')
-    // A development version wrote none.
     return { ...manifest, migrations: manifest.migrations ?? [] }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
@@ -165,7 +152,6 @@ async function syncFile(path: string): Promise<void> {
   await file.sync()
 }
 
-/** Copies files into one folder and lists them. */
 class Copier {
   readonly #target: string
   readonly #files: Manifest['files'] = []
@@ -189,7 +175,6 @@ class Copier {
     }
   }
 
-  /** Returns the SHA-256 of the copied bytes, in hex. */
   async copy(from: string, path: string): Promise<string> {
     await using source = await open(from, 'r')
     return await this.#store(path, source.createReadStream({ highWaterMark: CHUNK_BYTES, autoClose: false }))
@@ -199,10 +184,9 @@ class Copier {
     await this.#store(path, [Buffer.from(text)])
   }
 
-  /** Syncs everything to disk. */
   async finish(): Promise<BackupSummary> {
     const left = this.#files.map(({ path }) => path)
-    // Concurrently, because the disk then writes many files at once.
+    // The disk writes many files at once when the syncs run concurrently.
     const syncEach = async () => {
       for (let path = left.pop(); path !== undefined; path = left.pop()) await syncFile(join(this.#target, path))
     }
@@ -211,7 +195,7 @@ class Copier {
     return { files: this.#files.length, sizeBytes: this.#files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) }
   }
 
-  /** Writes the list, without which the folder is no backup. */
+  /** A folder without this list is no backup. */
   async writeManifest(migrations: AppliedMigration[]): Promise<void> {
     const manifest: Manifest = { format: 1, files: this.#files, folders: this.#folders, migrations, finishedAt: new Date().toISOString() }
     await writeFile(join(this.#target, MANIFEST), `${JSON.stringify(manifest)}\n`, { mode: 0o600, flush: true })
@@ -231,7 +215,6 @@ class Copier {
   }
 }
 
-/** Creates the folder, which then is this backup's alone. Throws OperatorError when it exists. */
 async function claimDraft(draft: string): Promise<void> {
   await mkdir(dirname(draft), { recursive: true, mode: 0o700 })
   try {
@@ -244,7 +227,6 @@ async function claimDraft(draft: string): Promise<void> {
   }
 }
 
-/** Renames the finished backup to its name. Throws OperatorError when somebody has filled a folder of that name meanwhile. */
 async function putInPlace(draft: string, target: string): Promise<void> {
   try {
     await rename(draft, target)

@@ -30,23 +30,16 @@ export function dataFolder(path: string): DataFolder {
   return { path, cluster: join(path, 'postgres'), mail: join(path, 'mail'), lake: join(path, 'lake') }
 }
 
-/**
- * The folder in which a restore collects the cluster's files. While there is no cluster beside it, the restore is
- * unfinished.
- */
+/** A restore collects the cluster's files here. It is unfinished while there is no cluster beside this folder. */
 export function restoredFolder({ cluster }: DataFolder): string {
   return `${cluster}.restored`
 }
 
-/**
- * The folder in which a cluster is created before it is renamed. It precedes the password, so a password without one of
- * these two folders belongs to a lost cluster.
- */
+/** A cluster is created here before it is renamed. A password without either folder belongs to a lost cluster. */
 export function newClusterFolder({ cluster }: DataFolder): string {
   return `${cluster}.new`
 }
 
-/** A cluster whose store was moved to another server, null for none. */
 export function findMovedCluster({ path, cluster }: DataFolder): string | null {
   if (existsSync(cluster) || !existsSync(path)) return null
   const names = readdirSync(path).filter((name) => /^postgres\.moved-\d+$/.test(name))
@@ -58,40 +51,29 @@ export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))
 }
 
-/**
- * Marks a folder whose store a first start of `serve` is creating, until it has loaded the sample catalogue. It is a
- * file, so that a killed start is followed by another first start. Any command that opens the store ends it: then an
- * operator has prepared the folder.
- */
+/** Marks an unfinished first start of `serve`, so it is repeated. Any command that opens the store removes the mark. */
 export const firstStart = {
   begin: ({ path }: DataFolder) => writeFileSync(join(path, 'first-start'), ''),
   isIn: ({ path }: DataFolder) => existsSync(join(path, 'first-start')),
   end: ({ path }: DataFolder) => rmSync(join(path, 'first-start'), { force: true }),
 }
 
-/** Another process of Storefront uses the folder. */
 export class DataFolderInUse extends OperatorError {
   override readonly name = 'DataFolderInUse'
 }
 
-/** Other users can enter the folder or write to it. */
 export class DataFolderExposed extends OperatorError {
   override readonly name = 'DataFolderExposed'
 }
 
-/** The file of a secret is missing or damaged. */
 export class SecretUnusable extends OperatorError {
   override readonly name = 'SecretUnusable'
 }
 
-// The names that a store creates there, or a file system contains by itself.
 const OWN_ENTRIES =
   /^(lock(-journal)?|owner|first-start|postgres(\.new|\.log|\.probe|\.restored|\.(replaced|moved)-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
-/**
- * Locks the folder for this process and returns the idempotent function that unlocks it. Throws DataFolderInUse, DataFolderExposed or another
- * OperatorError. SQLite locks an empty file: the kernel releases the lock however the process exits, so no lock is ever stale.
- */
+/** Returns the idempotent unlock function. The kernel releases SQLite's lock on any exit, so no lock is stale. */
 export function lockDataFolder(folder: DataFolder): () => void {
   assertWritable(folder.path)
   restrictAccess(folder)
@@ -125,7 +107,6 @@ const NOT_WRITABLE: Record<string, string> = {
   EROFS: 'its file system is read-only; set DATA_DIR to a folder that can be written to',
 }
 
-/** Creates the folder when it is missing. */
 function assertWritable(path: string): void {
   try {
     makeFolder(path, 0o700)
@@ -137,10 +118,7 @@ function assertWritable(path: string): void {
   }
 }
 
-/**
- * Makes the parents itself: `recursive` reports a read-only file system as a missing folder and never returns in
- * `/proc`.
- */
+/** `recursive` reports a read-only file system as a missing folder and never returns in `/proc`. */
 export function makeFolder(path: string, mode: number): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
   try {
@@ -152,7 +130,7 @@ export function makeFolder(path: string, mode: number): void {
 
 function openLock(file: string): DatabaseSync {
   try {
-    // SQLite opens a file without the right to write for reading, and does not lock it.
+    // SQLite opens a file that it cannot write for reading, and does not lock it.
     if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
     return new DatabaseSync(file, { timeout: 0 })
   } catch (error) {
@@ -164,7 +142,7 @@ function openLock(file: string): DatabaseSync {
   }
 }
 
-/** A folder with other files than a store's is not changed: it may be somebody's home, or the machine's. */
+/** A folder with other files is not changed: it may be a home directory. */
 function restrictAccess({ path }: DataFolder): void {
   const uid = process.getuid?.()
   const { mode, uid: owner } = statSync(path)
@@ -178,10 +156,7 @@ function restrictAccess({ path }: DataFolder): void {
   chmodSync(path, 0o700)
 }
 
-/**
- * A secret of this folder, created at first use in a file that only its owner can read. On disk when this returns. Not for two processes
- * at once. Throws SecretUnusable.
- */
+/** Created at first use. On disk when this returns. Two processes must not call it at once. Throws SecretUnusable. */
 export function readOrCreateSecret(folder: DataFolder, name: string): string {
   const known = readSecret(folder, name)
   if (known !== null) return known
@@ -190,28 +165,25 @@ export function readOrCreateSecret(folder: DataFolder, name: string): string {
   return secret
 }
 
-/** 256 random bits, base64url. */
 export function generateSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Writes or replaces the file of a secret atomically. On disk when this returns. Not for two processes at once. */
+/** Replaces the file atomically. On disk when this returns. Two processes must not call it at once. */
 export function writeSecret(folder: DataFolder, name: string, secret: string): void {
   const file = join(folder.path, name)
-  // A file that a crash has left may be readable to others.
+  // A file from a crash may be readable to others.
   rmSync(`${file}.new`, { force: true })
   writeFileSync(`${file}.new`, `${secret}\n`, { mode: 0o600, flush: true })
   renameSync(`${file}.new`, file)
   syncFolder(folder.path)
 }
 
-/** Renames the file of a secret and replaces a file with that name. On disk when this returns. */
 export function renameSecret(folder: DataFolder, from: string, to: string): void {
   renameSync(join(folder.path, from), join(folder.path, to))
   syncFolder(folder.path)
 }
 
-/** A secret of this folder, null when there is none yet. Throws SecretUnusable. */
 export function readSecret(folder: DataFolder, name: string): string | null {
   const file = join(folder.path, name)
   const secret = readOptional(file)?.trim() ?? null
@@ -220,7 +192,7 @@ export function readSecret(folder: DataFolder, name: string): string | null {
   throw new SecretUnusable(`${file} is empty or damaged: restore it from a backup; what it protects cannot be read without it`)
 }
 
-/** The error of an existing store whose secret is missing: a new secret would decrypt nothing of it. */
+/** A new secret could decrypt nothing of the existing store. */
 export function missingSecretError(folder: DataFolder, name: string): SecretUnusable {
   return new SecretUnusable(
     `${join(folder.path, name)} is missing beside the store in ${folder.cluster}: restore it from a backup; nothing was changed`,
@@ -228,7 +200,6 @@ export function missingSecretError(folder: DataFolder, name: string): SecretUnus
 }
 
 export function syncFolder(path: string): void {
-  // Windows cannot sync a folder.
   if (process.platform === 'win32') return
   const folder = openSync(path, 'r')
   try {

@@ -31,7 +31,10 @@ async function selectOne(url: string, sql = 'select 1 as one'): Promise<pg.Query
   }
 }
 
-/** Runs the owner of a server until it has reported `rows` committed rows, kills it, and returns the last one that it reported. */
+/**
+ * Runs the owner of a server until it has reported `rows` committed rows, kills it, and returns the last one that it
+ * reported.
+ */
 async function runAndKill(t: TestContext, rows: number): Promise<number> {
   const owner = spawn(process.execPath, [OWNER, folder.path], { stdio: ['ignore', 'pipe', 'inherit'] })
   onCleanup(t, () => void owner.kill('SIGKILL'))

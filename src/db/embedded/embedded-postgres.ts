@@ -21,37 +21,27 @@ import { SupervisedServer } from './server-supervisor.ts'
 import { markRestored } from './unfinished-restore.ts'
 
 export interface EmbeddedOptions extends ServerOptions {
-  /** Called when the server exits without having been stopped, and each time a restart fails. */
   onUnexpectedExit?: (message: string) => void
-  /** Whether a server that exited is restarted at the same address, with pauses; `onRestarted` is called when it answers. */
+  /** Whether an exited server is restarted at the same address. `onRestarted` is called when it answers. */
   isSupervised?: boolean
   onRestarted?: () => void
 }
 
-/** A PostgreSQL server in a data folder that this process has locked. */
 export interface EmbeddedPostgres {
-  /** The superuser's address of the store's database. It contains the password: not for logs. */
+  /** The superuser's address. It contains the password and must not be logged. */
   readonly url: string
-  /**
-   * The store's addresses: a Unix socket in the data folder, which costs half as much as TCP, where the folder supports
-   * sockets.
-   */
+  /** A Unix socket in the data folder, which costs half as much as TCP, where the folder supports sockets. */
   readonly addresses: DatabaseAddresses
-  /** Why a supervised server is not running now; null while it is. */
   readonly failure: string | null
-  /** Stops the server; `wait` lets its other clients finish first. Idempotent. */
   stop(how?: 'now' | 'wait'): Promise<void>
   /**
-   * Stops the server after its store was moved to another one, and renames the cluster before another process can use it. Returns its new
-   * path. Renamed back, it counts as a restored store and begins an incarnation: the other one may have sold since.
+   * Returns the cluster's new path. Renamed back it begins an incarnation, because the other server may have sold
+   * since.
    */
   setAsMoved(): Promise<string>
 }
 
-/**
- * Locks the folder, creates the cluster if there is none, recovers it after a crash, and returns when the server answers. Throws
- * DataFolderInUse, SecretUnusable or PostgresUnavailable.
- */
+/** Returns when the server answers. Throws DataFolderInUse, SecretUnusable or PostgresUnavailable. */
 export async function startEmbeddedPostgres(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
   let unlock = () => {}
   try {
@@ -92,10 +82,7 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
   }
 }
 
-/**
- * Asserts that nothing is missing, because a new password or an empty cluster would hide it. Throws SecretUnusable or
- * PostgresUnavailable. Changes nothing.
- */
+/** A new password or an empty cluster would hide missing files. Throws SecretUnusable or PostgresUnavailable. */
 export function assertComplete(folder: DataFolder): void {
   if (hasCluster(folder)) {
     if (readSecret(folder, PASSWORD_FILE) === null) throw missingSecretError(folder, PASSWORD_FILE)
@@ -111,7 +98,7 @@ export function assertComplete(folder: DataFolder): void {
   )
 }
 
-/** Throws PostgresUnavailable when the store of this folder is on another server now: a new one would be empty. */
+/** Throws PostgresUnavailable when the store of this folder has moved: a new one would be empty. */
 export function assertNotMoved(folder: DataFolder): void {
   const moved = findMovedCluster(folder)
   if (moved === null) return
@@ -120,7 +107,7 @@ export function assertNotMoved(folder: DataFolder): void {
   )
 }
 
-// Created by other rooms, once there is a cluster.
+// Other rooms create these once there is a cluster.
 const SECRETS = ['secret', 'secret.next']
 
 /** Files that only a store with a cluster creates. Throws SecretUnusable. */
@@ -135,7 +122,6 @@ function findOrphanedFiles(folder: DataFolder): string[] {
 function supervise(folder: DataFolder, options: EmbeddedOptions, first: Server): SupervisedServer {
   const { onUnexpectedExit = () => {}, onRestarted = () => {}, onWarning: _, ...rest } = options
   const restart = async () => {
-    // Starting would create an empty store.
     if (!hasCluster(folder)) throw new PostgresUnavailable(`the store in ${folder.cluster} is gone`)
     const server = await startServer(folder, { ...rest, findPort: async () => first.port })
     if (server.addresses.owner === first.addresses.owner) return server
@@ -150,7 +136,6 @@ function cannotStart(folder: DataFolder, cause: unknown): PostgresUnavailable {
   return new PostgresUnavailable(`the embedded PostgreSQL cannot start: ${reason}`, { cause })
 }
 
-/** Addresses of the server that another process runs in this folder; null while none answers. */
 export async function findEmbeddedPostgres(folder: DataFolder): Promise<DatabaseAddresses | null> {
   const password = readSecret(folder, PASSWORD_FILE)
   const server = readPidFile(folder)

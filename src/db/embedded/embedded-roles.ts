@@ -2,7 +2,6 @@ import { createHmac } from 'node:crypto'
 import type { Queryable } from '../pool.ts'
 import { identifier, literal, sql } from '../sql.ts'
 
-/** The superuser of the embedded server and owner of the store's database. */
 export const OWNER = 'storefront'
 const API = 'storefront_api'
 const STREAM = 'storefront_stream'
@@ -12,7 +11,7 @@ export interface Credentials {
   password: string
 }
 
-/** The roles of an embedded store. Their passwords are derived from the owner's, which alone is stored. */
+/** Passwords are derived from the owner's, which alone is stored. */
 export function embeddedRoles(ownerPassword: string): { api: Credentials; stream: Credentials; owner: Credentials } {
   const derive = (role: string) => createHmac('sha256', ownerPassword).update(`storefront role ${role}`).digest('base64url')
   return {
@@ -22,7 +21,7 @@ export function embeddedRoles(ownerPassword: string): { api: Credentials; stream
   }
 }
 
-/** Creates the roles that are missing, such as after a crash. `owner` is the superuser; one process at a time may call it. */
+/** Creates missing roles, such as after a crash. `owner` is the superuser. One process at a time may call it. */
 export async function createRoles(owner: Queryable, ownerPassword: string): Promise<void> {
   const { api, stream } = embeddedRoles(ownerPassword)
   const { rows } = await owner.query<{ role: string }>('select rolname as role from pg_roles where rolname in ($1, $2)', [API, STREAM])

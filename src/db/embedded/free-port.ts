@@ -3,12 +3,10 @@ import { type AddressInfo, createServer } from 'node:net'
 
 const TAKEN: readonly (string | undefined)[] = ['EADDRINUSE', 'EACCES']
 
-/** A TCP port of 127.0.0.1 that no process listens on now, chosen by the kernel. */
 export function freePort(): Promise<number> {
   return listenOnce(0)
 }
 
-/** Whether this process can listen on the port of 127.0.0.1 now. */
 export async function isFree(port: number): Promise<boolean> {
   try {
     await listenOnce(port)
@@ -19,7 +17,6 @@ export async function isFree(port: number): Promise<boolean> {
   }
 }
 
-/** Returns the port; for 0 the kernel chooses one. */
 async function listenOnce(wanted: number): Promise<number> {
   await using server = createServer().listen(wanted, '127.0.0.1')
   await once(server, 'listening')

@@ -48,7 +48,8 @@ test('a server whose WAL has no space is restarted until there is some, and has 
     return client
   }
   const client = await connect()
-  // Its first page has space for the rows of this test: a table that needs another page is refused, and the server continues.
+  // Its first page has space for the rows of this test: a table that needs another page is refused, and the server
+  // continues.
   await client.query('create table kept as select 0 as number')
   const ballast = fillDisk(folder.path)
   let committed = 0

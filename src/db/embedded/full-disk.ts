@@ -5,10 +5,8 @@ import type { DataFolder } from './data-folder.ts'
 /** Two WAL segments: with less PostgreSQL stops soon and cannot start after a crash. */
 const MIN_FREE_BYTES = 32 * 1024 * 1024
 const MEGABYTE = 1_000_000
-// Result code of SQLite, which locks the data folder.
 const SQLITE_FULL = 13
 
-/** Names the full disk of the embedded store in a sentence for operators; null when all have space. */
 export function findFullDisk({ path, cluster }: DataFolder): string | null {
   for (const folder of [path, cluster, join(cluster, 'pg_wal')]) {
     if (!existsSync(folder)) continue
@@ -21,7 +19,6 @@ export function findFullDisk({ path, cluster }: DataFolder): string | null {
   return null
 }
 
-/** Whether the reason for an error of this process is a full disk or quota. */
 export function isDiskFull(error: unknown): boolean {
   const { code, errcode } = (error ?? {}) as { code?: string; errcode?: number }
   return code === 'ENOSPC' || code === 'EDQUOT' || errcode === SQLITE_FULL

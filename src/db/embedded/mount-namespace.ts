@@ -3,21 +3,19 @@ import { chownSync, existsSync, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isDiskFull } from './full-disk.ts'
 
-/** A user and group of the system. */
 export interface Identity {
   readonly uid: number
   readonly gid: number
 }
 
-/** Runs the server that root starts. Needs no name: neither Debian (policy 9.2.2) nor systemd (UIDS-GIDS) assigns this number. */
+/** Needs no name: neither Debian (policy 9.2.2) nor systemd (UIDS-GIDS) assigns this number. */
 export const SERVER_USER: Identity = { uid: 65_525, gid: 65_525 }
 
-// The system paths that programs need. On some machines a path is a link or missing.
 const SYSTEM = ['/bin', '/lib', '/lib32', '/lib64', '/usr/bin', '/usr/lib', '/usr/lib32', '/usr/lib64', '/usr/share/zoneinfo']
 const DEVICES = ['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom']
 
-// Creates a root file system in a new mount namespace and runs a command there without privileges. Starts few processes: each takes
-// milliseconds.
+// Creates a root file system in a new mount namespace and runs a command there without privileges. Starts few
+// processes, because each takes milliseconds.
 const SET_UP = `
 set -e
 # The folder of chroot and mount, which the PATH of a service may lack.
@@ -37,7 +35,7 @@ exec chroot . setpriv --reuid "$uid" --regid "$gid" --clear-groups --no-new-priv
   env LD_LIBRARY_PATH="$programs/lib" "$@"
 `
 
-/** The command line that runs `command` as `user` with only the system's programs, those in `programs`, and `folder` to write to. */
+/** `command` sees only the system's programs and `programs`, and can write only to `folder`. */
 export function isolate(command: readonly string[], programs: string, folder: string, { uid, gid }: Identity): string[] {
   // The folder stays empty: its mounts are visible in the namespace only.
   const root = join(dirname(folder), 'server-root')
@@ -60,12 +58,10 @@ export function isolate(command: readonly string[], programs: string, folder: st
   return ['unshare', '--mount', '--', 'sh', '-c', SET_UP, 'storefront-namespace', ...settings, ...command]
 }
 
-/** Escapes a path for a field of fstab(5). */
 function quote(path: string): string {
   return path.replace(/[\s\\]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
 }
 
-/** Whether root may run programs like this on this machine. Tried in a folder beside `folder`. */
 export function canIsolate(programs: string, folder: string, user: Identity): boolean {
   const probe = `${folder}.probe`
   rmSync(probe, { recursive: true, force: true })

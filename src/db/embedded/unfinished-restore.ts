@@ -3,20 +3,20 @@ import { join } from 'node:path'
 import { type DataFolder, syncFolder } from './data-folder.ts'
 import { PostgresUnavailable } from './postgres-launcher.ts'
 
-// The mark is in the cluster's folder: one rename puts both in place, so no crash leaves one without the other.
+// The mark is in the cluster's folder, so one rename puts both in place.
 const MARK = 'storefront-restored'
 
-// PostgreSQL's src/include/catalog/pg_control.h, ControlFileData.state: the recovery from a backup was stopped or killed.
+// PostgreSQL's src/include/catalog/pg_control.h, ControlFileData.state: the recovery from a backup was stopped or
+// killed.
 const STATE_OFFSET = 16
 const [SHUT_DOWN_IN_RECOVERY, IN_ARCHIVE_RECOVERY] = [2, 5]
 
-/** Marks a cluster as restored, before it is put in place. On disk when this returns. */
 export function markRestored(cluster: string): void {
   writeFileSync(join(cluster, MARK), '', { mode: 0o600, flush: true })
   syncFolder(cluster)
 }
 
-/** Whether a backup was put in place and no incarnation has begun since: numbers of lost orders would be reused. */
+/** While a restore is unfinished, numbers of lost orders would be reused. */
 export function isRestoreUnfinished({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, MARK))
 }
@@ -27,11 +27,7 @@ export function finishRestore({ cluster }: DataFolder): void {
   syncFolder(cluster)
 }
 
-/**
- * Lets PostgreSQL repeat the interrupted recovery of a restored cluster: it has renamed the backup's label, without
- * which it does not find the end of the backup. Call it while no server runs. Throws PostgresUnavailable when WAL of
- * the backup is missing.
- */
+/** PostgreSQL has renamed the label that marks the backup's end. Call it while no server runs. */
 export function resumeRecovery(folder: DataFolder): void {
   const { cluster } = folder
   const [label, usedLabel] = [join(cluster, 'backup_label'), join(cluster, 'backup_label.old')]

@@ -1,5 +1,6 @@
--- Begins the next incarnation after `newest`, null for none, and advances order numbers past all that is known. The newest order may be old, in a
--- shop with quiet days or after an import, so the advance has a bound. The caller has locked the table.
+-- Begins the next incarnation after `newest` (null: none), and advances order numbers past all known ones. The newest
+-- order may be old, in a shop with quiet days or after an import, so the advance has a bound. The caller has locked the
+-- table.
 create or replace function begin_incarnation(newest integer, identity text, reason text, known_order_number bigint) returns integer language plpgsql
   set search_path from current
 as $$
@@ -10,8 +11,8 @@ declare
   behind bigint;
 begin
   if newest is not null then
-    -- Lost orders that nothing else knows have numbers, too, and customers know them: a hundred for each second since the newest order here, for a
-    -- day at most.
+    -- Lost orders that nothing else knows also have numbers that customers know: allow a hundred for each second since
+    -- the newest order here, for at most a day.
     select least(86400, greatest(0, extract(epoch from now() - placed.created_at))) into behind
     from orders as placed order by placed.number desc limit 1;
     -- Two restores of one backup get different ranges: the first may have left no trace.
@@ -23,8 +24,9 @@ begin
 end
 $$;
 
--- Records how topic and lake compare with the newest incarnation, and moves the sequences of both partitions past all that is known, as
--- open_incarnation. False when it is not the newest one any more, or another process has done it.
+-- Records how topic and lake compare with the newest incarnation, and moves the sequences of both partitions past all
+-- known ones, like open_incarnation. Returns false if the incarnation is no longer the newest, or another process has
+-- done this.
 create or replace function complete_incarnation(
   number integer, published_order_number bigint, first_sequence bigint, lost_after bigint, lost_up_to bigint, is_reconciled boolean,
   catalogue_first_sequence bigint, catalogue_lost_after bigint, catalogue_lost_up_to bigint
@@ -50,7 +52,8 @@ begin
   if not found then
     return false;
   end if;
-  -- Messages published between the restore and now, by a process that was running meanwhile, have sequences of the lost time.
+  -- A process that ran meanwhile may have published messages between the restore and now. They have sequences of the
+  -- lost time.
   if first_sequence > (select last_value from topic_messages_sequence_seq) then
     perform setval('topic_messages_sequence_seq', first_sequence, false);
     for message in
@@ -99,9 +102,10 @@ begin
 end
 $$;
 
--- For a new connection. `identity`: `<system id>.<timeline>.<oid>` of its server, null for a standby. `given_order_number`: the greatest number that the
--- calling process has given to a customer. Returns why an incarnation has begun, null when the newest one continues, or it is the first.
--- With the owner's rights, as open_incarnation.
+-- Called by each new connection. `identity` is `<system id>.<timeline>.<oid>` of its server, null for a standby.
+-- `given_order_number` is the greatest number that the calling process has given to a customer. Returns why an
+-- incarnation has begun; null if the newest one continues, or if it is the first. It has the owner's rights, like
+-- open_incarnation.
 create or replace function confirm_incarnation(identity text, given_order_number bigint) returns text language plpgsql
   security definer
   set search_path from current
@@ -139,8 +143,9 @@ begin
 end
 $$;
 
--- A change of an order from before the restore gets a version that no lost change can have had: the number of the incarnation plus its
--- place in the history, where the entry names it. A trigger, so that every statement that moves an order does it.
+-- Gives a change of an order from before the restore a version that no lost change can have had: the number of the
+-- incarnation plus the place in the history, where the entry names it. A trigger covers every statement that changes an
+-- order.
 create or replace function order_version_of_incarnation() returns trigger language plpgsql as $$
 declare
   incarnation integer;

@@ -1,12 +1,11 @@
 import { Readable } from 'node:stream'
 import type { Schema } from 'avsc'
 
-/** Bytes that are no Avro file of the schema, such as the half of one. */
+/** The bytes are no Avro file of the schema, such as half of a file. */
 export class AvroDamaged extends Error {
   override readonly name = 'AvroDamaged'
 }
 
-/** An Avro object container file. `metadata` are further entries of its header. */
 export async function encodeAvro(schema: Schema, records: readonly unknown[], metadata: Record<string, string>): Promise<Buffer> {
   const entries = Object.entries(metadata).map(([key, value]) => [key, Buffer.from(value)])
   // The types of avsc lack these options.
@@ -22,7 +21,6 @@ export async function encodeAvro(schema: Schema, records: readonly unknown[], me
   return Buffer.concat(chunks)
 }
 
-/** The records of a file, converted to `schema`. Throws AvroDamaged. */
 export async function decodeAvro<T>(schema: Schema, bytes: Uint8Array): Promise<T[]> {
   const { default: avro } = await import('avsc')
   const records: T[] = []

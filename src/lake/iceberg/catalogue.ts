@@ -18,13 +18,12 @@ export class Catalogue {
     this.#open = open
   }
 
-  /** Names of the tables that have been written. */
   async list(): Promise<string[]> {
     const found = await Promise.all(CATALOGUE_TABLES.map(async ({ name }) => ((await this.load(name)) === null ? [] : [name])))
     return found.flat()
   }
 
-  /** The newest version of a table; null when there is none. Throws `unavailable` while the lake cannot be read. */
+  /** Returns null when there is no such table. Throws `unavailable` while the lake cannot be read. */
   async load(name: string): Promise<LoadedTable | null> {
     if (!CATALOGUE_TABLES.some((table) => table.name === name)) return null
     try {
@@ -41,15 +40,12 @@ export class Catalogue {
     }
   }
 
-  /** Idempotent, safe before the first use. */
   async close(): Promise<void> {
-    // The caller of `load` has the error of an opening.
     const store = await this.#store?.catch(() => null)
     store?.close()
   }
 }
 
-/** Whether the folder or the bucket failed: an error of the system, or of AWS's SDK. */
 function isStorageFault(error: unknown): boolean {
   const { errno, $metadata } = (error ?? {}) as { errno?: number; $metadata?: object }
   return errno !== undefined || $metadata !== undefined

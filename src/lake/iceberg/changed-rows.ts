@@ -8,35 +8,32 @@ import { fieldIdOf } from './field-ids.ts'
 import type { DerivedTable } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 
-/** A file is split from twice as many rows on: the rows of a change are written again with all others of their file. */
+/** A file with twice this number of rows is split. A change writes all rows of a file again. */
 const FILE_ROWS = 10_000
 
-/** The rows that events change cannot be made of the table's own ones: it is written whole. */
+/** The changed rows cannot be made from the table's own rows, so the table is written whole. */
 export class NeedsWhole extends Error {
   override readonly name = 'NeedsWhole'
 }
 
-/** Rows that get files of their own: those of a present file, and the changed ones of its range. */
 export interface FileGroup {
-  /** The index of the file; null where the table has none for the rows. */
   file: number | null
   month: number | null
 }
 
-/** The rows of a table of the newest state that events change, in a DuckDB. Its methods are called in order. */
+/** The changed rows of a table of the newest state, in DuckDB. Its methods are called in order. */
 export class ChangedRows {
   readonly #connection: DuckDBConnection
   readonly #table: DerivedTable
   readonly #fileRows: number
 
-  /** `fileRows`: the least number of rows of a file that is split from a larger one. */
+  /** `fileRows`: the least number of rows of each file after a split. */
   constructor(connection: DuckDBConnection, table: DerivedTable, fileRows = FILE_ROWS) {
     this.#connection = connection
     this.#table = table
     this.#fileRows = fileRows
   }
 
-  /** Finds what the events after `after` change. Returns the number of these events. */
   async find(events: readonly string[], after: number): Promise<number> {
     const { id, monthOf, changes } = this.#table
     const month = monthOf === undefined ? sql`0` : sql`(year(${identifier(monthOf)}) - 1970) * 12 + month(${identifier(monthOf)}) - 1`
@@ -51,7 +48,7 @@ export class ChangedRows {
     return this.#count(sql`select count(*) ${rows}`)
   }
 
-  /** Finds the files in whose range the changed rows are. Files of a month have each a range of keys of its own. */
+  /** Finds the files whose ranges contain the changed rows. Each file of a month has its own range of keys. */
   async place(files: readonly DataFile[]): Promise<FileGroup[]> {
     const { columns, key } = this.#table
     const type = isTime(columns[key]) ? sql`BIGINT` : sql`VARCHAR`
@@ -75,10 +72,7 @@ export class ChangedRows {
     return groups.map(([file, month]) => ({ file: toNumber(file), month: this.#table.monthOf === undefined ? null : toNumber(month) }))
   }
 
-  /**
-   * Makes the changed rows. `earlier`: files whose rows stand for the events up to `after`, and maybe for later ones.
-   * Throws NeedsWhole.
-   */
+  /** `earlier`: files whose rows represent the events up to `after`, and perhaps later ones. Throws NeedsWhole. */
   async make(events: readonly string[], after: number, earlier: readonly string[]): Promise<void> {
     const { dataset, history, id, select } = this.#table
     const of = identifier(history?.id ?? id)
@@ -102,7 +96,7 @@ export class ChangedRows {
     )
   }
 
-  /** Where a row stands for all earlier events, it hides those before it, and one whose key has changed is not found. */
+  /** A row that represents all earlier events hides the events before it. A row whose key has changed is not found. */
   async #assertKnown(after: number): Promise<void> {
     const { name, dataset, history, id, key } = this.#table
     if (history?.begins === undefined) return
@@ -121,7 +115,6 @@ export class ChangedRows {
     if (unknown > 0) throw new NeedsWhole(`${unknown} rows of ${name}`)
   }
 
-  /** Collects the rows of a group. Returns queries of the rows of a file each. */
   async collect({ file, month }: FileGroup, path: string | null): Promise<Sql[]> {
     const { id, order } = this.#table
     const kept =
@@ -148,7 +141,7 @@ export class ChangedRows {
       from (select ${key} as key, ((row_number() over (order by ${key}) - 1) * ${parts}) // ${rows} as part from group_rows)
       group by part`,
     )
-    // In this order DuckDB finds the rows of a part without reading those of the others.
+    // In this order DuckDB finds the rows of one part without reading the others.
     await this.#create(
       'group_rows',
       sql`select group_rows.*, starts.part as file_part from group_rows asof join starts on ${key} >= starts.start order by file_part`,
@@ -157,7 +150,6 @@ export class ChangedRows {
     return numbers.map(([part]) => sql`select * exclude (file_part) from group_rows where file_part = ${Number(part)} order by ${order}`)
   }
 
-  /** DuckDB: the value by whose ranges rows are in files. */
   #keyOf(alias: string): Sql {
     const { columns, key } = this.#table
     const column = sql`${identifier(alias)}.${identifier(key)}`

@@ -23,34 +23,28 @@ import {
 } from './table-metadata.ts'
 import type { LiveManifest, TableState, TableStore } from './table-store.ts'
 
-/** From this number on the small manifests of a table are merged. */
+/** The small manifests of a table are merged from this number on. */
 const MAX_MANIFESTS = 50
 /** A commit that removes a file writes the manifest of the file again. */
 const MANIFEST_ENTRIES = 100
 
-/** What a table has now, as a commit starts from. */
 export interface TableBase {
   state: TableState
-  /** Undamaged metadata; null otherwise, and before the first commit. */
   metadata: TableMetadata | null
-  /** With the present locations of their files. */
   manifests: LiveManifest[]
-  /** Whether the metadata name another place: the next commit writes everything for this one. */
+  /** Whether the metadata name another place. Then the next commit writes everything for this place. */
   isMoved: boolean
 }
 
 export interface Change {
   operation: 'append' | 'replace' | 'overwrite'
   added: readonly DataFile[]
-  /** Locations of files that the snapshot no longer has. */
   removed: ReadonlySet<string>
-  /** Further entries of the snapshot's summary. */
   summary?: Record<string, string>
-  /** Snapshots that stay; all unless given. */
   isKept?: (snapshot: Snapshot) => boolean
 }
 
-/** What the table has. When its metadata are damaged, it has nothing. */
+/** A table with damaged metadata has no files here. */
 export async function readBase(table: TableStore): Promise<TableBase> {
   const state = await table.read()
   const metadata = state.newest?.metadata ?? null
@@ -72,17 +66,13 @@ export function locationsOf({ manifests }: TableBase): string[] {
   return manifests.flatMap(({ entries }) => entries.map(({ data_file }) => data_file.file_path))
 }
 
-/** Whether the metadata name the place in which they are. */
 export function isHere(table: TableStore, { location }: TableMetadata): boolean {
   return location === table.home
 }
 
 const MAX_ATTEMPTS = 10
 
-/**
- * Repeats what ends in a commit, from `readBase` on, until it returns another value than false. Throws after ten losses
- * to other processes.
- */
+/** Repeats a commit, from `readBase` on, until it succeeds. Throws after ten losses to other processes. */
 export async function untilCommitted<T>(attempt: () => Promise<T | false>): Promise<T> {
   for (let number = 1; number <= MAX_ATTEMPTS; number++) {
     const result = await attempt()
@@ -91,7 +81,7 @@ export async function untilCommitted<T>(attempt: () => Promise<T | false>): Prom
   throw new Error('other processes keep changing the lake')
 }
 
-/** Commits a snapshot. False when another process has committed meanwhile: then start again from `readBase`. */
+/** Returns false when another process has committed meanwhile. Start again from `readBase` then. */
 export async function commitSnapshot(
   table: TableStore,
   definition: LakeTableDefinition,
@@ -113,11 +103,10 @@ export async function commitSnapshot(
   const isRewritten = (each: LiveManifest) =>
     base.isMoved || (isCrowded && isSmall(each)) || each.entries.some(({ data_file }) => change.removed.has(data_file.file_path))
   const spec = currentSpecOf(definition)
-  // The entries of another spec would need a manifest of their own: a change that leaves it removes all of them.
+  // Entries of another spec would need their own manifest. A change of the spec removes all of them.
   const isOfSpec = ({ manifest }: LiveManifest) => manifest.partition_spec_id === spec['spec-id']
   const carried = base.manifests.filter((each) => isRewritten(each) && isOfSpec(each))
   const monthOf = ({ data_file }: ManifestEntry) => data_file.partition.month ?? 0
-  // Most changes are of the last months.
   const entries = [...carryOver(carried, change.removed, snapshotId), ...addedEntries].sort((a, b) => monthOf(a) - monthOf(b))
   const manifests: ManifestFile[] = base.manifests.filter((each) => !isRewritten(each)).map(({ manifest }) => manifest)
   for (let start = 0; start < entries.length; start += MANIFEST_ENTRIES) {
@@ -145,7 +134,6 @@ export async function commitSnapshot(
   return table.commit(base.state.nextVersion, metadata)
 }
 
-/** The metadata with an entry for the file from which a commit starts. */
 export function withPrevious<T extends Pick<TableMetadata, 'metadata-log' | 'last-updated-ms'>>(
   metadata: T,
   { state }: { state: Pick<TableState, 'newest'> },
@@ -156,7 +144,6 @@ export function withPrevious<T extends Pick<TableMetadata, 'metadata-log' | 'las
   return { ...metadata, 'metadata-log': [...metadata['metadata-log'], previous].slice(-MAX_PREVIOUS_METADATA) }
 }
 
-/** The entries of the files that stay, and of those that this snapshot removes. */
 function carryOver(manifests: readonly LiveManifest[], removed: ReadonlySet<string>, snapshotId: number): ManifestEntry[] {
   return manifests.flatMap(({ entries }) =>
     entries.map((entry): ManifestEntry => {

@@ -7,15 +7,13 @@ import { fieldIdOf } from './field-ids.ts'
 import type { LakeTableDefinition } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 
-/** Columns with bounds, by which readers skip files. */
 const BOUNDED = [
   ...['sequence', 'event_time', 'version', 'created_at', 'updated_at', 'ingested_at', 'line', 'valid_from', 'valid_to', 'total_amount'],
   ...['order_id', 'order_number', 'user_id', 'status', 'currency', 'shipping_country', 'product_id', 'sku', 'category', 'event_type'],
 ]
-/** A longer text has no bound: texts that people write may be of any length, and each manifest has them. */
+/** Longer texts have no bound. People write texts of any length, and each manifest contains the bounds. */
 const MAX_BOUND_LENGTH = 64
 
-/** The entry of a Parquet file at `path` for the manifest of a table, with counts and bounds of its columns. */
 export async function describeFile(
   connection: DuckDBConnection,
   { columns }: LakeTableDefinition,

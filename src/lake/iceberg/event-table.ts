@@ -10,47 +10,42 @@ import type { DataFile, ManifestEntry } from './manifest.ts'
 import { currentSnapshot, type Snapshot } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 
-/** Snapshot summary property: the end of the lake, up to which the snapshot has every event. */
+/** Snapshot summary property: the end of the lake. The snapshot has every event up to it. */
 export const SEQUENCE = 'storefront.sequence'
 
-/** Snapshot summary property: it changes with a commit that changes what the lake has up to its end, such as a repair. */
+/** Snapshot summary property: changes with a commit that changes earlier events, such as a repair. */
 const PAST = 'storefront.past'
 
-/** The table whose newest snapshot decides which files of a dataset count. */
 export function eventTableOf(dataset: DatasetName): LakeTableDefinition {
   return dataset === 'orders' ? ORDER_EVENTS : CATALOGUE_EVENTS
 }
 
-/** A file of the newest snapshot, with what its manifest says of its rows. */
 export interface LiveFile extends LakeFile {
   ingestDate: string
   /** Its least and greatest sequence. */
   first: number
   last: number
-  /** The time of its oldest and its newest event, in milliseconds since 1970. */
+  /** The times of its oldest and newest event, in milliseconds since 1970. */
   oldest: number
   newest: number
   data: DataFile
 }
 
-/** What counts in a dataset of the lake. */
 export interface LakeSnapshot {
   table: TableStore
   dataset: DatasetName
   base: TableBase
-  /** In order of day and first sequence. */
   files: LiveFile[]
   sequence: number
-  /** A later snapshot with the same past has every row of this one, and others only after its end. */
+  /** A later snapshot with the same past has every row of this one, and additional rows only after its end. */
   past: string
 }
 
-/** The metadata of a dataset are damaged or gone, and its files are there. */
 export class LakeDamaged extends OperatorError {
   override readonly name = 'LakeDamaged'
 }
 
-/** A release before this one has written the lake, and no process with the role `lake` has started since. */
+/** An earlier release has written the lake, and no process with the role `lake` has started since. */
 export class LakeNotAdopted extends OperatorError {
   override readonly name = 'LakeNotAdopted'
 
@@ -59,7 +54,7 @@ export class LakeNotAdopted extends OperatorError {
   }
 }
 
-/** Reads the newest snapshot. Throws LakeDamaged and LakeNotAdopted; a lake that was never written is empty. */
+/** A lake that was never written is empty. Throws LakeDamaged and LakeNotAdopted. */
 export async function readSnapshot(
   store: LakeStore,
   dataset: DatasetName,
@@ -78,7 +73,7 @@ export async function readSnapshot(
     if (newest !== null || files.length > 0) throw new LakeNotAdopted()
     return toSnapshot(table, dataset, base, 0)
   }
-  // Another process may have adopted the lake and written to it since.
+  // Another process may have adopted the lake and written to it meanwhile.
   if ((await table.read()).nextVersion > base.state.nextVersion) return readSnapshot(store, dataset, table)
   throw damagedBy(
     newest === null
@@ -87,7 +82,6 @@ export async function readSnapshot(
   )
 }
 
-/** Whether a release before snapshots decided has written the file. */
 export function isOldName(name: string): boolean {
   return /\/\d{16}-\d{16}(\.\d{1,6})?\.parquet$/.test(name)
 }
@@ -119,17 +113,13 @@ function boundOf(bounds: DataFile['lower_bounds'], column: string): number {
 export interface FilesChange {
   added: readonly DataFile[]
   removed?: readonly LiveFile[]
-  /** The new end of the lake; that of the snapshot unless given. */
+  /** The new end of the lake. Default: the end of the snapshot. */
   sequence?: number
-  /** Ends the earlier snapshots that have removed files, because these are damaged or gone. */
+  /** Ends the earlier snapshots with removed files, because these files are damaged or missing. */
   endsSnapshots?: boolean
 }
 
-/**
- * The only write to a dataset of the lake: files, and the end of the lake, become visible in one step. False when
- * another process has committed since the snapshot was read: then nothing has changed, and the caller decides by a
- * newer snapshot.
- */
+/** The only write to a dataset: files and end become visible together. False: another process has committed. */
 export function commitFiles(
   { table, dataset, base, sequence: end, past }: LakeSnapshot,
   { added, removed = [], sequence = end, endsSnapshots = false }: FilesChange,
@@ -159,10 +149,7 @@ function firstWith(entries: readonly ManifestEntry[], locations: ReadonlySet<str
   return Math.min(...entries.flatMap((entry) => (locations.has(entry.data_file.file_path) ? [entry.sequence_number] : [])))
 }
 
-/**
- * Writes the metadata for the place in which the lake is now: for other readers, because ours and the next commit need
- * no help.
- */
+/** Writes the metadata for the current place of the lake, which only other readers need. */
 export async function settleMoved(store: LakeStore, now: Date): Promise<void> {
   for (const dataset of DATASET_NAMES) {
     const snapshot = await readSnapshot(store, dataset)

@@ -6,24 +6,18 @@ import { currentSnapshot } from './table-metadata.ts'
 import { type FileReference, TableStore, type TableVersion } from './table-store.ts'
 
 export interface TableExamination {
-  /** The newest version; null for a table that was never written. */
   newest: TableVersion | null
   nextVersion: number
-  /** See `TableState`. */
   isBehind: boolean
-  /** The existing files of the newest snapshot. */
   files: LakeFile[]
-  /** What cannot be read: metadata, snapshots and their files, with the reason. */
   faults: string[]
-  /** Ids of the snapshots that cannot be read. */
   lost: Set<number>
-  /** The place that the metadata name, when it is another one: then nothing else is examined. */
+  /** The place that the metadata name, if it is another one. Nothing else is examined then. */
   movedFrom: string | null
 }
 
 const MAX_ATTEMPTS = 5
 
-/** Whether every snapshot of a table can be read: its manifests, and that each file has the size of its entry. */
 export async function examineTable(store: LakeStore, definition: LakeTableDefinition): Promise<TableExamination> {
   const table = new TableStore(store, definition.name)
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
@@ -57,7 +51,7 @@ async function examine(store: LakeStore, table: TableStore, definition: LakeTabl
   const { files, faults, lost } = examination
   const gone = new Set<string>()
   const known = new Map<string, FileReference[]>()
-  // `readLake` reads what counts of the events, and a repair ends the snapshots that have lost some of it.
+  // A repair ends the event snapshots that have lost rows, and `readLake` reads the others.
   const isOfEvents = definition === eventTableOf(dataset)
   const live = new Set(isOfEvents ? (await table.readReferences(current, known))?.files.map(({ location }) => location) : [])
   for (const snapshot of newest.metadata.snapshots) {

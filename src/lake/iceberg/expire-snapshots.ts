@@ -10,23 +10,16 @@ import { type FileReference, TableStore } from './table-store.ts'
 
 export interface ExpireReport {
   snapshots: number
-  /** Deleted files: data, manifests and earlier metadata that no snapshot has any more, also those that killed commits left. */
   files: number
 }
 
-/**
- * A commit takes less time from its first file to its metadata. Readers of a snapshot that has just ended have as long.
- */
+/** A commit takes less time from its first file to its metadata. Readers of an ended snapshot have this time, too. */
 const GRACE_MS = 3_600_000
 
 /** When an expiry first found each unused file of a table, in ms, by the table's name. */
 export type UnusedFiles = Map<string, ReadonlyMap<string, number>>
 
-/**
- * Removes the snapshots older than `before`, all but the current one, and then every file that no remaining snapshot
- * has and that is older than the grace, also those that killed commits left. None may have had it since then: with
- * `unused` by an earlier call, otherwise by the snapshots. Changes nothing when a remaining snapshot cannot be read.
- */
+/** Deletes files that are unused for the grace period. Changes nothing when a remaining snapshot cannot be read. */
 export async function expireSnapshots(
   store: LakeStore,
   definition: LakeTableDefinition,
@@ -44,7 +37,7 @@ export async function expireSnapshots(
     if (newest === null) return { snapshots: 0, files: 0 }
     if (state.isBehind) throw unreadable(table)
     const isOfEvents = definition === eventTableOf(definition.dataset)
-    // The files of an earlier release count by their names, and are in no snapshot.
+    // Names decide which files of an earlier release count, and no snapshot has them.
     if (isOfEvents && currentSnapshot(newest.metadata).summary[SEQUENCE] === undefined) throw new LakeNotAdopted()
     const kept = keepSnapshots(newest.metadata, (snapshot) => snapshot['timestamp-ms'] >= before.getTime())
     const at = Math.max(now.getTime(), kept['last-updated-ms'])
@@ -72,16 +65,13 @@ function unreadable({ folder }: TableStore): OperatorError {
   return new OperatorError(`a snapshot of ${folder} cannot be read: run storefront lake repair, then this again`)
 }
 
-/**
- * Ends the earlier snapshots that cannot be read, and gives a derived table a version above damaged metadata. The
- * current snapshot stays: a repair, or the commit before this one, has written it again.
- */
+/** Gives a derived table a version above damaged metadata, too. The current snapshot stays. */
 export async function endLostSnapshots(store: LakeStore, definition: LakeTableDefinition): Promise<number> {
   const table = new TableStore(store, definition.name)
   return untilCommitted(async () => {
     const { newest, nextVersion, isBehind, lost, faults } = await examineTable(store, definition)
     if (newest === null || faults.length === 0) return 0
-    // An earlier version lacks events of the lake: storefront lake repair finds them.
+    // An earlier version lacks events of the lake. `storefront lake repair` finds them.
     if (isBehind && definition === eventTableOf(definition.dataset)) return 0
     const kept = keepSnapshots(newest.metadata, (snapshot) => !lost.has(snapshot['snapshot-id']))
     const isCommitted = await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table))
@@ -89,13 +79,12 @@ export async function endLostSnapshots(store: LakeStore, definition: LakeTableDe
   })
 }
 
-/** Names of the files of every snapshot that was the newest one at some time since then; null when one has ended. */
+/** Files of every snapshot that was the newest one since then. Returns null when one of these snapshots has ended. */
 async function findUsedSince(table: TableStore, metadata: TableMetadata, sinceMs: number): Promise<Set<string> | null> {
   const first = metadata.snapshots.findLastIndex((snapshot) => snapshot['timestamp-ms'] <= sinceMs)
   return first === -1 ? null : findUsed(table, { ...metadata, snapshots: metadata.snapshots.slice(first) })
 }
 
-/** Names of the files that the metadata refer to, and of the metadata files that stay. */
 async function findUsed(table: TableStore, metadata: TableMetadata): Promise<Set<string>> {
   const locations = new Set(metadata['metadata-log'].map(({ 'metadata-file': location }) => location))
   const known = new Map<string, FileReference[]>()

@@ -3,7 +3,6 @@ import { CATALOGUE_EVENT_COLUMNS } from '../catalogue-row.ts'
 import { type LakeColumns, typedList } from '../lake-columns.ts'
 import { ITEM_COLUMNS, ITEM_FIELDS, ORDER_EVENT_COLUMNS } from '../lake-row.ts'
 
-/** Columns that only the views have. */
 const VIEW_IDS = {
   ...{ line: 46, unit_price_amount: 50, quantity: 51, shipped: 53, cancelled: 54, returned: 55, line_total_amount: 56 },
   ...{ valid_from: 71, valid_to: 72, is_current: 73 },
@@ -29,7 +28,6 @@ function idsOf(columns: LakeColumns<never>, prefix = ''): Record<string, number>
   )
 }
 
-/** The greatest id that was ever given to a column. */
 export const LAST_FIELD_ID = Math.max(...Object.values(FIELD_IDS))
 
 export function fieldIdOf(path: string): number {
@@ -40,10 +38,7 @@ export function fieldIdOf(path: string): number {
 
 const ITEMS_TYPE = normalized(sql`STRUCT(${typedList(ITEM_FIELDS)})[]`.text)
 
-/**
- * For COPY of these columns, by DuckDB type; null when one of them is unknown. A file has the ids of all of its columns or of none, because
- * readers apply the names of the table only to files without ids.
- */
+/** The result is null for an unknown column: readers apply names only to files in which no column has an id. */
 export function fieldIdOption(columns: readonly { name: string; type: string }[]): Sql | null {
   const isKnown = ({ name, type }: { name: string; type: string }) =>
     Object.hasOwn(FIELD_IDS, name) && (name !== 'items' || normalized(type) === ITEMS_TYPE)

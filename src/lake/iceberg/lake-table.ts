@@ -12,15 +12,11 @@ import type { Schema } from './table-metadata.ts'
 export interface LakeTableDefinition {
   name: string
   description: string
-  /** Columns by DuckDB type. */
   columns: Readonly<Record<string, Sql>>
-  /** The dataset whose files back this table. */
   dataset: DatasetName
-  /** The time by whose month the files are split. */
   monthOf?: string
 }
 
-/** The table of all events of orders: the files of the lake are registered in it. */
 export const ORDER_EVENTS: LakeTableDefinition = {
   name: 'order_events',
   dataset: 'orders',
@@ -28,40 +24,34 @@ export const ORDER_EVENTS: LakeTableDefinition = {
   columns: LAKE_COLUMNS,
 }
 
-/** The table of all events of the catalogue, as `order_events`. */
 export const CATALOGUE_EVENTS: LakeTableDefinition = {
   name: 'catalogue_events',
   dataset: 'catalogue',
-  description: 'A row for each change of a product, a price or the reach of stock.',
+  description: 'A row for each change of a product, a price or a stock level.',
   columns: CATALOGUE_COLUMNS,
 }
 
-/** Tables in which files of the lake are registered. */
 export const EVENT_TABLES: readonly LakeTableDefinition[] = [ORDER_EVENTS, CATALOGUE_EVENTS]
 
-/** A table of the newest state, made from the views of `lake-views.ts`. */
 export interface DerivedTable extends LakeTableDefinition {
   select: Sql
-  /** The order of the rows in a file. */
   order: Sql
-  /** What an event replaces all rows of, such as its order: a column of events and of this table. */
+  /** An event replaces all rows with this value, such as the order's id. Events have the column, too. */
   id: string
-  /** The column by which the files are split, each of a range of its own: it never changes for an id. Events have it, too. */
+  /** The files split by ranges of this column, which never changes for an id. Events have it, too. */
   key: string
-  /** Which events change the table. */
   changes: Sql
-  /** The table whose rows stand for the earlier events of an id; null where rows need none. */
+  /** The table whose rows represent the earlier events of an id. It is null when no rows are needed. */
   history: History | null
 }
 
-/** Rows of a table of the newest state as if they were events. */
 interface History {
   table: string
-  /** What the rows are of: one for each, in its newest version, or one for each version. */
+  /** The table has one row per id in its newest version, or one per version. */
   id: string
   /** The rows of an id may be in any file. */
   isAnywhere?: true
-  /** Which events need no earlier ones, where only the newest version has a row. */
+  /** A condition for events that need no earlier ones, for tables that keep only the newest version. */
   begins?: Sql
   toEvent: Sql
 }
@@ -115,7 +105,7 @@ export const DERIVED_TABLES: readonly DerivedTable[] = [
       history: OF_ORDERS.history === null || view.id === OF_ORDERS.id ? OF_ORDERS.history : { ...OF_ORDERS.history, isAnywhere: true },
     }),
   ),
-  // The last of its dataset: each table finds by its earlier rows what has changed.
+  // This table is last of its dataset: the others find changes in its earlier rows.
   {
     name: 'orders',
     ...OF_ORDERS,
@@ -142,7 +132,7 @@ const TYPES: Readonly<Record<string, string>> = {
   TIMESTAMPTZ: 'timestamptz',
 }
 
-/** Every column is optional: files of earlier releases lack some. */
+/** Every column is optional, because files of earlier releases lack some. */
 export function schemaOf({ columns }: LakeTableDefinition): Schema['fields'] {
   return Object.entries(columns).map(([name, type]) => ({
     id: fieldIdOf(name),

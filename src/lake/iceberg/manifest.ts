@@ -3,8 +3,6 @@ import { decodeAvro, encodeAvro } from './avro-file.ts'
 import { MONTH_FIELD_ID, type PartitionSpec } from './partition-spec.ts'
 import type { Schema } from './table-metadata.ts'
 
-// https://iceberg.apache.org/spec/#manifests: numbers are field ids.
-
 const optional = (type: unknown) => ['null', type]
 const field = (name: string, id: number, type: unknown) => ({ name, type, 'field-id': id })
 const optionalField = (name: string, id: number, type: unknown) => ({ name, type: optional(type), default: null, 'field-id': id })
@@ -67,12 +65,10 @@ const MANIFEST = {
   ],
 } as unknown as avro.Schema
 
-/** Counts and bounds by field id. */
 type ByField<T> = { key: number; value: T }[]
 
 export interface DataFile {
   content: 0
-  /** Its location. */
   file_path: string
   file_format: 'PARQUET'
   /** Months since 1970-01, in a table with months. */
@@ -93,7 +89,6 @@ export interface ManifestEntry {
   status: typeof EXISTING | typeof ADDED | typeof DELETED
   /** The snapshot that added or deleted the file. */
   snapshot_id: number
-  /** Sequence number of the snapshot that added the file. */
   sequence_number: number
   file_sequence_number: number
   data_file: DataFile
@@ -126,7 +121,6 @@ export function encodeManifest(entries: readonly ManifestEntry[], schema: Schema
   })
 }
 
-/** Throws AvroDamaged. */
 export function decodeManifest(bytes: Uint8Array): Promise<ManifestEntry[]> {
   return decodeAvro(MONTHLY_ENTRY, bytes)
 }
@@ -143,12 +137,10 @@ export function encodeManifestList(
   })
 }
 
-/** Throws AvroDamaged. */
 export function decodeManifestList(bytes: Uint8Array): Promise<ManifestFile[]> {
   return decodeAvro(MANIFEST, bytes)
 }
 
-/** How a manifest list describes a manifest of these entries, at least one. */
 export function describeManifest(
   entries: readonly ManifestEntry[],
   file: { path: string; length: number; snapshotId: number; sequenceNumber: number; specId: number },

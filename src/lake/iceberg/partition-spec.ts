@@ -10,7 +10,7 @@ export interface PartitionSpec {
 export const MONTH_FIELD_ID = 1_000
 const NO_PARTITIONS: PartitionSpec = { 'spec-id': 0, fields: [] }
 
-/** The specs of a table, of which the last one is in use. `monthOf`: the time by whose month its files are split. */
+/** The last spec is in use. `monthOf`: the time whose month splits the files. */
 export function partitionSpecsOf({ monthOf }: { monthOf?: string }): [PartitionSpec, ...PartitionSpec[]] {
   if (monthOf === undefined) return [NO_PARTITIONS]
   const month = { 'source-id': fieldIdOf(monthOf), 'field-id': MONTH_FIELD_ID, name: 'month', transform: 'month' }

@@ -50,9 +50,9 @@ const TableMetadata = Type.Object({
 export type TableMetadata = Static<typeof TableMetadata>
 
 const metadataCheck = Compile(TableMetadata)
-/** A snapshot is in each metadata file until it expires, and each file of events makes a metadata file. */
+/** Each metadata file contains every snapshot until it expires, and each file of events makes a metadata file. */
 const MAX_SNAPSHOTS = 100
-/** Earlier metadata files that stay, for readers that have one of them open. */
+/** Earlier metadata files stay for readers that have one of them open. */
 export const MAX_PREVIOUS_METADATA = 100
 
 // A property of the table: the SHA-256 of the file's text with zeros in its place.
@@ -60,19 +60,17 @@ const DIGEST = 'storefront.sha256'
 const ZEROS = '0'.repeat(64)
 const DIGEST_IN_TEXT = new RegExp(`"${DIGEST.replace('.', '\\.')}":"([0-9a-f]{64})"`)
 
-/** The text of a metadata file, in which damage shows. */
 export function formatMetadata(metadata: TableMetadata): string {
   const text = JSON.stringify({ ...metadata, properties: { ...metadata.properties, [DIGEST]: ZEROS } })
   return text.replace(DIGEST_IN_TEXT, `"${DIGEST}":"${hash('sha256', text)}"`)
 }
 
-/** True also for a text without a digest, as earlier releases wrote it. */
+/** True also for a text of an earlier release, which has no digest. */
 function isIntact(text: string): boolean {
   const digest = DIGEST_IN_TEXT.exec(text)?.[1]
   return digest === undefined || hash('sha256', text.replace(DIGEST_IN_TEXT, `"${DIGEST}":"${ZEROS}"`)) === digest
 }
 
-/** Returns null for text that is no metadata of a table, such as half a file, or that was altered. */
 export function parseMetadata(text: string): TableMetadata | null {
   if (!isIntact(text)) return null
   let value: unknown
@@ -101,11 +99,10 @@ interface NextSnapshot {
   fields: Schema['fields']
   specs: readonly PartitionSpec[]
   properties: Record<string, string>
-  /** Whether a snapshot stays. */
   isKept: (snapshot: Snapshot) => boolean
 }
 
-/** The metadata of a table without snapshots. `earlier`: metadata that cannot be continued, whose identity and numbers are. */
+/** `earlier`: metadata that cannot be continued. The table keeps their identity and numbers. */
 export function emptyMetadata(location: string, earlier?: TableMetadata): Omit<TableMetadata, 'current-snapshot-id'> {
   return {
     'format-version': 2,
@@ -129,7 +126,6 @@ export function emptyMetadata(location: string, earlier?: TableMetadata): Omit<T
   }
 }
 
-/** The metadata with a further snapshot, which becomes the current one. Pure. */
 export function withSnapshot(
   base: Omit<TableMetadata, 'current-snapshot-id'>,
   { snapshot, fields, specs, properties, isKept }: NextSnapshot,
@@ -156,7 +152,6 @@ export function withSnapshot(
   return keepSnapshots(next, isKept)
 }
 
-/** The metadata without the snapshots that are not kept; the current one always is. Pure. */
 export function keepSnapshots(base: TableMetadata, isKept: (snapshot: Snapshot) => boolean): TableMetadata {
   const current = base['current-snapshot-id']
   const kept = base.snapshots.filter((snapshot) => snapshot['snapshot-id'] === current || isKept(snapshot)).slice(-MAX_SNAPSHOTS)
@@ -174,7 +169,7 @@ function withoutLostParent({ 'parent-snapshot-id': parent, ...snapshot }: Snapsh
   return parent === undefined || !ids.has(parent) ? snapshot : { 'parent-snapshot-id': parent, ...snapshot }
 }
 
-/** A release may add columns: then the schema gets a new id, and earlier snapshots keep theirs. */
+/** A new column gives the schema a new id, and earlier snapshots keep theirs. */
 export function withSchema(
   { schemas, 'current-schema-id': current }: Pick<TableMetadata, 'schemas' | 'current-schema-id'>,
   fields: Schema['fields'],

@@ -16,32 +16,28 @@ import {
 } from './table-metadata.ts'
 
 const MAX_ATTEMPTS = 5
-/** A commit each second reaches it in 68 years: a higher version was put by another program. */
+/** One commit per second takes 68 years to reach it, so a higher version is of another program. */
 const MAX_VERSION = 2 ** 31 - 1
-/** The digest in the name of a manifest or manifest list; earlier releases wrote none. */
+/** The digest in the name of a manifest or manifest list. Earlier releases wrote none. */
 const DIGEST_IN_NAME = /-([0-9a-f]{32})\.avro$/
 
 export interface TableVersion {
   version: number
-  /** Name of the file, from the lake's root. */
   name: string
   metadata: TableMetadata
 }
 
 export interface TableState {
-  /** The newest metadata that can be read; null for a table without any. */
   newest: TableVersion | null
-  /** The version that the next commit has to put. */
   nextVersion: number
-  /** Newer metadata files that do not count, with the reason: half of a file that somebody copied, or a version that no commit has put. */
+  /** Newer metadata files that do not count, with the reason: a half copy, or a version that no commit wrote. */
   damaged: string[]
-  /** Whether a commit has put a newer version than `newest`, which cannot be read. */
+  /** Whether a commit has written a newer version than `newest` that cannot be read. */
   isBehind: boolean
 }
 
 export interface LiveManifest {
   manifest: ManifestFile
-  /** Entries of the snapshot's existing files. */
   entries: ManifestEntry[]
 }
 
@@ -51,20 +47,19 @@ export interface FileReference {
 }
 
 export interface References {
-  /** Their locations. */
   manifests: string[]
   files: FileReference[]
 }
 
 /**
- * The metadata of one table in the lake's store: `iceberg/<table>/metadata/v<version>.metadata.json`. A commit puts the next version, which
- * only one process can. See docs/decisions/lake-snapshots.md#the-newest-snapshot-is-the-lake.
+ * A commit writes the next version, which only one process can do. See
+ * docs/decisions/lake-snapshots.md#the-newest-snapshot-is-the-lake.
  */
 export class TableStore {
   readonly #store: LakeStore
   readonly folder: string
   readonly #versionName: RegExp
-  /** Manifests of the snapshot that was read last, by location: their files never change. */
+  /** Manifests of the last read snapshot, by location. Their files never change. */
   #known = new Map<string, ManifestEntry[]>()
 
   constructor(store: LakeStore, table: string) {
@@ -73,22 +68,18 @@ export class TableStore {
     this.#versionName = new RegExp(`^${this.folder}metadata/v(\\d+)\\.metadata\\.json$`)
   }
 
-  /** A URI for readers of the table. Special characters stay as they are, as Iceberg's readers expect. */
+  /** A URI for readers of the table. It keeps special characters unescaped, as Iceberg's readers expect. */
   locate(name: string): string {
     const at = this.#store.locate(name)
     return at.startsWith('s3://') ? at : `file://${resolve(at)}`
   }
 
-  /**
-   * The name of the file at a location; null for a place outside of this lake. `home`: where the table was when the
-   * location was written.
-   */
+  /** Returns null for a place outside of this lake. `home`: the place of the table when the location was written. */
   nameAt(location: string, home = this.home): string | null {
     const root = home.slice(0, home.length - this.folder.length + 1)
     return location.startsWith(root) ? location.slice(root.length) : null
   }
 
-  /** The location of the table. */
   get home(): string {
     return this.locate(this.folder.slice(0, -1))
   }
@@ -107,7 +98,7 @@ export class TableStore {
     })
   }
 
-  /** The manifests of the current snapshot with their files; null when one of them is damaged or gone. */
+  /** Returns null when a manifest is damaged or missing. */
   async readManifests(metadata: TableMetadata): Promise<LiveManifest[] | null> {
     const snapshot = currentSnapshot(metadata)
     return nullIfDamaged(async () => {
@@ -126,7 +117,7 @@ export class TableStore {
     })
   }
 
-  /** What a snapshot refers to; null when it cannot be read. `known` keeps what each manifest has: snapshots share most of theirs. */
+  /** Returns null when it cannot be read. `known` caches the manifests, which snapshots share. */
   async readReferences(snapshot: Snapshot, known: Map<string, FileReference[]>): Promise<References | null> {
     return nullIfDamaged(async () => {
       const files: FileReference[] = []
@@ -141,7 +132,7 @@ export class TableStore {
     })
   }
 
-  /** Stores a manifest, or a list of them, that belongs to a commit. Its name has its digest, so that damage shows. Returns its location. */
+  /** The name contains the digest, so damage is detectable. Returns the location. */
   async putAvro(kind: 'manifest' | 'snap', bytes: Uint8Array): Promise<string> {
     const name = `${this.folder}metadata/${kind}-${randomUUID()}-${digestOf(bytes)}.avro`
     await this.putFile(name, bytes)
@@ -152,21 +143,18 @@ export class TableStore {
     return this.#withFile(bytes, (path) => this.#store.put(name, path))
   }
 
-  /** Makes this the newest metadata; false when another process has put this version, or has put and deleted it. */
+  /** Returns false when another process has written this version, even if it was deleted since. */
   async commit(version: number, metadata: TableMetadata): Promise<boolean> {
     const name = this.#nameOf(version)
     if (version > MAX_VERSION)
       throw new OperatorError(`${this.#store.locate(this.#nameOf(version - 1))} leaves no higher version for a table: delete it`)
     if ((await this.putFile(name, Buffer.from(formatMetadata(metadata)))) === 'taken') return false
     const newest = await this.#afterCommit(version)
-    // The name of an earlier version is free again, and later versions know nothing of what was put there.
+    // An old version's name is free again after its deletion, and later versions do not include this commit.
     return version >= newest - MAX_PREVIOUS_METADATA
   }
 
-  /**
-   * The locations of the table's own files that exist and are intact. Reads all files but those in `known`, which it
-   * extends: no name gets another file.
-   */
+  /** Reads all files except those in `known`, which it extends: a name never gets another file. */
   async findSound(locations: Iterable<string>, known: Map<string, boolean>): Promise<Set<string>> {
     const wanted = new Set(locations)
     const valid = new Set<string>()
@@ -181,13 +169,12 @@ export class TableStore {
     return valid
   }
 
-  /** Writes the hint again, which somebody may have changed. */
   async renewHint(): Promise<void> {
     const { newest, isBehind } = await this.read()
     if (newest !== null && !isBehind) await this.#afterCommit(newest.version)
   }
 
-  /** The hint is for readers without a catalogue. It may be late, and then names earlier metadata that are still there. Returns the newest version. */
+  /** The hint is for readers without a catalogue. It may be late and name earlier metadata, which still exist. */
   async #afterCommit(version: number): Promise<number> {
     const { versions } = await this.#listVersions()
     const newest = versions[0]?.version ?? 0
@@ -197,7 +184,7 @@ export class TableStore {
     return newest
   }
 
-  /** The newest first. `strange`: names of versions that are no version of ours. */
+  /** The newest first. `strange`: names of versions that no commit has written. */
   async #listVersions(): Promise<{ versions: { version: number; name: string }[]; strange: string[] }> {
     const files = await this.#store.list(`${this.folder}metadata/v`)
     const all = files.flatMap(({ name }) => {
@@ -245,7 +232,6 @@ export class TableStore {
   }
 }
 
-/** Half of a SHA-256. */
 function digestOf(bytes: Uint8Array): string {
   return hash('sha256', bytes).slice(0, 32)
 }
@@ -254,7 +240,7 @@ function toReference({ data_file }: ManifestEntry): FileReference {
   return { location: data_file.file_path, sizeBytes: data_file.file_size_in_bytes }
 }
 
-/** A list that was cut off between two of its blocks can be decoded. */
+/** A list that is cut between two of its blocks can still be decoded. */
 function assertTotal({ summary, 'manifest-list': list }: Snapshot, files: number): void {
   if (String(files) !== summary['total-data-files']) throw new AvroDamaged(`${list} has ${files} files of ${summary['total-data-files']}`)
 }

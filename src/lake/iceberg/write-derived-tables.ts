@@ -18,30 +18,24 @@ import { TableStore } from './table-store.ts'
 
 /** Snapshot summary property: the last event that the rows contain. */
 export const UP_TO = 'storefront.up-to-sequence'
-/** Snapshot summary property: the past of the lake that they were made from, and the rules by which. */
+/** Snapshot summary property: the lake's past, and the rules that made the rows. */
 const MADE_FROM = 'storefront.made-from'
-/** Snapshot summary property: the snapshot of the events that they were made from, by its sequence number and id. */
+/** Snapshot summary property: sequence number and id of the snapshot of events that the rows come from. */
 const MADE_OF = 'storefront.made-of-snapshot'
-/** Snapshot summary property: the number of events that they were made from. */
 export const EVENTS = 'storefront.events'
-/** It increases when a release makes other rows of the same events: each table is then written whole. */
+/** Increase it when a release makes other rows from the same events. Each table is then written whole. */
 const RULES = 1
 
 interface DerivedOptions {
-  /** Writes a table whole, too, of which a file is gone or damaged. */
   checksFiles?: boolean
-  /** See `ChangedRows`. */
   fileRows?: number
   now?: () => Date
-  /** Ends the work, which throws its reason. */
   signal?: AbortSignal
 }
 
 /**
- * Brings the tables of the newest state up to the end of the lake, each in one snapshot: reads the events after the last
- * one that a table has, and writes the files again in which the rows of their orders or products are. Writes a table
- * whole when the lake's past has changed, as by a repair. Throws OperatorError when a file of the lake is damaged, and
- * writes the tables of the other dataset first. Returns the number of tables that were written.
+ * Writes the files with changed orders or products again, or a whole table after a repair. A damaged lake file throws
+ * OperatorError after the other dataset is written. Returns the number of written tables.
  */
 export async function writeDerivedTables(store: LakeStore, options: DerivedOptions = {}): Promise<number> {
   const writer = new DerivedWriter(store, options)
@@ -50,7 +44,6 @@ export async function writeDerivedTables(store: LakeStore, options: DerivedOptio
   for (const dataset of DATASET_NAMES) {
     const tables = DERIVED_TABLES.filter((table) => table.dataset === dataset)
     try {
-      // Creating a DuckDB takes longer than a small table.
       if (!(await writer.isBehind(tables))) continue
       const write = async (connection: DuckDBConnection) => {
         for (const table of tables) if (await writer.write(table, connection)) written += 1
@@ -65,21 +58,16 @@ export async function writeDerivedTables(store: LakeStore, options: DerivedOptio
   return written
 }
 
-/** What a commit starts from. */
 interface Source {
   base: TableBase
   snapshot: LakeSnapshot
-  /** The last event that the table has; 0: nothing of the table stays. */
+  /** The last event that the table has. 0: the table keeps nothing. */
   after: number
-  /** The number of events up to it. */
   events: number
-  /** The files whose rows stand for the events up to it: see `History`. */
   history: DataFile[]
-  /** Files of the table that are gone or damaged. */
   gone: readonly ManifestEntry[]
 }
 
-/** What a commit changes. */
 interface Changed {
   added: DataFile[]
   removed: DataFile[]
@@ -89,7 +77,7 @@ interface Changed {
 class DerivedWriter {
   readonly #store: LakeStore
   readonly #options: DerivedOptions
-  /** Files that were checked. A table that is made of a damaged one would lack its rows, and look whole. */
+  /** Checked files. A table made from a damaged file would lack rows without any sign. */
   readonly #valid = new Set<string>()
 
   constructor(store: LakeStore, options: DerivedOptions) {
@@ -103,7 +91,6 @@ class DerivedWriter {
     return false
   }
 
-  /** Whether there was something to write. */
   async write(definition: DerivedTable, connection: DuckDBConnection): Promise<boolean> {
     const table = new TableStore(this.#store, definition.name)
     let isWhole = false
@@ -121,11 +108,10 @@ class DerivedWriter {
     return result === 'written'
   }
 
-  /** Returns null when the table has every event. */
   async #findSource(table: TableStore, definition: DerivedTable, isWhole: boolean): Promise<Source | null> {
     const snapshot = await readSnapshot(this.#store, definition.dataset)
     const base = await readBase(table)
-    // A table stays when a repair has removed the last file.
+    // An existing table stays when a repair has removed the last file.
     if (snapshot.files.length === 0 && base.metadata === null) return null
     const isChecked = isWhole || this.#options.checksFiles === true
     const present = isChecked ? await table.findSound(locationsOf(base), new Map()) : null
@@ -140,7 +126,7 @@ class DerivedWriter {
     const earlierBase = await readBase(new TableStore(this.#store, earlier.name))
     const earlierKnown = findProgress(earlierBase, earlier, snapshot)
     if (earlierKnown === null) return whole
-    // The rows of events that the table has already are made once more.
+    // Rows of events that the table has are made again.
     const { upTo, events } = earlierKnown.upTo < known.upTo ? earlierKnown : known
     return { ...whole, after: upTo, events, history: filesOf(earlierBase) }
   }
@@ -161,7 +147,6 @@ class DerivedWriter {
     return commitSnapshot(table, definition, base, change, now())
   }
 
-  /** Writes the files of a commit. */
   async #write(
     connection: DuckDBConnection,
     table: TableStore,
@@ -170,14 +155,14 @@ class DerivedWriter {
   ): Promise<Changed> {
     const files = snapshot.files.filter(({ last }) => last > after)
     const changed: Changed = { added: [], removed: after === 0 ? filesOf(base) : [], events: 0 }
-    // The events since then are repeats, which the lake has already.
+    // The later events are repeats, which the lake already has.
     if (files.length === 0) return changed
     const own = after === 0 ? [] : filesOf(base)
     const write = async (folder: string, events: string[]): Promise<Changed> => {
       const rows = new ChangedRows(connection, definition, this.#options.fileRows)
       changed.events = await rows.find(events, after)
       const all = snapshot.files.reduce((sum, { data }) => sum + data.record_count, 0)
-      // The table was made of other events than those that the lake has up to there.
+      // The table comes from other events than the lake has.
       if (after > 0 && earlierEvents + changed.events !== all) throw new NeedsWhole(definition.name)
       const isAnywhere = definition.history?.isAnywhere === true
       const near = isAnywhere ? [] : await rows.place(history)
@@ -189,7 +174,7 @@ class DerivedWriter {
         changed.removed.push(...replaced)
         for (const select of await this.#withTableFiles(table, replaced, ([path = null]) => rows.collect(group, path))) {
           this.#options.signal?.throwIfAborted()
-          // A folder of the lake links the stored file: no other one may be written to its path.
+          // The lake's folder links the stored file, so its path must never be written again.
           const [path, name] = [join(folder, randomUUID()), `${table.folder}data/${randomUUID()}.parquet`]
           const data = await writeDataFile(connection, { path, location: table.locate(name) }, select, definition)
           await this.#store.put(name, path)
@@ -210,7 +195,6 @@ class DerivedWriter {
     )
   }
 
-  /** Runs `work` with local paths of files of tables of the newest state. Throws NeedsWhole. */
   async #withTableFiles<T>(table: TableStore, files: readonly DataFile[], work: (paths: string[]) => Promise<T>): Promise<T> {
     const named = files.map(({ file_path, file_size_in_bytes }) => ({
       name: table.nameAt(file_path) ?? file_path,
@@ -236,7 +220,7 @@ class DerivedWriter {
   }
 }
 
-/** What a table has of this lake; null when it has to be written whole. */
+/** Returns null when the table must be written whole. */
 function findProgress(base: TableBase, definition: DerivedTable, snapshot: LakeSnapshot): { upTo: number; events: number } | null {
   const { metadata, isMoved, manifests } = base
   if (metadata === null || isMoved) return null
@@ -261,7 +245,7 @@ function madeOf({ base }: LakeSnapshot): string {
   return `${number} ${id}`
 }
 
-/** Whether the lake has had the snapshot: one that was restored from a backup lacks the last ones. */
+/** A lake that was restored from a backup lacks the last snapshots. */
 function isPastOf({ base }: LakeSnapshot, source = ''): boolean {
   const snapshots = base.metadata?.snapshots ?? []
   const [number, id] = source.split(' ').map(Number)

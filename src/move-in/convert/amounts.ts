@@ -1,12 +1,12 @@
 import { minorDigits, parseMajorUnits, readMajorUnits } from '../../currency.ts'
 import { unmappable } from './conversion.ts'
 
-/** An amount of an export: a decimal text or number of major units. */
+/** A decimal text or number of major units. */
 export type Decimal = string | number
 
 const DECIMAL = /^(-?)(\d+)(?:\.(\d*?)0*)?$/
 
-/** `12.5` EUR is 1250, exactly. Throws Unmappable when the amount has more decimals than the currency, or can mean thousands: `1.290`. */
+/** `12.5` EUR is 1250. Throws Unmappable for too many decimals, and for a possible thousand: `1.290`. */
 export function toMinor(amount: Decimal, currency: string): number {
   if (typeof amount === 'string' && /^\s*-?[1-9]\d{0,2}\.\d\d0\s*$/.test(amount) && minorDigits(currency) < 3)
     unmappable(`${amount} can mean thousands`)
@@ -16,9 +16,9 @@ export function toMinor(amount: Decimal, currency: string): number {
   return sign === '-' ? 0 - minor : minor
 }
 
-/** Like `toMinor`, for shops that do not round what they store: half a minor unit and more is one. */
+/** For shops that do not round what they store. Half a minor unit is rounded up. */
 export function roundToMinor(amount: Decimal, currency: string): number {
-  // JSON has tiny numbers with an exponent.
+  // JSON writes tiny numbers with an exponent.
   const text = typeof amount === 'number' && /e-/.test(String(amount)) ? amount.toFixed(20) : String(amount).trim()
   return Number(readMajorUnits(text, currency) ?? unmappable(`${amount} is no amount`))
 }

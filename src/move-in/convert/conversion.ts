@@ -1,16 +1,14 @@
 import { OperatorError } from '../../errors.ts'
 
-/** A record of an export that a converter cannot map. The message is for the person who moves the shop. */
 class Unmappable extends Error {
   override readonly name = 'Unmappable'
 }
 
-/** A product that the other shop does not sell. */
 class NotForSale extends Error {
   override readonly name = 'NotForSale'
 }
 
-/** The file or the command line is wrong: nothing is converted. */
+/** The file or the command line is wrong, so nothing is converted. */
 export class WrongFile extends OperatorError {
   override readonly name = 'WrongFile'
   override readonly exitStatus = 2
@@ -24,7 +22,6 @@ export function notForSale(reason: string): never {
   throw new NotForSale(reason)
 }
 
-/** Collects the lines that records become, and reports those that become none. */
 export class Conversion {
   readonly #report: (line: string) => void
   #lines: string[] = []
@@ -35,7 +32,6 @@ export class Conversion {
     this.#report = report
   }
 
-  /** Adds what `write` returns. What it throws is reported under `label`. */
   add(label: string, write: () => object): void {
     try {
       this.#lines.push(JSON.stringify(write()))
@@ -50,12 +46,11 @@ export class Conversion {
     }
   }
 
-  /** Tells what of a record was changed so that it can be stored. */
+  /** Reports a change of a record that was needed to store it. */
   note(label: string, text: string): void {
     this.#report(`${label}: ${text}`)
   }
 
-  /** The lines since the last call. */
   take(): string {
     const text = this.#lines.map((line) => `${line}\n`).join('')
     this.#lines = []
@@ -63,7 +58,6 @@ export class Conversion {
   }
 }
 
-/** How a message names a record: its id or number, and its name. */
 export function labelOf(id: string | number | null | undefined, name?: string | null): string {
   return [id ?? 'a record', name ? `"${name.slice(0, 60)}"` : ''].filter(Boolean).join(' ')
 }

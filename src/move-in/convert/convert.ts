@@ -18,7 +18,6 @@ export interface ConvertOptions {
 }
 type Convert = (file: string, conversion: Conversion, options: ConvertOptions) => AsyncGenerator<string>
 
-/** Products of exports that do not name their currency. */
 const withCurrency =
   (convert: (file: string, conversion: Conversion, options: ConvertOptions & { currency: string }) => AsyncGenerator<string>): Convert =>
   (file, conversion, { currency, ...options }) => {
@@ -48,7 +47,6 @@ const CONVERTERS: Readonly<Record<string, Readonly<Record<string, Convert>>>> = 
   magento: { products: withCurrency(convertMagentoProducts) },
 }
 
-/** The converter of a shop's export, by the words of the command line. Throws WrongFile. */
 export function findConverter(shop: string, what: string): Convert {
   const known = CONVERTERS[shop]
   if (known === undefined)

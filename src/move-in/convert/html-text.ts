@@ -1,13 +1,12 @@
 import { Parser } from 'htmlparser2'
 
-/** Elements whose content is no text of the page. */
 const HIDDEN = new Set(['style', 'script', 'noscript', 'template', 'head', 'svg', 'iframe', 'object', 'textarea', 'select'])
 const BLOCKS = new Set([
   ...['p', 'div', 'br', 'hr', 'ul', 'ol', 'li', 'dl', 'dt', 'dd', 'table', 'tr', 'section', 'article', 'header', 'footer', 'blockquote'],
   ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'pre', 'figure', 'figcaption', 'address', 'details', 'summary'],
 ])
 
-/** The text of a piece of HTML: entities decoded, a line for each block, nothing of style sheets and scripts. */
+/** Decodes entities, makes a line for each block, and drops style sheets and scripts. */
 export function htmlToText(html: string): string {
   let text = ''
   let hidden = 0
@@ -34,7 +33,6 @@ export function htmlToText(html: string): string {
     .trim()
 }
 
-/** `htmlToText` on one line, for names. */
 export function htmlToLine(html: string): string {
   return htmlToText(html).replaceAll('\n', ' ')
 }

@@ -12,8 +12,8 @@ interface Parent {
 }
 
 /**
- * The CSV of System → Export → Products (https://experienceleague.adobe.com/en/docs/commerce-admin/systems/data-transfer/data-attributes-product).
- * A configurable product becomes a group of its simple ones. Memory: the whole file, because these may be anywhere in it.
+ * System → Export → Products. Simple products may be anywhere, so the whole file is in memory.
+ * https://experienceleague.adobe.com/en/docs/commerce-admin/systems/data-transfer/data-attributes-product
  */
 export async function* convertMagentoProducts(
   file: string,
@@ -88,7 +88,7 @@ function assertForSale(row: Row, parent: Row | undefined): Withheld | null {
   return shown.text('product_online') === '1' ? null : draft('its configurable product is disabled')
 }
 
-/** What is tracked by the shop's own setting is tracked: its exports have 1 in `manage_stock`, too. */
+/** Stock that is tracked by the shop's own setting also has 1 in `manage_stock`. */
 function stockOf(row: Row): number | null {
   const allowsBackorders = /^[12]$/.test(row.text('allow_backorders')) && row.text('use_config_backorders') !== '1'
   if (!row.isTrue('is_in_stock')) return 0
@@ -105,7 +105,7 @@ function readPrices(row: Row, now: Date) {
   return pricesAt(now, price, special === null ? null : { amount: special, from: startOf(from), until: startOf(to, 1) })
 }
 
-/** Exports write `2026-03-01 00:00:00`, or the form of the shop's language, such as `3/1/26`, which is refused. */
+/** Exports write `2026-03-01 00:00:00`. The form of the shop's language, such as `3/1/26`, is refused. */
 function toDay(text: string): string | null {
   if (text === '') return null
   return readDay(text) ?? unmappable(`the time of its special price, ${text}, is not of the form 2026-03-01`)

@@ -10,7 +10,7 @@ import { htmlToLine, htmlToText } from './html-text.ts'
 const MAX_NOTE = 1_000
 const MAX_VAT_NUMBER = 40
 
-/** An order as every converter describes it. Amounts are minor units unless they are `Decimal`. */
+/** Amounts are minor units unless they are `Decimal`. */
 export interface ShopOrder {
   id: string
   /** The number that customers see. */
@@ -19,17 +19,17 @@ export interface ShopOrder {
   currency: string
   lines: { sku?: string | null | undefined; name: string; quantity: number; total: number }[]
   charges: { kind: AdjustmentKind; label?: string | null | undefined; amount: number }[]
-  /** The total in the export's own text, and in minor units. */
+  /** `text` is the export's own text. `amount` is in minor units. */
   total: { text: Decimal; amount: number }
   address: ShopAddress | null
-  /** Left out where it is the same. */
+  /** Absent when it equals the shipping address. */
   billing?: ShopAddress | null
   vatNumber?: string | null | undefined
   note?: string | null | undefined
   history: object[]
 }
 
-/** A line of the import's format. Throws Unmappable. */
+/** Throws Unmappable. */
 export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
   const { id, number, customerId, currency, charges, total, address } = order
   const shipping = address === null ? null : toAddress(address)
@@ -39,7 +39,7 @@ export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
   const adjustments = toAdjustments(others)
   const ofLines = written.reduce((sum, { unit_price, quantity }) => sum + unit_price * quantity, 0)
   const rounding = total.amount - adjustments.reduce((sum, { amount }) => sum + amount, ofLines)
-  // Shops that round the tax of the whole order are half a minor unit away for each amount that they show.
+  // Shops that round the tax of the whole order can differ by half a minor unit for each amount.
   const mostRounding = Math.max(1, Math.ceil((written.length + adjustments.length) / 2))
   return {
     external_id: id,
@@ -64,7 +64,7 @@ export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
   }
 }
 
-/** An order of charges alone, such as a fee that was agreed by phone, has these as its lines. */
+/** A charge without lines, such as a fee that was agreed by phone, becomes a line. */
 function withoutEmptyLines(
   lines: ShopOrder['lines'],
   charges: ShopOrder['charges'],
@@ -76,7 +76,7 @@ function withoutEmptyLines(
   return { lines: made, others: charges.filter((charge) => !isLine(charge)) }
 }
 
-/** A line, also where the price of a unit is no whole number of minor units: then one of all units. */
+/** All units become one line when a unit's price is no whole number of minor units. */
 function toLine({ sku, name: written, quantity, total }: ShopOrder['lines'][number], index: number) {
   const name = htmlToLine(written) || sku || '-'
   if (!Number.isSafeInteger(quantity) || quantity < 1)
@@ -90,7 +90,7 @@ function toLine({ sku, name: written, quantity, total }: ShopOrder['lines'][numb
   }
 }
 
-/** A charge below 0, such as a fee by which plugins of WooCommerce take something off, is a discount. */
+/** Plugins of WooCommerce write discounts as fees below 0. */
 function toAdjustments(charges: ShopOrder['charges']) {
   return charges
     .filter(({ amount }) => amount !== 0)
@@ -118,7 +118,7 @@ function cutNote(note: string | null | undefined, onCut: () => void): string | n
 
 type Times = { pending: string } & Partial<Record<OrderStatus, string | null | undefined>>
 
-/** The history that leads to `status`. A time that the export lacks is that of the step before it, and none is before an earlier step. */
+/** A missing time is that of the previous step. No time is before an earlier step. */
 export function toHistory(status: OrderStatus, times: Times, details: Partial<Record<OrderStatus, object>> = {}): object[] {
   let at = toTime(times.pending)
   return pathTo(status).map((step) => {
@@ -164,13 +164,12 @@ function toAddress({ name, company, line1, line2, city, region, postalCode, coun
   }
 }
 
-/** The id of somebody who ordered without an account: the same for all orders with one address, and one for each order without an address. */
+/** Orders with the same address have the same id. An order without an address has its own. */
 export function guestId(email: string | null | undefined, orderId: string): string {
   const address = email?.trim().toLowerCase()
   return address ? `guest:${address}` : `guest-of-order:${orderId}`
 }
 
-/** The guest of an order, unless `seen` has it. */
 export function addGuest(
   conversion: Conversion,
   seen: Set<string>,

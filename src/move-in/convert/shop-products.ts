@@ -14,17 +14,16 @@ export interface Withheld {
 
 export const draft = (reason: string): Withheld => ({ reason, status: 'draft' })
 
-/** A price below the regular one, from a time, and until another one. */
 export interface Sale {
   amount: Decimal
   from: Date | null
   until: Date | null
 }
 
-/** Other shops write a time that never comes, such as 9999-12-31, for no end. */
+/** For no end, some shops write a time that never comes, such as 9999-12-31. */
 const NEVER = new Date('2999-12-31T00:00:00Z')
 
-/** The prices of a product: one that is reduced without an end is a product with another price. A sale that is over is left out. */
+/** A reduction without an end becomes the price. A past sale is left out. */
 export function pricesAt(now: Date, regular: Decimal | null, sale: Sale | null): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
   if (sale === null || (sale.until !== null && sale.until <= now)) return { price: regular }
   const hasBegun = sale.from === null || sale.from <= now
@@ -32,12 +31,11 @@ export function pricesAt(now: Date, regular: Decimal | null, sale: Sale | null):
   return hasBegun && until === null ? { price: sale.amount, compareAt: regular } : { price: regular, sale: { ...sale, until } }
 }
 
-/** A product, or a variant of one, as every converter describes it. Texts may be HTML. */
+/** A product, or a variant. Texts may be HTML. */
 export interface ShopProduct {
   sku: string
   name: string
   description: string
-  /** Paths from the top. */
   categories: string[][]
   brand?: string | null | undefined
   slug?: string | null | undefined
@@ -48,14 +46,14 @@ export interface ShopProduct {
   sale?: Sale | undefined
   group?: string | undefined
   options?: Record<string, string> | undefined
-  /** Units in stock; null when the product is sold without limit. */
+  /** It is null when the product is sold without limit. */
   stock: number | null
-  /** Why it is not in the other shop now, and what it becomes. Null for one that is. */
+  /** Why the product is not for sale now, and its status here. Null when it is for sale. */
   withheld?: Withheld | null
   seo?: { title?: string | null | undefined; description?: string | null | undefined } | null | undefined
 }
 
-/** A line of the catalogue's format. Throws NotForSale and Unmappable. */
+/** Throws NotForSale and Unmappable. */
 export function toProductLine(product: ShopProduct, currency: string, label: string, conversion: Conversion): object {
   const { sku, price, compareAt, sale, categories, group, options = {}, stock, seo, slug, withheld } = product
   if (price === null || price === undefined || price === '') return notForSale('it has no price')
@@ -94,13 +92,12 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
     ...(group === undefined ? {} : { group, options: toOptions(options, cut) }),
     ...(title === '' && about === '' ? {} : { seo: { title: title || null, description: about || null } }),
     stock: stock === null ? null : Math.max(0, stock),
-    // Always, so that a later file publishes what is published in the other shop meanwhile, and ends the sales that it has not.
+    // Always present, so that a later file can publish a product and end a sale.
     ...{ status, published_at },
     sale_prices: saleAmount < amount ? [{ amount: saleAmount, currency, from: sale?.from ?? null, until: sale?.until ?? null }] : [],
   }
 }
 
-/** Cuts at a whole character. */
 function cutDescription(text: string, onCut: () => void): string {
   if (Buffer.byteLength(text) <= MAX_DESCRIPTION_BYTES) return text
   onCut()

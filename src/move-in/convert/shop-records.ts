@@ -1,7 +1,7 @@
 import { open, readFile } from 'node:fs/promises'
 import { WrongFile } from './conversion.ts'
 
-/** What a file must be: `key` is the list in an answer of an API, `members` are those of its first record. */
+/** `key` is the list in an answer of an API. `members` are those of its first record. */
 export interface ExpectedFile {
   key: string
   members: readonly string[]
@@ -10,10 +10,7 @@ export interface ExpectedFile {
 
 type JsonRecord = Record<string, unknown>
 
-/**
- * The records of an export: JSON Lines with a record, a list or an answer of an API (`{orders: […]}`) in each line, or one JSON text over several
- * lines. Throws WrongFile when its first record lacks a member. `T` describes the documented members; all of them may be absent in a file.
- */
+/** JSON Lines of records, lists or API answers, or one JSON text. Throws WrongFile when a member is missing. */
 export async function* readJsonRecords<T>(file: string, { key, members, expected }: ExpectedFile): AsyncGenerator<T> {
   let isFirst = true
   for await (const record of parseRecords(file, key, expected)) {
@@ -28,7 +25,7 @@ async function* parseRecords(file: string, key: string, expected: string): Async
   const noJson = () => new WrongFile(`${file} is no JSON; expected ${expected}`)
   let isWhole = false
   try {
-    // Opened first: an error of opening would otherwise go past the loop.
+    // An error of opening would otherwise bypass the loop.
     const lines = (await open(file)).readLines({ encoding: 'utf8' })
     for await (const line of lines) {
       if (line.trim() === '') continue
@@ -46,7 +43,7 @@ async function* parseRecords(file: string, key: string, expected: string): Async
   yield* recordsOf(value, key)
 }
 
-/** An error of the file system as WrongFile; any other as it is. */
+/** An error of the file system as WrongFile. Other errors are unchanged. */
 export function asUnreadable(error: unknown, file: string, expected: string): unknown {
   const { syscall, message } = error as NodeJS.ErrnoException
   return syscall === undefined ? error : new WrongFile(`${file} cannot be read: ${message}; expected ${expected}`)

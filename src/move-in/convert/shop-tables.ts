@@ -9,7 +9,6 @@ import { isTime } from '../../event-time.ts'
 import { WrongFile } from './conversion.ts'
 import { asUnreadable } from './shop-records.ts'
 
-/** A row of a table, by the names of its columns in small letters. */
 export class Row {
   readonly line: number
   readonly #cells: ReadonlyMap<string, string>
@@ -21,7 +20,7 @@ export class Row {
     this.#delimiter = delimiter
   }
 
-  /** The cell without blanks around it; empty also where there is no such column. */
+  /** Trimmed. Empty also when the column is missing. */
   text(column: string): string {
     return (this.#cells.get(column) ?? '').trim()
   }
@@ -30,7 +29,7 @@ export class Row {
     return /^(?:true|yes|1)$/i.test(this.text(column))
   }
 
-  /** The number; null for an empty cell. An unclear number stays as it is written, and is then refused as an amount. */
+  /** The result is null for an empty cell. An unclear number stays as written, and is then refused as an amount. */
   decimal(column: string): string | null {
     const text = this.text(column)
     try {
@@ -41,7 +40,7 @@ export class Row {
     }
   }
 
-  /** The whole number; null where there is none, or one that can mean thousands: `1,000`. */
+  /** The result is null for a cell without a number, or with one that can mean thousands: `1,000`. */
   whole(column: string): number | null {
     const [, digits] = /^(-?\d+)(?:[.,](?!\d{3}$)0+)?$/.exec(this.text(column)) ?? []
     return digits === undefined ? null : Number(digits)
@@ -52,7 +51,6 @@ interface ExpectedTable {
   required: readonly string[]
   expected: string
   encoding?: string | undefined
-  /** Alternative column names. */
   aliases?: Readonly<Record<string, string>>
 }
 
@@ -66,7 +64,7 @@ export async function isTable(file: string): Promise<boolean> {
   }
 }
 
-/** The rows of a table as spreadsheets write it. Throws WrongFile when it lacks a column or a record cannot be read. */
+/** Throws WrongFile when it lacks a column or a record cannot be read. */
 export async function* readTable(file: string, { required, expected, encoding, aliases = {} }: ExpectedTable): AsyncGenerator<Row> {
   let columns: string[] | undefined
   try {
@@ -85,16 +83,12 @@ export async function* readTable(file: string, { required, expected, encoding, a
   }
 }
 
-/**
- * The day of a text such as `2026-03-01 00:00:00`; null for one that does not exist, and for another form, such as `3/1/26`, which is that of the
- * shop's language.
- */
+/** The result is null for an impossible day, and for the form of a language, such as `3/1/26`. */
 export function readDay(text: string): string | null {
   const day = /^\d{4}-\d\d-\d\d/.exec(text)?.[0] ?? null
   return isTime(`${day}T00:00:00.000Z`) ? day : null
 }
 
-/** The first moment of a day of UTC, or of one some days later; null for no day. */
 export function startOf(day: string | null, daysLater = 0): Date | null {
   return day === null ? null : new Date(Date.parse(`${day}T00:00:00Z`) + daysLater * 86_400_000)
 }

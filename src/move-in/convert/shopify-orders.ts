@@ -69,7 +69,6 @@ export const bulkOperation = (key: string, members: readonly string[]): Expected
 const CUSTOMERS = bulkOperation('customers', ['id', 'firstName'])
 const ORDERS = bulkOperation('orders', ['id', 'name', 'currencyCode', 'totalPriceSet'])
 
-/** Each parent with its children, in the order of the file. */
 export async function* withChildren<Parent extends { id: string; children: unknown[] }>(
   records: AsyncIterable<{ id: string; __parentId?: string }>,
 ): AsyncGenerator<Parent> {

@@ -37,14 +37,13 @@ interface Product {
   isGiftCard?: boolean
   requiresSellingPlan?: boolean
   seo?: { title?: Text; description?: Text } | null
-  /** Variants, and images in media. */
   children: (Variant & Media & Image)[]
 }
 
 const PRODUCTS = bulkOperation('products', ['id', 'title', 'status', 'publishedAt'])
 const COLUMNS = ['handle', 'title', 'variant price', 'status', 'published']
 
-/** The JSONL of a bulk operation, or the CSV of the admin. Each variant is a product; the variants of one product are a group. */
+/** The JSONL of a bulk operation, or the CSV of the admin. The variants of one product are a group. */
 export async function* convertShopifyProducts(
   file: string,
   conversion: Conversion,
@@ -72,7 +71,7 @@ export async function* convertShopifyProducts(
             description: product.descriptionHtml ?? '',
             categories: product.productType ? [[product.productType]] : [],
             brand: product.vendor,
-            // The other variants get addresses of their own.
+            // The other variants have their own addresses.
             slug: index === 0 ? product.handle : null,
             images: [variant.image, ...images].map((image) => ({ url: image?.url ?? image?.src, alt: image?.altText })),
             price: variant.price,
@@ -111,7 +110,7 @@ function stockOf({ inventoryItem, inventoryQuantity, inventoryPolicy }: Variant)
   return inventoryQuantity ?? unmappable('its stock is tracked, and the file has no whole quantity')
 }
 
-/** The columns of 2025, by those before. */
+/** The names of 2025, by older names. */
 const NEW_COLUMNS = {
   'url handle': 'handle',
   description: 'body (html)',
@@ -127,7 +126,7 @@ const NEW_COLUMNS = {
   'variant image url': 'variant image',
 }
 
-/** Rows with one handle are a product: its texts are in the first, and each has a variant, an image or both. */
+/** Rows with one handle are a product. The first row has its texts, and each has a variant, an image or both. */
 async function* productsOf(rows: AsyncIterable<Row>): AsyncGenerator<Product> {
   let product = null as Product | null
   let names: string[] = []

@@ -27,7 +27,7 @@ export interface WooProduct {
   /** Its last second. */
   date_on_sale_to_gmt?: Text
   manage_stock?: boolean | 'parent'
-  /** A text: no clear whole number. */
+  /** A text that is no clear whole number. */
   stock_quantity?: number | string | null
   stock_status?: Text
   backorders?: Text
@@ -47,8 +47,8 @@ interface Variation extends WooProduct {
 }
 
 /**
- * The products of the CSV exporter (https://github.com/woocommerce/woocommerce/wiki/Product-CSV-Import-Schema) as the REST API has them, and the
- * variations by id. Memory: the whole file, because variations may be anywhere in it.
+ * https://github.com/woocommerce/woocommerce/wiki/Product-CSV-Import-Schema. Variations may be anywhere in the file, so
+ * all of it is in memory.
  */
 export async function readWooCommerceTable(
   file: string,
@@ -105,7 +105,7 @@ function toProduct(row: Row): WooProduct {
       .text('images')
       .split(/,\s+|,(?=https?:)/)
       .map((src) => ({ src: src.trim() })),
-    // The attributes of a parent list all values; its variations name their own.
+    // The attributes of a parent list all values. Its variations name their own.
     attributes: isVariation ? attributes : [],
   }
 }
@@ -117,10 +117,7 @@ function splitList(text: string): string[] {
     .filter(Boolean)
 }
 
-/**
- * The reduced price and its times. Dates are days of the shop, such as 2026-03-01; with another form, such as 3/1/26, the price is text that is
- * then refused as an amount.
- */
+/** Dates are days of the shop, such as 2026-03-01. Another form makes a price that is refused as an amount. */
 function readSale(row: Row) {
   const sale = row.decimal('sale price')
   const [starts, ends] = [row.text('date sale price starts'), row.text('date sale price ends')]

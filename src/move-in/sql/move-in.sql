@@ -6,8 +6,8 @@ begin
 end
 $$;
 
--- Moves the numbers of new orders past `up_to`. With the owner's rights: the API's role may not set a sequence, and here it only increases. The
--- distance leaves room for numbers that are drawn meanwhile.
+-- Moves the numbers of new orders past `up_to`. It has the owner's rights, because the API's role may not set a
+-- sequence. Here the sequence only increases. The distance leaves room for numbers that are drawn meanwhile.
 create or replace function reserve_order_numbers(up_to bigint) returns void language plpgsql
   security definer
   set search_path from current

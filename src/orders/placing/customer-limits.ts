@@ -5,16 +5,16 @@ import { AppError } from '../../errors.ts'
 import type { PurchaseLimit } from '../basket.ts'
 import type { OrderRequest } from './order-request.ts'
 
-/** Units of a product that a network may always hold, however few there are: a share of few would be none. `place_orders` has it, too. */
+/** A share of a small stock would be 0 units. `place_orders` contains the same number. */
 const ALWAYS = 10
 
-/** What a network's guests hold of a product, and that with what is available. */
+/** Units that a network's guests hold, and that number plus the available stock. */
 interface Held {
   quantity: number
   stock: number
 }
 
-/** What pending orders of a network's guests hold of products, with the accepted orders of the present batch. */
+/** Includes accepted orders of this batch. */
 export class GuestHolds {
   readonly #held: ReadonlyMap<string, Held>
   readonly #percent: number
@@ -24,7 +24,7 @@ export class GuestHolds {
     this.#percent = percent
   }
 
-  /** The lines with which a network would hold more than its share, or may, which show as little of the stock as a shortage. */
+  /** Lines that exceed, or may exceed, the share. They reveal as little of the stock as a shortage. */
   excessOf(holder: string | null, lines: readonly StockLine[], precision: StockPrecision): PurchaseLimit[] {
     const heldOf = ({ product_id }: StockLine) => this.#held.get(`${holder} ${product_id}`)
     const leftOf = ({ quantity, stock }: Held, of: (stock: number) => number) =>
@@ -49,7 +49,7 @@ export class GuestHolds {
   }
 }
 
-/** Reads what the networks of guests hold of the products that they order now. The stock must be locked. */
+/** The stock must be locked. */
 export async function findGuestHolds(tx: Transaction, requests: readonly OrderRequest[], percent: number): Promise<GuestHolds> {
   const pairs = requests.flatMap(({ stockHolder = null, basket }) =>
     stockHolder === null ? [] : basket.lines.map((line) => ({ holder: stockHolder, productId: line.product_id })),
@@ -73,7 +73,7 @@ export async function findGuestHolds(tx: Transaction, requests: readonly OrderRe
   )
 }
 
-/** The number of pending orders of some customers, with the accepted orders of the present batch. */
+/** Includes accepted orders of this batch. */
 export class PendingOrders {
   readonly #limit: number
   readonly #counts: Map<string, number>
@@ -83,7 +83,6 @@ export class PendingOrders {
     this.#counts = counts
   }
 
-  /** Throws `too_many_pending_orders` when a customer may have no more. */
   assertOneMore(userId: string): void {
     const pending = this.#counts.get(userId) ?? 0
     if (pending >= this.#limit) {
@@ -93,13 +92,11 @@ export class PendingOrders {
     }
   }
 
-  /** Counts one more order of a customer. */
   add(userId: string): void {
     this.#counts.set(userId, (this.#counts.get(userId) ?? 0) + 1)
   }
 }
 
-/** Counts the pending orders of customers. */
 export async function findPendingOrders(tx: Transaction, userIds: readonly string[], limit: number): Promise<PendingOrders> {
   const { rows } = await tx.query<{ user_id: string; pending: number }>(
     sql`select user_id, pending from pending_order_counts where user_id = any(${userIds}::uuid[])`,
@@ -107,7 +104,7 @@ export async function findPendingOrders(tx: Transaction, userIds: readonly strin
   return new PendingOrders(limit, new Map(rows.map((row) => [row.user_id, row.pending])))
 }
 
-/** How many units customers have bought of some products, with the accepted orders of the present batch. */
+/** Includes accepted orders of this batch. */
 export class Purchases {
   readonly #limit: number
   readonly #bought: Map<string, number>
@@ -117,7 +114,6 @@ export class Purchases {
     this.#bought = bought
   }
 
-  /** The lines with which a customer would exceed the limit. */
   excessOf(userId: string, lines: readonly StockLine[]): PurchaseLimit[] {
     return lines.flatMap(({ product_id, quantity }) => {
       const bought = this.#bought.get(`${userId} ${product_id}`) ?? 0
@@ -133,7 +129,7 @@ export class Purchases {
   }
 }
 
-/** Counts what customers have bought of the products that they order now. Cancelled and returned orders and units do not count. */
+/** Cancelled and returned orders and units do not count. */
 export async function findPurchases(
   tx: Transaction,
   wanted: readonly { userId: string; basket: { lines: readonly StockLine[] } }[],

@@ -3,40 +3,38 @@ import { canOneRowBeAtFault, isTimeout } from '../../db/failures.ts'
 import { AppError } from '../../errors.ts'
 import { FairQueue, type QuotaKey } from '../../http/fair-queue.ts'
 import { overloaded } from '../../http/load-shedder.ts'
-import type { Outcome, PlacedOrder } from './batch-decision.ts'
+import type { Outcome } from './batch-decision.ts'
+import type { PlacedOrder } from './idempotency.ts'
 import { rowsAreLocked } from './locked-rows.ts'
 import type { OrderRequest } from './order-request.ts'
 import type { PlacingAttempt } from './place-orders.ts'
 
 export interface DeferredOrdersOptions {
-  /** Places orders in one transaction; SQLSTATE 55P03 when it has waited for a lock for `maxLockMs`. */
+  /** Fails with SQLSTATE 55P03 after it has waited for a lock for `maxLockMs`. */
   placeOrders: (requests: readonly OrderRequest[], attempt: PlacingAttempt) => Promise<Outcome[]>
-  /** Returns whether the locked rows that the order needs became free within `ms`. */
   untilFree: (request: OrderRequest, ms: number) => Promise<boolean>
-  /** Called when a batch failed with an error that no request reports. */
   onBatchFailed?: ((error: unknown, orders: number) => void) | undefined
 }
 
 export const DEFERRED_LIMITS = {
-  /** How long an order waits for another transaction that has its key or its rows. */
+  /** How long an order waits for another transaction that holds its key or rows. */
   deferredMs: 2_000,
-  /** Deferred orders and lines that wait at most. Above it the newest order of the account with most, in the network with most, is refused with 503. */
+  /** Orders and lines. Above it the heaviest account in the heaviest network loses its newest order with 503. */
   deferredOrders: 1_000,
   deferredLines: 50_000,
-  /** Orders placed alone at once: each holds a connection while it waits. */
+  /** Each holds a connection while it waits. */
   aloneAtOnce: 2,
-  /** How long one of them waits for a lock, shared among those that wait for their turn; and the least. */
+  /** Waiting orders share this lock wait, down to the minimum. */
   aloneTurnMs: 250,
   aloneTurnMinMs: 20,
 }
 
-/** Answers the orders of batches, and places those again that their batch could not: later, or alone so that they do not hold up others. */
+/** Places the orders that a batch could not place: later, or alone without delaying others. */
 export class DeferredOrders {
   readonly #options: DeferredOrdersOptions
   readonly #limits: typeof DEFERRED_LIMITS
-  /** Puts an order into the queue for a later batch. */
   readonly #enqueue: (order: WaitingOrder) => void
-  /** Orders that wait: for rows that are locked, or for their turn to be placed alone, when it is not known when what they need will be free. */
+  /** Orders that wait for locked rows, or to be placed alone when the end of a lock cannot be observed. */
   readonly #waiting = new FairQueue<WaitingOrder>()
   #alone = 0
 
@@ -46,7 +44,6 @@ export class DeferredOrders {
     this.#enqueue = enqueue
   }
 
-  /** Answers an order with its outcome, or defers it. */
   answer(order: WaitingOrder, outcome: Outcome | undefined): void {
     if (outcome?.kind === 'placed') order.answer.resolve(outcome.order)
     else if (outcome?.kind === 'refused') order.answer.reject(outcome.error)
@@ -54,7 +51,7 @@ export class DeferredOrders {
     else this.#placeInTurn(order, requestInProgress())
   }
 
-  /** Defers an order so that it does not hold up others. Refuses it when it was deferred for too long, and the newest one of the heaviest when too many are. */
+  /** Refuses the order after too long a wait, and the newest order of the heaviest account when too many wait. */
   #defer(order: WaitingOrder, error: unknown, isContended: boolean): order is WaitingOrder & Required<Pick<WaitingOrder, 'deferred'>> {
     const { deferredMs, deferredOrders, deferredLines } = this.#limits
     order.deferred = { since: order.deferred?.since ?? performance.now(), error, isContended }
@@ -70,7 +67,6 @@ export class DeferredOrders {
     return true
   }
 
-  /** Places an order with a later batch, as soon as the rows that it needs are free. */
   async #placeWhenFree(order: WaitingOrder): Promise<void> {
     const error = rowsAreLocked()
     if (!this.#defer(order, error, false)) return
@@ -95,14 +91,14 @@ export class DeferredOrders {
     this.#alone += 1
     for (let order = this.#takeContended(); order !== undefined; order = this.#takeContended()) {
       const leftMs = (order.deferred?.since ?? 0) + deferredMs - performance.now()
-      // 0 would be no bound.
+      // 0 would mean no bound.
       const turnMs = Math.max(1, Math.min(leftMs, Math.max(aloneTurnMinMs, aloneTurnMs / (1 + this.#waiting.count(isContended)))))
       if ((await this.#placeAlone(order, turnMs)) instanceof AppError) await delay(Math.min(leftMs, aloneTurnMinMs))
     }
     this.#alone -= 1
   }
 
-  /** The next one, of networks and their accounts in turn. Refuses those that have waited for too long. */
+  /** Takes networks and their accounts in turn. Refuses orders that have waited too long. */
   #takeContended(): WaitingOrder | undefined {
     const oldest = performance.now() - this.#limits.deferredMs
     const isLate = ({ deferred }: WaitingOrder) => deferred?.isContended === true && deferred.since <= oldest
@@ -111,7 +107,7 @@ export class DeferredOrders {
     return undefined
   }
 
-  /** Returns the error, null without one. An order that needs more time is deferred for another turn. */
+  /** Returns the error, or null. An order that needs more time is deferred for another turn. */
   async #placeAlone(order: WaitingOrder, maxLockMs: number): Promise<unknown> {
     let error: unknown = null
     try {
@@ -128,12 +124,12 @@ export class DeferredOrders {
   }
 
   /**
-   * One order may be at fault, and the others must not fail because of it. That is safe only after an error with which PostgreSQL has undone the
-   * batch. After any other error the batch may be committed, and only a retry with the same key cannot place an order twice.
+   * Safe only after an error with which PostgreSQL has rolled back the batch. After other errors the batch may be
+   * committed, and only a retry with the same key cannot place an order twice.
    */
   async placeOneByOne(batch: readonly WaitingOrder[], error: unknown): Promise<void> {
     if (isTimeout(error)) {
-      // No row that an order names was the reason, but for example a lock of a whole table.
+      // The reason was not a row of an order but, for example, a lock of a whole table.
       for (const order of batch) this.#placeInTurn(order, rowsAreLocked(error))
       return
     }
@@ -152,23 +148,19 @@ export class DeferredOrders {
 
 const isContended = ({ deferred }: WaitingOrder) => deferred?.isContended === true
 
-/** An order in the batcher. */
 export interface WaitingOrder {
   request: OrderRequest
   quotaKey: QuotaKey
-  /** The first that it counts for: the customer, or the network of a guest. */
+  /** First part of the quota key: the customer, or a guest's network. */
   customer: string
   lockKeys: readonly string[]
   since: number
   answer: PromiseWithResolvers<PlacedOrder>
-  /**
-   * Deferred orders only: since when, the error after `deferredMs`, and whether the order waits for its turn to be
-   * placed alone.
-   */
+  /** `since`: start of the wait. `error`: the error after `deferredMs`. `isContended`: it waits to be placed alone. */
   deferred?: { since: number; error: unknown; isContended: boolean }
 }
 
-/** What an order takes of a queue that is bounded in lines: its lines, at least `least`, which bounds the orders too. */
+/** `least`: the smallest weight of an order, which bounds the number of orders, too. */
 export function weightOf({ request }: WaitingOrder, least: number): number {
   return Math.max(request.basket.lines.length, least)
 }

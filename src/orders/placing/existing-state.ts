@@ -9,28 +9,21 @@ import { findGuestHolds, findPendingOrders, findPurchases, type GuestHolds, type
 import { findStoredResponses, lockKeyOfIdempotencyKey, type StoredResponse } from './idempotency.ts'
 import type { LockedRows } from './locked-rows.ts'
 import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
-import { type EarlierOrder, findEarlierOrders, type Repeat } from './repeats.ts'
+import { type EarlierOrder, findEarlierOrders, isOfKey, type Repeat } from './repeats.ts'
 
-/**
- * The state that a batch is checked against. Another process may change it before the batch is stored, which
- * `storeOrders` detects.
- */
+/** Another process may change it before the batch is stored. `storeOrders` detects that. */
 export interface ExistingState {
-  /** Whether another transaction works on the key, the reference or a repeat of a request. */
   isInProgress: (request: OrderRequest) => boolean
-  /** Whether a request needs a row that is locked for long. */
   isBlocked: (request: OrderRequest) => boolean
   /** Responses to earlier requests, by `lockKeyOfIdempotencyKey`. */
   responses: ReadonlyMap<string, StoredResponse>
-  /** Ids of orders, by `lockKeyOfReference`. */
+  /** Order ids, by `lockKeyOfReference`. */
   references: ReadonlyMap<string, string>
-  /** Earlier orders, by the names of repeats. */
+  /** Earlier orders, by repeat name. */
   repeats: ReadonlyMap<string, EarlierOrder>
-  /** Purchases so far; null without a limit. */
+  /** Purchases so far. Null without a limit. */
   purchases: Purchases | null
-  /** Pending orders; null without a limit. */
   pending: PendingOrders | null
-  /** What guests' pending orders hold; null without a limit. */
   guestHolds: GuestHolds | null
   prices: Prices
   stock: Stock
@@ -42,10 +35,7 @@ export interface StateSource extends OrderLimits {
   lockedRows: LockedRows
 }
 
-/**
- * The usual state: every request is new, and there is enough of what the catalogue shows as in stock. Reads only
- * unknown prices.
- */
+/** Every request is new, and the catalogue's in-stock products suffice. Reads only unknown prices. */
 export async function assumeState({ pool, prices }: StateSource, requests: readonly OrderRequest[]): Promise<ExistingState> {
   const known = await prices.read(pool, productIdsOf(requests))
   return {
@@ -62,10 +52,7 @@ export async function assumeState({ pool, prices }: StateSource, requests: reado
   }
 }
 
-/**
- * Reads the state of requests. Waits for stock that another transaction changes, at most `lockTimeoutMs`: then
- * SQLSTATE 55P03.
- */
+/** Waits for locked stock up to `lockTimeoutMs`, then fails with SQLSTATE 55P03. */
 export function readState(source: StateSource, requests: readonly OrderRequest[], lockTimeoutMs: number): Promise<ExistingState> {
   const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser, maxGuestStockPercent = null, prices, lockedRows } = source
   return inTransaction(
@@ -92,8 +79,8 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
       }
       const productIds = productIdsOf(requests.filter((request) => needsStock(request, found)))
       const stock = await lockStock(tx, productIds)
-      // This follows the lock: an order placed meanwhile counts, and an import that changed the stock may have changed
-      // the price.
+      // Runs after the lock, so orders placed meanwhile count. An import that changed the stock may have changed the
+      // price.
       await applyDueChanges(tx, productIds)
       const purchases = maxQuantityPerProductAndUser === null ? null : await findPurchases(tx, requests, maxQuantityPerProductAndUser)
       const guestHolds = maxGuestStockPercent === null ? null : await findGuestHolds(tx, requests, maxGuestStockPercent)
@@ -108,12 +95,11 @@ function needsStock(
   { isInProgress, isBlocked, responses, repeats }: Omit<ExistingState, 'prices' | 'stock' | 'purchases' | 'guestHolds'>,
 ): boolean {
   const { idempotencyKey } = request
-  const isOfKey = ({ reason, name }: Repeat) => reason === 'key' && repeats.has(name)
-  const isRetry = idempotencyKey !== null && (responses.has(lockKeyOfIdempotencyKey(idempotencyKey)) || request.repeats.some(isOfKey))
+  const isKnown = (repeat: Repeat) => isOfKey(repeat) && repeats.has(repeat.name)
+  const isRetry = idempotencyKey !== null && (responses.has(lockKeyOfIdempotencyKey(idempotencyKey)) || request.repeats.some(isKnown))
   return !isRetry && !isInProgress(request) && !isBlocked(request)
 }
 
-/** The keys of `place_orders` locks that another transaction holds. */
 async function findHeldLocks(tx: Transaction, keys: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ key: string }>(
     sql`select key from unnest(${keys}::text[]) as key where not pg_try_advisory_xact_lock(hashtextextended(key, 0))`,
@@ -121,7 +107,6 @@ async function findHeldLocks(tx: Transaction, keys: readonly string[]): Promise<
   return new Set(rows.map(({ key }) => key))
 }
 
-/** Ids of the orders that have these references, by `lockKeyOfReference`. */
 async function findOrdersByReference(tx: Transaction, requests: readonly OrderRequest[]): Promise<Map<string, string>> {
   const wanted = requests.filter((request) => request.clientReference !== null)
   const { rows } = await tx.query<{ id: string; user_id: string; client_reference: string }>(
@@ -133,7 +118,7 @@ async function findOrdersByReference(tx: Transaction, requests: readonly OrderRe
   return new Map(rows.map((row) => [lockKeyOfReference(row.user_id, row.client_reference), row.id]))
 }
 
-/** Stock that was not read: there is enough of every product that the catalogue shows as in stock. */
+/** Assumed stock: enough of every product that the catalogue shows as in stock. */
 class AssumedStock implements Stock {
   readonly #products: ReadonlyMap<string, SellableProduct>
 

@@ -7,22 +7,26 @@ import { canonicalJson } from '../../encoding.ts'
 import { AppError } from '../../errors.ts'
 import { renderResponse } from '../order.ts'
 
-/**
- * draft-ietf-httpapi-idempotency-key-header: the key of a request, and a hash of what it says that distinguishes a
- * retry from another request.
- */
+/** draft-ietf-httpapi-idempotency-key-header. The `fingerprint` of the content identifies a retry. */
 export interface IdempotencyKey {
   userId: string
   key: string
   fingerprint: Buffer
 }
 
-/** The response to the first request with a key. */
 export interface StoredResponse {
-  fingerprint: Buffer
+  /** It is null after the customer's erasure. */
+  fingerprint: Buffer | null
   orderId: string
-  /** The body that was sent, byte for byte; null when somebody has deleted the order by hand. */
+  /** The sent body, byte for byte. Null after the customer's erasure, or when somebody deleted the order by hand. */
   json: string | null
+}
+
+/** The order as JSON. A retry gets the same bytes. */
+export interface PlacedOrder {
+  orderId: string
+  json: string
+  isReplay: boolean
 }
 
 const MAX_LENGTH = 255
@@ -30,10 +34,7 @@ export const KEY_RETENTION_HOURS = 24
 // Visible characters and spaces: RFC 8941 strings, bare or quoted.
 const KEY = /^[\x20-\x7e]+$/
 
-/**
- * The key of an `Idempotency-Key` header, null without one. A quoted key and the same key bare are one. `body` is the
- * validated one, with its defaults: how it was written does not count. Throws `invalid_header`.
- */
+/** `body` has its defaults, so formatting does not count. A quoted key equals the bare one. Throws `invalid_header`. */
 export function readIdempotencyKey(header: string | string[] | undefined, userId: string, body: object): IdempotencyKey | null {
   if (header === undefined) return null
   const text = [header].flat().join(', ').trim()
@@ -46,12 +47,14 @@ export function readIdempotencyKey(header: string | string[] | undefined, userId
   return { userId, key, fingerprint: hash('sha256', canonicalJson(body), 'buffer') }
 }
 
-/** Identifies a key of a customer. */
+export function keyRequired(): AppError {
+  return new AppError('idempotency_key_required', 'Send an Idempotency-Key with each order, the same with each retry of it.')
+}
+
 export function lockKeyOfIdempotencyKey({ userId, key }: Pick<IdempotencyKey, 'userId' | 'key'>): string {
   return `idempotency ${userId} ${key}`
 }
 
-/** The responses to earlier requests with these keys, by `lockKeyOfIdempotencyKey`. */
 export async function findStoredResponses(tx: Transaction, keys: readonly IdempotencyKey[]): Promise<Map<string, StoredResponse>> {
   const { rows } = await tx.query<{
     user_id: string
@@ -79,13 +82,20 @@ export async function findStoredResponses(tx: Transaction, keys: readonly Idempo
   )
 }
 
-/** Throws `idempotency_key_reused` unless the key came first with the same body. */
-export function assertSameRequest(first: Pick<StoredResponse, 'fingerprint'>, key: IdempotencyKey): void {
-  if (first.fingerprint.equals(key.fingerprint)) return
+/** Throws `idempotency_key_reused`, also for an order that was deleted. */
+export function replayOf({ orderId, json, ...first }: StoredResponse, key: IdempotencyKey): PlacedOrder {
+  if (json === null) {
+    throw new AppError('idempotency_key_reused', 'The order of this Idempotency-Key was deleted. Send another key to place a new one.')
+  }
+  assertSameRequest(first, key)
+  return { orderId, json, isReplay: true }
+}
+
+export function assertSameRequest({ fingerprint }: Pick<StoredResponse, 'fingerprint'>, key: IdempotencyKey): void {
+  if (fingerprint?.equals(key.fingerprint)) return
   throw new AppError('idempotency_key_reused', 'This Idempotency-Key was sent before with another body.')
 }
 
-/** Deletes expired keys and names of orders, some at a time, so that no lock lasts. Returns their number. */
 export async function deleteExpiredKeys(pool: Pool): Promise<number> {
   return (await deleteExpired(pool, sql`idempotency_keys`)) + (await deleteExpired(pool, sql`order_repeats`))
 }

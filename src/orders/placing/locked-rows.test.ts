@@ -129,7 +129,8 @@ test('refuses cancellations of what is locked in time, makes the others, and kee
   const others = await Promise.all([place(vase), place(vase)])
   const lines = await confirm([alone, ...others])
   assert.deepEqual([lines[0]?.ok, lines[0]?.code], [false, 'unavailable'])
-  // On a busy machine a cancellation can hold the row of the customer for longer than a line waits: then the line is sent again.
+  // On a busy machine a cancellation can hold the row of the customer for longer than a line waits: then the line is
+  // sent again.
   for (const { order_id, ok, code } of lines.slice(1)) {
     assert.ok(ok || code === 'unavailable', String(code))
     if (!ok) await eventually(async () => (await confirm([order_id]))[0]?.ok)

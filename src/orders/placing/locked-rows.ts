@@ -5,7 +5,6 @@ import { prepared, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
 
-/** Rows that orders and their moves lock: the stock of products, the counts of customers' pending orders, and orders. */
 export interface Rows {
   products?: readonly string[]
   customers?: readonly string[]
@@ -13,17 +12,15 @@ export interface Rows {
 }
 
 export interface LockedRowsOptions {
-  /** How long a transaction waits for a row while none is known to be locked for long. */
   lockMs?: number
-  /** The interval of the checks of all rows that an order or a move waits for. */
   pollMs?: number
 }
 
-// The first locked row delays a whole batch by this time, once. The next ones delay it less, because more are likely.
+// The first locked row delays one batch by this time. Further rows delay it less, because more are likely.
 const LOCK_MS = 250
 const LOCK_MS_WHEN_LOCKED = 30
 const POLL_MS = 100
-/** How long a row counts as locked when nothing waits for it, and it is therefore not checked. */
+/** How long a row counts as locked when nothing waits for it and it is not checked. */
 const FORGET_MS = 1_000
 
 interface Waiter {
@@ -31,15 +28,11 @@ interface Waiter {
   resolve: (isFree: boolean) => void
 }
 
-/**
- * Rows that other transactions lock for longer than orders may wait: a paused process, an operator's session, a long update. What needs one
- * waits here, without a connection, and holds up nothing that needs other rows.
- */
+/** Rows that others lock for long, such as a paused process. Orders of these rows wait here without a connection. */
 export class LockedRows {
   readonly #pool: Pool
   readonly #lockMs: number
   readonly #pollMs: number
-  /** When each was last found locked, by its key. */
   readonly #foundAt = new Map<string, number>()
   readonly #waiters = new Set<Waiter>()
   #isWatching = false
@@ -50,19 +43,17 @@ export class LockedRows {
     this.#pollMs = pollMs
   }
 
-  /** How long a transaction may wait for one lock. After that, `find` checks whether a row is the reason. */
+  /** How long a transaction may wait for one lock before `find` checks whether a row is the reason. */
   get lockTimeoutMs(): number {
     this.#forgetOld()
     return this.#foundAt.size === 0 ? this.#lockMs : Math.min(this.#lockMs, LOCK_MS_WHEN_LOCKED)
   }
 
-  /** Whether one of the rows is known to be locked. */
   hasAny(rows: Rows): boolean {
     this.#forgetOld()
     return this.#foundAt.size > 0 && keysOf(rows).some((key) => this.#foundAt.has(key))
   }
 
-  /** Finds the rows that are locked now, and remembers them. Returns whether one of them was not known before. */
   async find(rows: Rows): Promise<boolean> {
     const keys = keysOf(rows)
     const known = new Set(keys.filter((key) => this.#foundAt.has(key)))
@@ -75,7 +66,6 @@ export class LockedRows {
     }
   }
 
-  /** Returns true when none of the rows is locked any more, or false after `ms`. */
   async untilFree(rows: Rows, ms: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>()
     const waiter = { keys: keysOf(rows), resolve }
@@ -102,14 +92,14 @@ export class LockedRows {
         if (key !== undefined && (await this.#isFreeInTime(key))) locked.delete(key)
         for (const { keys, resolve } of this.#waiters) if (!keys.some((key) => locked.has(key))) resolve(true)
       } catch {
-        // The next transaction meets and reports the error; what waits here has a time limit.
+        // The next transaction reports the error. The wait here has a time limit.
         await delay(this.#pollMs)
       }
     }
     this.#isWatching = false
   }
 
-  /** Waits in PostgreSQL's own queue for the row, so that the end of the lock is noticed at once. */
+  /** Waits in PostgreSQL's lock queue for the row, so it notices the end of the lock at once. */
   async #isFreeInTime(key: string): Promise<boolean> {
     const [kind, id] = [`${key.split(' ')[0]} `, key.split(' ')[1]]
     const lock =
@@ -128,11 +118,10 @@ export class LockedRows {
     return true
   }
 
-  /** Keys of those rows that are locked. */
   async #findLocked(keys: readonly string[]): Promise<Set<string>> {
     const ids = (kind: string) => keys.filter((key) => key.startsWith(kind)).map((key) => key.slice(kind.length))
     const [products, customers, orders] = [ids(PRODUCT), ids(CUSTOMER), ids(ORDER)]
-    // A row that does not exist is not locked. This statement locks the free ones while it runs.
+    // A missing row is not locked. This statement locks the free rows while it runs.
     const statement = sql`
       with
         free_products as materialized (

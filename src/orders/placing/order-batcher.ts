@@ -5,37 +5,36 @@ import { isTemporary } from '../../db/failures.ts'
 import { loggableError } from '../../db/loggable-error.ts'
 import { AppError } from '../../errors.ts'
 import { FairQueue, type QuotaKey } from '../../http/fair-queue.ts'
-import type { PlacedOrder } from './batch-decision.ts'
 import { DEFERRED_LIMITS, DeferredOrders, type DeferredOrdersOptions, tooBusy, type WaitingOrder, weightOf } from './deferred-orders.ts'
+import type { PlacedOrder } from './idempotency.ts'
 import { lockKeysOf, type OrderRequest, rowsOf } from './order-request.ts'
 import { OptimisticBackoff, type PlacingContext, placeOrders } from './place-orders.ts'
 import { UnusualOwners } from './unusual-owners.ts'
 
 export interface OrderBatcherOptions extends DeferredOrdersOptions {
-  /** Orders that have a key in common are never in two batches at once. */
+  /** Two batches in flight never contain orders with a common key. */
   lockKeysOf: (request: OrderRequest) => readonly string[]
   limits?: Partial<typeof LIMITS>
   observer?: PlacingObserver | undefined
 }
 
 const LIMITS = {
-  /** Orders of one batch, and lines of one batch unless a single order has more or small ones join. */
+  /** A single large order and additional small orders may exceed the lines. */
   batchOrders: 128,
   batchLines: 2_000,
-  /** An order of at most this number of lines joins a batch that has all its lines: large orders of others do not delay it. */
+  /** An order of at most this many lines joins a full batch, so large orders of others do not delay it. */
   smallOrderLines: 8,
-  /** Orders and lines that wait at most. Above it the newest order of the account with most, in the network with most, is refused with 503. */
+  /** Orders and lines. Above it the heaviest account in the heaviest network loses its newest order with 503. */
   waitingOrders: 2_000,
   waitingLines: 100_000,
-  /** How long an order waits for its batch to begin. */
   waitMs: 10_000,
   ...DEFERRED_LIMITS,
 }
 
-/** While one waits for its commit, PostgreSQL works on the other. A third batch in flight gave smaller batches and no more throughput. */
+/** While one batch waits for its commit, PostgreSQL works on the other. A third gave no more throughput. */
 const BATCHES_AT_ONCE = 2
 
-/** Connections that placing uses at most: one for each batch, and one for each order placed alone. */
+/** Largest number of connections for placing: one per batch, and one per order placed alone. */
 export const CONNECTIONS_FOR_PLACING = BATCHES_AT_ONCE + LIMITS.aloneAtOnce
 
 export interface PlacingOptions extends Omit<PlacingContext, 'prices' | 'backoff' | 'onConflict'> {
@@ -43,7 +42,6 @@ export interface PlacingOptions extends Omit<PlacingContext, 'prices' | 'backoff
   observer?: PlacingObserver | undefined
 }
 
-/** The batcher of a process. */
 export function createOrderBatcher({ logger, observer, ...options }: PlacingOptions): OrderBatcher {
   const { lockedRows } = options
   const onConflict = () => observer?.batchUndone()
@@ -58,10 +56,7 @@ export function createOrderBatcher({ logger, observer, ...options }: PlacingOpti
   })
 }
 
-/**
- * Collects the orders of this process into batches. While batches are in flight, new orders wait, and then go into the next one together. There is
- * no timer: an order that finds none in flight starts at once.
- */
+/** Orders wait for the batches in flight and share the next. An order starts at once when none is in flight. */
 export class OrderBatcher {
   readonly #options: OrderBatcherOptions
   readonly #limits: typeof LIMITS
@@ -78,12 +73,14 @@ export class OrderBatcher {
     this.#deferred = new DeferredOrders(options, this.#limits, (order) => this.#enqueue(order))
   }
 
-  /** The share of `waitingOrders` that waits when each network counts once: of a few who fill the queue, others notice nothing. */
+  /** Each network counts once, so a few networks that fill the queue barely raise it. */
   get fullness(): number {
     return this.#waiting.owners / this.#limits.waitingOrders
   }
 
-  /** Returns when the order is committed. Throws the reason for a refusal, and `overloaded` when too many orders wait. */
+  /**
+   * Returns when the order is committed. Throws the reason for a refusal, or `overloaded` when too many orders wait.
+   */
   place(request: OrderRequest, quotaKey: QuotaKey = [request.userId]): Promise<PlacedOrder> {
     const [customer = request.userId] = quotaKey
     const answer = Promise.withResolvers<PlacedOrder>()
@@ -103,7 +100,7 @@ export class OrderBatcher {
   async #work(): Promise<void> {
     this.#isWorking = true
     while (this.#waiting.length > 0) {
-      // Orders that arrived in the same turn of the event loop join the batch, and answers are sent before it is closed.
+      // Orders of the same event loop turn join the batch, and answers are sent before the batch is closed.
       await setImmediate()
       const batch = this.#nextBatch()
       if (batch.length > 0) {
@@ -114,7 +111,7 @@ export class OrderBatcher {
           .finally(() => this.#batchesInFlight.delete(placed))
         this.#batchesInFlight.add(placed)
       }
-      // An empty batch means that all waiting orders need a key in flight, or that none is left.
+      // The batch is empty when all waiting orders need a key in flight, or when none waits.
       const isIdle = this.#batchesInFlight.size === 0
       if (!isIdle && (batch.length === 0 || this.#batchesInFlight.size === BATCHES_AT_ONCE)) await Promise.race(this.#batchesInFlight)
     }
@@ -132,7 +129,7 @@ export class OrderBatcher {
       const [first] = batch
       if (first === undefined) return true
       const lines = request.basket.lines.length
-      // One who repeats what is refused makes no batch of others be decided twice.
+      // A customer whose orders are usually refused cannot make others' batches be decided twice.
       if (this.#unusual.has(customer) !== this.#unusual.has(first.customer)) return false
       return lines <= smallOrderLines || batchedLines + lines <= batchLines
     }
@@ -172,12 +169,9 @@ export class OrderBatcher {
 }
 
 export interface PlacingObserver {
-  /** The number of orders in one transaction. */
   ordersTried(orders: number): void
-  /** The state had changed since a batch was decided on, and it is decided again. */
   batchUndone(): void
   orderPlaced(isReplay: boolean): void
-  /** `code`: the problem's code. */
   orderRefused(code: string): void
 }
 

@@ -20,8 +20,8 @@ const order = (
 ) => at.call('POST', '/orders', { token: by.token, body: { items, ...more }, headers })
 
 /**
- * Locks the stock of a product, so that orders for it wait. `letGo` commits `change` and ends the lock; `untilWaitedFor` returns when an
- * order waits.
+ * Locks the stock of a product, so that orders for it wait. `letGo` commits `change` and ends the lock;
+ * `untilWaitedFor` returns when an order waits.
  */
 async function holdStock(t: TestContext, product: { id: string }, change = '') {
   const holder = await store.pool.connect()
@@ -40,8 +40,8 @@ async function holdStock(t: TestContext, product: { id: string }, change = '') {
 }
 
 /**
- * Delays each transaction that takes a product's stock, or inserts an order with this note. It does not wait for a lock, so that no lock
- * timeout ends it.
+ * Delays each transaction that takes a product's stock, or inserts an order with this note. It does not wait for a
+ * lock, so that no lock timeout ends it.
  */
 async function holdUp(t: TestContext, at: { product: { id: string } } | { note: string }) {
   const name = `hold_up_${randomUUID().replaceAll('-', '')}`

@@ -8,27 +8,25 @@ import { storeOrders } from './store-orders.ts'
 export interface PlacingContext extends StateSource, Omit<DecisionOptions, 'now'> {
   now: () => Date
   backoff: OptimisticBackoff
-  /** Called with the greatest order number of a batch that was committed. */
   onNumbered?: ((number: number) => void) | undefined
-  /** Called when a batch was decided on a state that had changed, and is decided again. */
   onConflict?: (() => void) | undefined
-  /** Called when a batch begins to be stored. Its result is called at the end, with an error, or null for none. */
+  /** Called when a batch starts to be stored. Its result is called at the end with the error, or null. */
   onStore?: ((requests: readonly OrderRequest[]) => (error: unknown) => void) | undefined
 }
 
 export interface PlacingAttempt {
-  /** Whether the usual state may be assumed. False for orders that will probably be refused: their failure says nothing about others. */
+  /** False for orders that will probably be refused. */
   isUsual: boolean
   maxLockMs?: number
 }
 
-/** Each attempt after the first follows a change by another process, or rows that turned out to be locked. */
+/** Each further attempt follows a change by another process, or newly found locked rows. */
 const MAX_ATTEMPTS = 8
 
 /**
- * Places orders in one transaction, each accepted or refused on its own, in the order given. All accepted ones are committed when it returns,
- * and none when it throws, unless the connection broke: then the outcome is unknown. Nothing is sent here: the pipeline reacts to the commit.
- * A wait for a lock ends after `maxLockMs` with SQLSTATE 55P03. Throws `unavailable` when the state keeps changing.
+ * Accepts or refuses each order separately, in the given order, in one transaction. After an error no order is
+ * committed, except that a broken connection leaves the outcome unknown. Fails with SQLSTATE 55P03 after waiting
+ * `maxLockMs` for a lock. Throws `unavailable` when the state keeps changing.
  */
 export async function placeOrders(
   context: PlacingContext,
@@ -44,7 +42,7 @@ export async function placeOrders(
     try {
       const state = isOptimistic ? await assumeState(context, requests) : await readState(context, requests, lockTimeoutMs)
       const decision = new BatchDecision(requests, state, { ...context, now: context.now() })
-      // A refusal reports the state, which has to be read for that.
+      // A refusal reports the real state, so the state must be read first.
       if (!isOptimistic || decision.isEveryRequestAccepted) {
         const onEnd = onStore?.(requests)
         const options = { ...context, pricesVersion: state.prices.version, lockTimeoutMs }

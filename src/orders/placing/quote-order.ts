@@ -27,12 +27,12 @@ export const QuoteSchema = Type.Object(
 )
 
 /**
- * What a basket costs now and what of it there is, without reserving anything. A sale whose time has come begins or ends
- * first, as for an order. Throws `unknown_product`, `currency_not_available`, `mixed_currencies` or `total_too_large`.
+ * Reserves nothing. Applies due starts and ends of sales first. Throws `unknown_product`, `currency_not_available`,
+ * `mixed_currencies` or `total_too_large`.
  */
 export async function quoteOrder(pool: Pool, basket: Basket, currency: string | null): Promise<Static<typeof QuoteSchema>> {
   const productIds = basket.lines.map((line) => line.product_id)
-  // One after the other: a request holds one connection at most.
+  // Sequential, so a request holds at most one connection.
   await tryDueChanges(pool, productIds)
   const { products } = await readPrices(pool, productIds)
   const stock = await readStock(pool, productIds)

@@ -21,7 +21,10 @@ interface Ordering {
   at?: Pick<typeof store, 'call'>
 }
 
-/** Orders one unit of a product, to one address unless `body` has another. Repeats the request while the same order is being placed. */
+/**
+ * Orders one unit of a product, to one address unless `body` has another. Repeats the request while the same order is
+ * being placed.
+ */
 async function order(product: { id: string }, { token, key, body = {}, at = store }: Ordering): Promise<Answer> {
   for (;;) {
     const answer = await at.call('POST', '/orders', {

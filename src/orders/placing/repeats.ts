@@ -1,92 +1,125 @@
-import type { Transaction } from '../../db/pool.ts'
+import type { Queryable } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { canonicalJson } from '../../encoding.ts'
 import { renderResponse } from '../order.ts'
 import type { GivenMembers } from '../order-columns.ts'
-import { type IdempotencyKey, KEY_RETENTION_HOURS, type StoredResponse } from './idempotency.ts'
+import { type IdempotencyKey, KEY_RETENTION_HOURS, type PlacedOrder, replayOf, type StoredResponse } from './idempotency.ts'
 
-/** A name under which a person places no second order for some time: docs/decisions/orders-repeats.md. */
+/** A name under which a person places only one order for some time: docs/decisions/orders-repeats.md. */
 export interface Repeat {
   /**
-   * `key` and `reference`: guests of one address share theirs. `content`: the same lines to the same address, by an
-   * account or by guests of one address.
+   * `key` and `reference`: guests of one address share them. `content`: the same lines to the same address.
+   * `operator_key`: operators and keys share it, for all customers.
    */
-  reason: 'key' | 'reference' | 'content'
-  /** A keyed hash: it shows neither the person nor what was ordered. */
+  reason: 'key' | 'reference' | 'content' | 'operator_key'
+  /** A keyed hash, which reveals neither the person nor the ordered products. */
   name: string
-  /** How old the earlier order must be. 0: any age, because the person means to order again. */
+  /** Minimum age of the earlier order. 0: any age, because the person confirmed the repeat. */
   seconds: number
 }
 
-/** The order that has a name. */
-export interface EarlierOrder extends Omit<StoredResponse, 'fingerprint'> {
+export interface EarlierOrder extends StoredResponse {
   userId: string
   ageSeconds: number
 }
 
 const KEY_SECONDS = KEY_RETENTION_HOURS * 3_600
 
+/** Names of operators' keys begin with it. They identify no customer, and outlive the erasure of one. */
+export const OPERATOR_KEY_PREFIX = 'operator '
+
 interface Repeatable extends Pick<GivenMembers, 'clientReference' | 'shippingAddress'> {
   userId: string
-  /** The address of a guest; null for an account. */
+  /** A guest's address. Null for an account. */
   guestEmail: string | null
+  /** The account that owns the guest. */
+  ownerId: string | null
   items: readonly { product_id: string; quantity: number }[]
   idempotencyKey: IdempotencyKey | null
-  /** Within this time the same content is refused; 0 for never. */
+  /** Time in which the same content is refused. 0: never. */
   duplicateSeconds: number
-  /** The person has seen that there is an earlier order, and means this one. */
+  /** The person has seen the earlier order and confirms this one. */
   isMeant: boolean
+  isOfOperator: boolean
 }
 
-/** The names of an order. `nameOf` is a keyed hash that all processes share. */
 export function repeatsOf(order: Repeatable, nameOf: (what: string) => string): Repeat[] {
-  const { userId, guestEmail, items, idempotencyKey: key, clientReference, shippingAddress, duplicateSeconds, isMeant } = order
+  const {
+    userId,
+    guestEmail,
+    ownerId,
+    items,
+    idempotencyKey: key,
+    clientReference,
+    shippingAddress,
+    duplicateSeconds,
+    isMeant,
+    isOfOperator,
+  } = order
   const content = [items.map(({ product_id, quantity }) => `${product_id} ${quantity}`).sort(), shippingAddress]
   const repeats: Repeat[] = []
   const add = (reason: Repeat['reason'], seconds: number, ...what: unknown[]) =>
     repeats.push({ reason, seconds, name: nameOf(canonicalJson(['order', reason, ...what])) })
+  if (isOfOperator && key !== null) repeats.push(repeatOfOperatorKey(key, nameOf))
   if (guestEmail !== null) {
-    // The names contain what is ordered: a stranger's order with the same key or reference neither meets nor blocks it.
-    if (key !== null) add('key', KEY_SECONDS, guestEmail, key.key, key.fingerprint.toString('hex'))
+    // The names contain the ordered lines, so a stranger's order with the same key or reference is independent.
+    if (key !== null && !isOfOperator) add('key', KEY_SECONDS, guestEmail, key.key, key.fingerprint.toString('hex'))
     if (clientReference !== null) add('reference', KEY_SECONDS, guestEmail, clientReference, ...content)
   }
   if (duplicateSeconds > 0) {
-    add('content', isMeant ? 0 : duplicateSeconds, guestEmail ?? userId, ...content)
+    const persons = ownerId === null ? [guestEmail ?? userId] : [guestEmail ?? userId, ownerId]
+    for (const person of persons) add('content', isMeant ? 0 : duplicateSeconds, person, ...content)
   }
   return repeats
 }
 
-/** The advisory lock key of a name. */
+function repeatOfOperatorKey({ key }: IdempotencyKey, nameOf: (what: string) => string): Repeat {
+  const name = OPERATOR_KEY_PREFIX + nameOf(canonicalJson(['order', 'operator_key', key]))
+  return { reason: 'operator_key', seconds: KEY_SECONDS, name }
+}
+
+export function isOfKey({ reason }: Repeat): boolean {
+  return reason === 'key' || reason === 'operator_key'
+}
+
+/** The order that an operator or a key has placed with the key. Throws `idempotency_key_reused`. */
+export async function findOperatorOrder(db: Queryable, key: IdempotencyKey, nameOf: (what: string) => string): Promise<PlacedOrder | null> {
+  const { name, ...repeat } = repeatOfOperatorKey(key, nameOf)
+  const earlier = (await findEarlierOrders(db, [{ name, ...repeat }])).get(name)
+  return earlier === undefined || earlier.ageSeconds >= repeat.seconds ? null : replayOf(earlier, key)
+}
+
 export function lockKeyOfRepeat({ name }: Repeat): string {
   return `repeat ${name}`
 }
 
-/** The earlier orders of these repeats, by name; with their answers for those of a key. */
-export async function findEarlierOrders(tx: Transaction, repeats: readonly Repeat[]): Promise<Map<string, EarlierOrder>> {
+/** Repeats of a key include the response. */
+export async function findEarlierOrders(db: Queryable, repeats: readonly Repeat[]): Promise<Map<string, EarlierOrder>> {
   if (repeats.length === 0) return new Map()
   const namesOf = (wanted: readonly Repeat[]) => wanted.map(({ name }) => name)
-  const { rows } = await tx.query<{
+  const { rows } = await db.query<{
     name: string
     user_id: string
     order_id: string
     age: number
+    fingerprint: Buffer | null
     response: string | null
     number: number | null
     items: string | null
   }>(
     sql`select name, order_repeats.user_id, order_repeats.order_id, extract(epoch from now() - order_repeats.created_at)::float8 as age,
-        response, number, items::text as items
+        fingerprint, response, number, items::text as items
       from order_repeats
       left join idempotency_keys as keys on keys.user_id = order_repeats.user_id and keys.order_id = order_repeats.order_id
-        and name = any (${namesOf(repeats.filter(({ reason }) => reason === 'key'))}::text[])
+        and name = any (${namesOf(repeats.filter(isOfKey))}::text[])
       left join orders on orders.id = keys.order_id
       where name = any (${namesOf(repeats)}::text[])`,
   )
   return new Map(
-    rows.map(({ name, user_id, order_id, age, response, number, items }) => [
+    rows.map(({ name, user_id, order_id, age, fingerprint, response, number, items }) => [
       name,
       {
-        ...{ userId: user_id, orderId: order_id, ageSeconds: age },
+        ...{ userId: user_id, orderId: order_id, ageSeconds: age, fingerprint },
         json: response === null || items === null ? null : renderResponse(response, String(number), items),
       },
     ]),

@@ -9,15 +9,13 @@ import { lockKeysOf, type OrderLimits } from './order-request.ts'
 
 export interface StoreOptions extends OrderLimits {
   pool: Pool
-  /** Catalogue version whose prices the drafts have. */
   pricesVersion: string
   lockTimeoutMs: number
 }
 
 /**
- * Stores orders with their idempotency keys and takes their stock, all or none, in one round trip with its commit.
- * Returns the orders' numbers, ascending in the order given, or null when the state is not the one that the orders
- * were decided on. SQLSTATE 55P03 after `lockTimeoutMs`.
+ * Stores all or none in one round trip. Returns ascending order numbers, or null when the state has changed since the
+ * decision. Fails with SQLSTATE 55P03 after `lockTimeoutMs`.
  */
 export async function storeOrders(options: StoreOptions, drafts: readonly Draft[]): Promise<string[] | null> {
   if (drafts.length === 0) return []
@@ -42,9 +40,8 @@ export async function storeOrders(options: StoreOptions, drafts: readonly Draft[
   return rows[0]?.numbers ?? null
 }
 
-/** The columns of a draft in `place_orders`, without its lines. */
 function toRecord(
-  { key, order, repeats, stockHolder, responseTemplate }: Draft,
+  { key, order, repeats, stockHolder, auditContext, responseTemplate }: Draft,
   maxGuestStockPercent: number | null,
 ): Record<string, unknown> {
   return {
@@ -53,12 +50,12 @@ function toRecord(
     product_ids: plainArray(order.items.map((item) => item.product_id)),
     total_amount: order.total.amount,
     currency: order.total.currency,
-    // A column without a member is null there.
     ...showGiven(order),
     ...(stockHolder === null ? {} : { stock_holder: stockHolder, max_guest_stock_percent: maxGuestStockPercent }),
     ...(repeats.length === 0
       ? {}
       : { repeat_names: plainArray(repeats.map(({ name }) => name)), repeat_seconds: plainArray(repeats.map(({ seconds }) => seconds)) }),
+    ...(auditContext === null ? {} : { audited_action: auditContext.action, request_id: auditContext.requestId }),
     status_history: order.statusHistory,
     traceparent: order.traceparent,
     placed_at: order.createdAt,

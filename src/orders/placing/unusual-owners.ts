@@ -3,15 +3,11 @@ import { sql } from '../../db/sql.ts'
 import type { Outcome } from './batch-decision.ts'
 
 const REMEMBERED_MS = 10_000
-/** The oldest are forgotten above it, which costs others an attempt. */
+/** Above it the oldest owners are forgotten. Their next order costs its batch a second attempt. */
 const MAX_OWNERS = 10_000
 
-/**
- * Owners whose last order was lately not placed as a new one. Their next ones probably will not be, either, so the
- * usual state is not assumed for them.
- */
+/** Owners whose last order was recently refused, replayed or in progress. Their next orders probably fail, too. */
 export class UnusualOwners {
-  /** The time until which an owner counts, in order of time. */
   readonly #untilOf = new Map<string, number>()
 
   has(owner: string): boolean {
@@ -20,7 +16,7 @@ export class UnusualOwners {
 
   note(owner: string, outcome: Outcome | undefined): void {
     this.#untilOf.delete(owner)
-    // An order that waits for a row is as usual as the others.
+    // An order that waits for a row is usual.
     if (outcome === undefined || outcome.kind === 'blocked' || (outcome.kind === 'placed' && !outcome.order.isReplay)) return
     const now = performance.now()
     this.#untilOf.set(owner, now + REMEMBERED_MS)
@@ -31,10 +27,7 @@ export class UnusualOwners {
   }
 }
 
-/**
- * Whether a customer has not proven its address, and was not moved in from another shop either: such an account costs
- * as little as a guest.
- */
+/** Whether the address is unproven and not imported. Such an account is as easy to create as a guest. */
 export async function isUnproven(pool: Pool, userId: string): Promise<boolean> {
   const { rowCount } = await pool.query(
     sql`select
@@ -45,21 +38,39 @@ export async function isUnproven(pool: Pool, userId: string): Promise<boolean> {
   return rowCount !== 0
 }
 
-/**
- * The address of a guest, and whether it is that of a customer that the shop has blocked; null when the guest is
- * gone. The customer must have proven the address: otherwise anybody could register the address of another person,
- * and have it blocked.
- */
+/** Unproven addresses do not count. Otherwise anybody could have another person's address blocked. */
+const IS_ADDRESS_BLOCKED = sql`exists (
+  select
+  from users as customer
+  where customer.email = guest.email and customer.role <> 'guest' and customer.blocked_at is not null
+    and customer.email_verified_at is not null
+)`
+
 export async function findGuestAddress(pool: Pool, guestId: string): Promise<{ email: string; isBlocked: boolean } | null> {
   const { rows } = await pool.query<{ email: string; isBlocked: boolean }>(
-    sql`select email, exists (
-      select
-      from users as customer
-      where customer.email = guest.email and customer.role <> 'guest' and customer.blocked_at is not null
-        and customer.email_verified_at is not null
-    ) as "isBlocked"
+    sql`select email, ${IS_ADDRESS_BLOCKED} as "isBlocked" from users as guest where id = ${guestId}`,
+  )
+  return rows[0] ?? null
+}
+
+interface OrderingCustomer {
+  userId: string
+  guestEmail: string | null
+  ownerId: string | null
+  isBlocked: boolean
+}
+
+/**
+ * The customer or guest of an operator's order. `isBlocked`: the account, the guest's owner, or a customer who has
+ * proven the guest's address. Null for operators and erased accounts.
+ */
+export async function findCustomer(pool: Pool, id: string | null): Promise<OrderingCustomer | null> {
+  const { rows } = await pool.query<OrderingCustomer>(
+    sql`select guest.id as "userId", case when guest.role = 'guest' then guest.email end as "guestEmail", guest.owner_id as "ownerId",
+      guest.blocked_at is not null or owner.blocked_at is not null or guest.role = 'guest' and ${IS_ADDRESS_BLOCKED} as "isBlocked"
     from users as guest
-    where id = ${guestId}`,
+    left join users as owner on owner.id = guest.owner_id
+    where guest.id = ${id} and guest.role in ('customer', 'guest')`,
   )
   return rows[0] ?? null
 }

@@ -1,8 +1,9 @@
--- The database verifies what an order is. Triggers and not check constraints: a check would run at every update of a row, also when only
--- the status or the address changes. See docs/decisions/orders-rules.md.
+-- The database verifies what an order is. These are triggers, because a check constraint would run at every update of a
+-- row, also when only the status or the address changes. See docs/decisions/orders-rules.md.
 
--- At least one line; each has its product, a whole quantity from 1 and a whole price from 0; both amounts are in the order's currency, and
--- quantity times price is the line's total; these add up to the order's. The path is strict: it selects only lines of exactly this shape.
+-- An order has at least one line. Each line has its product, a whole quantity from 1 and a whole price from 0 in the
+-- order's currency, and its total is quantity times price. The totals add up to the order's. The path is strict: it
+-- selects only lines of exactly this shape.
 create or replace function order_lines_add_up(items json, total_amount bigint, currency text) returns boolean
   language plpgsql immutable strict parallel safe as $$
 declare
@@ -23,8 +24,9 @@ begin
 end
 $$;
 
--- For `storefront verify`, where rows may have bypassed the trigger, as with session_replication_role: lines that cannot even be read do
--- not add up. Not parallel safe: before version 17 a parallel query of PostgreSQL fails at an exception block.
+-- For `storefront verify`, because rows may have bypassed the trigger (session_replication_role). Lines that cannot be
+-- read do not add up. It is not parallel safe: before version 17 a parallel query of PostgreSQL fails at an exception
+-- block.
 create or replace function order_lines_are_sound(items json, total_amount bigint, currency text) returns boolean
   language plpgsql immutable as $$
 begin
@@ -34,8 +36,9 @@ exception when data_exception then
 end
 $$;
 
--- One entry for each version: the first pending, the last with the order's status and version, each with a status and a time. The last
--- entry's version is its place in the list unless the entry names it. Entries may have more.
+-- The history has one entry for each version: the first is pending, the last has the order's status and version, and
+-- each has a status and a time. The last entry's version is its place in the list unless the entry names it. Entries
+-- may have more members.
 create or replace function order_history_is_whole(status_history jsonb, version integer, status text) returns boolean
   language sql immutable parallel safe as $$
   select coalesce(
@@ -52,11 +55,11 @@ create or replace function order_history_is_whole(status_history jsonb, version 
   )
 $$;
 
--- Entries of `orders.status_history` may have a `change`: what was changed besides the status, such as the pieces of a parcel. Lines and total stay
--- as they were placed, and everything else follows from the entries, added lines too. See docs/decisions/orders-changes.md#parts.
-
--- Of each product no more pieces are shipped and cancelled than were ordered, and no more returned than shipped; with what the changes add to it
--- the total stays in its range. A move without `change` is one of all pieces that can make it. Not parallel safe: see order_lines_are_sound.
+-- Entries of `orders.status_history` may have a `change`: what was changed besides the status, such as the units of a
+-- parcel. Lines and total stay as they were placed, and everything else follows from the entries, added lines too. See
+-- docs/decisions/orders-changes.md#parts. For each product no more units are shipped and cancelled than were ordered,
+-- and no more returned than shipped. The total, with what the changes add to it, stays in its range. A transition
+-- without `change` takes all units that can make it. This function is not parallel safe: see order_lines_are_sound.
 create or replace function order_changes_add_up(items json, total_amount bigint, status_history jsonb) returns boolean
   language plpgsql immutable strict as $$
 declare
@@ -65,7 +68,7 @@ begin
   if not jsonb_path_exists(status_history, '$[*].change') then
     return true;
   end if;
-  -- Here and not above: an error of a declaration is not handled below.
+  -- This is assigned here because an error of a declaration is not handled below.
   ordered_lines := items;
   if jsonb_typeof(status_history) <> 'array' or jsonb_typeof(ordered_lines) <> 'array' then
     return false;
@@ -118,7 +121,8 @@ begin
         left join ordered using (product_id)
         cross join (select exists (select from entry where status = 'shipped' and change is null) as was_shipped_whole) as whole
       )
-      -- What a payment covers is derived from reports: here only that nobody pays back more than the order has ever cost.
+      -- The amount that a payment covers is derived from reports. This only verifies that no payment refunds more than
+      -- the order has ever cost.
       and (
         select coalesce(bool_and(coalesce(
           type = 'payment' and amount >= 1 and amount % 1 = 0 and refunded <= (select max(cost.amount) from cost),
@@ -135,9 +139,10 @@ exception when data_exception then
 end
 $$;
 
--- Whether the payment of an order, as `paymentOf` of src/orders/order-charges.ts derives it, is authorized, paid or partially refunded: the newest
--- payment that is not refunded is authorized, or the last state of any is one in which the shop has money. Such an order does not expire. The
--- index below stores the outcome, so it calls no other function of the store, and takes every history. See docs/decisions/orders-limits.md.
+-- Whether the payment of an order is authorized, paid or partially refunded, as `paymentOf` of
+-- src/orders/order-charges.ts derives it: the newest payment that is not refunded is authorized, or the last state of
+-- any payment is one in which the shop has money. Such an order does not expire. The index below stores the outcome, so
+-- this calls no other function of the store, and accepts every history. See docs/decisions/orders-limits.md.
 create or replace function order_holds_money(status_history jsonb) returns boolean
   language sql immutable strict parallel safe as $$
   with payment as (

@@ -1,4 +1,5 @@
--- By statement, so that a batch of orders is one upsert. Rows are locked in the order of users, before any stock: no two can deadlock.
+-- A statement trigger, so that a batch of orders is one upsert. Rows are locked in the order of users and before any
+-- stock, which prevents deadlocks.
 create or replace function count_new_pending_orders() returns trigger language plpgsql as $$
 begin
   insert into pending_order_counts (user_id, pending)

@@ -7,7 +7,7 @@ begin
 end
 $$;
 
--- The pieces of a product that a customer has bought and kept. See docs/decisions/orders-limits.md.
+-- The units of a product that a customer has bought and kept. See docs/decisions/orders-limits.md.
 create or replace function purchased_quantity(buyer uuid, product uuid) returns bigint language sql stable
   set enable_seqscan = off
 as $$
@@ -28,12 +28,13 @@ as $$
     and pieces.product_id::uuid = product
 $$;
 
--- Places a batch of accepted orders, all or none, in one round trip. Returns their numbers, ascending in the order of the batch. Returns
--- null and changes nothing when the state is not the one that the batch was decided on. `batch_items` has the lines of each order: inside
--- `batch` they would be parsed twice. See docs/decisions/orders-placing.md#one-function.
+-- Places a batch of accepted orders, all or none, in one round trip. Returns their numbers, ascending in the order of
+-- the batch. Returns null and changes nothing if the state differs from the one that the batch was decided on.
+-- `batch_items` has the lines of each order, because they would be parsed twice inside `batch`. See
+-- docs/decisions/orders-placing.md#one-function.
 --
--- Locks are taken in the order that all transactions use, so that no two deadlock: advisory locks (never waited for), counts of pending
--- orders by user, stock by product. Stock is locked last, because other batches wait for it.
+-- Locks are taken in the order of all transactions, which prevents deadlocks: advisory locks (never waited for), counts
+-- of pending orders by user, stock by product. Stock is locked last, because other batches wait for it.
 create or replace function place_orders(
   batch json,
   batch_items text[],
@@ -46,7 +47,7 @@ create or replace function place_orders(
   key_retention_hours integer,
   lock_timeout_ms integer
 ) returns bigint[] language plpgsql
-  -- A plan that was made while a table was small must not read the whole table later.
+  -- A plan from a time when a table was small must not read the whole table later.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
 as $$
@@ -71,12 +72,12 @@ begin
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
         response_template text, attributes json, stock_holder text, max_guest_stock_percent integer, repeat_names text[],
-        repeat_seconds integer[], billing_address jsonb, vat_number text
+        repeat_seconds integer[], billing_address jsonb, vat_number text, audited_action text, request_id text
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
       traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent,
-      repeat_names, repeat_seconds, billing_address, vat_number, items)
+      repeat_names, repeat_seconds, billing_address, vat_number, audited_action, request_id, items)
   ), placed as (
     insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
       vat_number, note, attributes, status_history, traceparent, created_at, updated_at)
@@ -90,6 +91,14 @@ begin
     from draft
     cross join json_array_elements(items::json) as item
     where stock_holder is not null
+  ), audited as (
+    -- An operator or a key has placed the order for a customer.
+    insert into activities (actor_type, actor_id, action, subject_type, subject_id, after, request_id)
+    select status_history -> 0 -> 'actor' ->> 'type', status_history -> 0 -> 'actor' ->> 'id', audited_action, 'order', id::text,
+      jsonb_build_object('status', 'pending', 'version', 1, 'total', jsonb_build_object('amount', total_amount, 'currency', currency)),
+      request_id
+    from draft
+    where audited_action is not null
   ), kept as (
     insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
     select user_id, idempotency_key, fingerprint, id, response_template from draft where idempotency_key is not null
@@ -125,10 +134,11 @@ begin
     where purchased_quantity(user_id, product_id) > max_quantity_per_product;
   end if;
 
-  -- By a select, because an update locks in the order of its plan.
+  -- A select locks the rows first, because an update would lock in the order of its plan.
   perform abort_unless(count(*) = cardinality(taken_product_ids))
   from (select from inventory where product_id = any(taken_product_ids) order by product_id for update) as locked;
-  -- What a guest's network may hold of a product. The stock of its products is locked, so no hold of another transaction is missed.
+  -- Checks what a guest's network may hold of a product. The stock of the products is locked, so no hold of another
+  -- transaction is missed.
   if guest_orders is not null and max_percent is not null then
     perform abort_unless(false)
     from (
@@ -140,11 +150,11 @@ begin
     join inventory using (product_id)
     where inventory.available is not null and held.quantity > greatest(10, (inventory.available + held.earlier) * max_percent / 100);
   end if;
-  -- After the lock: an import that changed the stock may have changed the price.
+  -- This is checked after the lock, because an import that changed the stock may have changed the price.
   perform abort_unless(
     prices_version = (select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)
   );
-  -- A product is in the shop, and has its price, by the clock of the database: what is due comes before the order.
+  -- The database's clock decides whether a product is in the shop, and its price. Due changes come before the order.
   right_now := clock_timestamp();
   perform abort_unless(not exists (select from products where changes_at <= right_now and id = any(taken_product_ids)));
   with sold as (

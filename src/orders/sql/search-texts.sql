@@ -1,5 +1,5 @@
--- The words of an address: name, company, the phone's digits, and as one word each the postal code, a reference, and the
--- references and parcels of a history. A blank precedes each word.
+-- Returns the words of an address: name, company, the phone's digits, and as one word each the postal code, a
+-- reference, and the references and parcels of a history. A blank precedes each word.
 create or replace function order_search_words(address jsonb, client_reference text, history jsonb) returns text
   language plpgsql immutable parallel safe as $$
 declare
@@ -31,7 +31,8 @@ begin
 end
 $$;
 
--- What operators find an order by. A VAT number is one word of the billing address. See docs/decisions/orders-search.md.
+-- Returns the text by which operators find an order. A VAT number is one word of the billing address. See
+-- docs/decisions/orders-search.md.
 create or replace function order_search_text(
   shipping_address jsonb,
   client_reference text,
@@ -43,7 +44,8 @@ create or replace function order_search_text(
     || case when num_nonnulls(billing_address, vat_number) = 0 then '' else order_search_words(billing_address, vat_number, null) end
 $$;
 
--- By statement, so that a batch of orders is one insert. With the owner's rights: no role writes these rows otherwise.
+-- A statement trigger, so that a batch of orders is one insert. It has the owner's rights, because no role may write
+-- these rows.
 create or replace function add_order_search_texts() returns trigger language plpgsql
   security definer
   set search_path from current
@@ -57,11 +59,11 @@ begin
 end
 $$;
 
--- Most changes of an order leave its text as it is, and write nothing.
+-- Most changes of an order do not affect its text, and write nothing.
 create or replace function change_order_search_texts() returns trigger language plpgsql
   security definer
   set search_path from current
-  -- A plan that was made while the table was small must not read the whole table later.
+  -- A plan from a time when the table was small must not read the whole table later.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
 as $$

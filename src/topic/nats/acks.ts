@@ -19,13 +19,13 @@ interface Waiting {
 }
 
 /**
- * Publishes to JetStream on one connection and returns each PubAck. The driver's own `publish` creates a timer, an abortable request
- * and two errors per message, which is half of the work of draining a backlog.
+ * Publishes to JetStream on one connection and returns each PubAck. The driver's own `publish` creates a timer, an
+ * abortable request and two errors per message, which is half of the work of draining a backlog.
  */
 export class PubAcks {
   readonly #connection: NatsConnection
   readonly #inbox = createInbox()
-  /** Publications in flight by the last token of their reply subject, oldest first. */
+  /** Publications in flight by the last token of their reply subject, the oldest first. */
   readonly #waiting = new Map<string, Waiting>()
   #sent = 0
   #subscription: Subscription | null = null
@@ -37,9 +37,12 @@ export class PubAcks {
     connection.closed().then(onClosed, onClosed)
   }
 
-  /** Throws the broker's error when it refuses the message, and TimeoutError when it does not answer: the message may then be stored. */
+  /**
+   * Throws the broker's error if it refuses the message. Throws TimeoutError if it does not answer; the message may be
+   * stored then.
+   */
   async publish(subject: string, payload: Uint8Array, headers: MsgHdrs): Promise<PubAck> {
-    // The broker closes a subscription that it does not allow, and may allow it later.
+    // The broker closes a subscription without permission, and may permit it later.
     if (this.#subscription?.isClosed() ?? true) this.#subscription = this.#subscribe()
     this.#sent += 1
     const token = this.#sent.toString(36)

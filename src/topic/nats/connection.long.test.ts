@@ -91,7 +91,8 @@ describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
     const { NATS_URL, NATS_CA } = await startTlsServer(t, authority, ', verify: true')
     const login = ({ certFile, keyFile }: Certificate) => ({ NATS_URL, NATS_CA, NATS_CERT: certFile, NATS_KEY: keyFile })
     await assertWorks(t, login(authority.issue('client')))
-    // In TLS 1.3 the server refuses after the handshake; the driver waits for its greeting and does not report the reason.
+    // In TLS 1.3 the server refuses after the handshake; the driver waits for its greeting and does not report the
+    // reason.
     const refused = /timeout|certificate|closed/i
     await Promise.all([{ NATS_URL, NATS_CA }, login(foreign.issue('client'))].map((settings) => assertRefused(t, settings, refused)))
   })

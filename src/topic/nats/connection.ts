@@ -7,9 +7,12 @@ import type { Logger } from 'pino'
 import { PubAcks } from './acks.ts'
 
 export interface NatsSettings {
-  /** `nats://` or `tls://` addresses of servers, separated by commas. The first `user:password@` or `token@` is used. */
+  /** `nats://` or `tls://` addresses, separated by commas. The first `user:password@` or `token@` is used. */
   servers: string
-  /** Paths, null for none: a credentials file (JWT and NKey), and PEM files of the authority and the client's certificate. */
+  /**
+   * File paths or null: credentials (JWT and NKey), then PEM files of the authority and the client's certificate and
+   * key.
+   */
   credentialsFile: string | null
   caFile: string | null
   certFile: string | null
@@ -18,12 +21,12 @@ export interface NatsSettings {
 
 const CONNECT_TIMEOUT_MS = 5_000
 /**
- * The default of a server. The largest event of a usual shop needs two thirds of it: see
+ * The default `max_payload` of a server. The largest event of a usual shop needs two thirds of it:
  * docs/decisions/orders-changes.md.
  */
 export const NEEDED_PAYLOAD_BYTES = 1024 * 1024
 const RECONNECT_MS = 250
-// A server that is cut off is detected after two intervals.
+// An unreachable server is detected after two intervals.
 const PING_INTERVAL_MS = 2_500
 
 export interface Jetstream {
@@ -33,7 +36,7 @@ export interface Jetstream {
   manager: JetStreamManager
 }
 
-/** The process's connection to the broker, opened at first use; it reconnects by itself, to any server. */
+/** The process's broker connection, opened at first use. It reconnects to any server by itself. */
 export class NatsClient {
   readonly #settings: NatsSettings
   readonly #name: string
@@ -57,7 +60,7 @@ export class NatsClient {
     return this.#connecting
   }
 
-  /** Idempotent, safe before anything was connected. */
+  /** Idempotent, safe before the first connection. */
   async close(): Promise<void> {
     this.#closed = true
     const jetstream = await this.#connecting?.catch(() => null)
@@ -75,7 +78,7 @@ export class NatsClient {
         { maxPayload },
         `NATS takes messages of ${maxPayload} bytes, and large orders need ${NEEDED_PAYLOAD_BYTES}: raise max_payload`,
       )
-    // Closed permanently, by `close` or by a server: the next caller opens a new connection.
+    // Closed permanently, by `close` or by a server. The next caller opens a new connection.
     const onClosed = () => {
       this.#connecting = null
     }
@@ -93,13 +96,13 @@ export class NatsClient {
   }
 }
 
-/** The driver's options. Reads the files named in the settings; throws when one cannot be read. */
+/** The driver's options. Reads the files in the settings; throws if one cannot be read. */
 export function natsConnectOptions(settings: NatsSettings, name: string): NodeConnectionOptions {
   const urls = settings.servers.split(',').map((server) => new URL(server.trim()))
   const login = urls.find(({ username }) => username !== '')
   const { caFile, certFile, keyFile, credentialsFile } = settings
   const tls = {
-    // The driver has no such option: it passes unknown ones on to node:tls.
+    // The driver does not know this option, but passes it on to node:tls.
     checkServerIdentity: identityCheckFor(urls),
     ...(caFile === null ? {} : { caFile }),
     ...(certFile === null ? {} : { certFile }),
@@ -115,9 +118,9 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
     maxReconnectAttempts: -1,
     reconnectTimeWait: RECONNECT_MS,
     reconnectJitter: RECONNECT_MS,
-    // Continue while a password is being changed on the servers.
+    // Keeps reconnecting while a password changes on the servers.
     ignoreAuthErrorAbort: true,
-    // Otherwise every request creates two errors in advance, for their stacks.
+    // Otherwise every request creates two errors in advance for their stacks.
     noAsyncTraces: true,
     ...(login === undefined ? {} : loginOf(login)),
     ...(credentialsFile === null ? {} : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
@@ -126,8 +129,8 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
 }
 
 /**
- * For a server with an IP address the driver passes no name, and node:tls then checks the certificate for `localhost`
- * (https://github.com/nats-io/nats.js/issues/303). This check requires a certificate for one of the addresses in the settings.
+ * For a server with an IP address, the driver passes no name, so node:tls checks the certificate for `localhost`
+ * (https://github.com/nats-io/nats.js/issues/303). This check requires a certificate for an address in the settings.
  */
 function identityCheckFor(urls: readonly URL[]) {
   const addresses = urls
@@ -145,12 +148,12 @@ function loginOf({ username, password }: URL) {
   return { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
 }
 
-/** Whether the driver reports that the broker is unavailable, does not answer, or does not accept this client. */
+/** Whether the driver reports that the broker is unavailable, does not answer, or rejects this client. */
 export function isBrokerError(error: unknown): error is Error {
   return Object.values(errors).some((type) => error instanceof type)
 }
 
-/** The server's `err_code`, as `nats errors ls` lists them; null for any other error. */
+/** The server's `err_code`, as in `nats errors ls`; null for any other error. */
 export function jetstreamErrorCode(error: unknown): number | null {
   return error instanceof JetStreamApiError ? error.code : null
 }

@@ -10,7 +10,7 @@ const STREAM = 'orders'
 export interface BrokerReport {
   version: string
   servers: number
-  /** Replicas of the stream that have every message. */
+  /** The number of the stream's replicas that have every message. */
   replicas: number
   doubts: Doubt[]
 }
@@ -21,7 +21,10 @@ interface Doubt {
   remedy: string
 }
 
-/** A server confirms before its disk has a message, unless a setting that only releases from 2.10 on have says otherwise. Clients cannot ask for it. */
+/**
+ * A server confirms messages before they are on disk, unless a setting of releases from 2.10 on changes this. Clients
+ * cannot request it.
+ */
 export function doubtSingleServer(version: string): Doubt | null {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   if (major > 2 || (major === 2 && minor >= 10)) return null
@@ -29,11 +32,11 @@ export function doubtSingleServer(version: string): Doubt | null {
     isProblem: false,
     what: `NATS ${version} is a single server, and a power failure loses its newest messages`,
     remedy:
-      'run three servers with NATS_REPLICAS=3, or one of 2.10 or later with sync_interval: always; until then storefront replay after it',
+      'run three servers with NATS_REPLICAS=3, or one of 2.10 or later with sync_interval: always; until then run storefront replay after a power failure',
   }
 }
 
-/** Looks at the broker and its stream, and changes nothing. Throws when no server accepts this client. */
+/** Inspects the broker and its stream without changes. Throws when no server accepts this client. */
 export async function inspectBroker(
   settings: NatsSettings & { replicas: number },
   signal: AbortSignal,
@@ -65,7 +68,7 @@ export async function inspectBroker(
       return null
     })
     if (info === null) {
-      const remedy = 'start the store, whose role stream creates it; where it existed, run storefront replay afterwards'
+      const remedy = 'start the store: its role stream creates the stream. If it existed before, run storefront replay afterwards'
       return {
         version,
         servers: others.length || 1,
@@ -97,7 +100,7 @@ export async function inspectBroker(
         what: 'the stream has no leader, so nothing can be published',
         remedy: 'start the servers of NATS until a majority runs',
       })
-    // Servers send it from 2.10 on.
+    // Servers send their time from 2.10 on.
     const { ts } = info as { ts?: string }
     const differs = ts === undefined ? 0 : Math.abs(now() - Date.parse(ts)) / 1_000
     if (differs > LARGEST_CLOCK_SECONDS)

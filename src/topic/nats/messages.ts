@@ -7,38 +7,38 @@ import { isBrokerError, type Jetstream } from './connection.ts'
 import { NatsPull, type PulledMessage } from './pull.ts'
 import { addConsumer, assertSame, type Consumer, firstFrom, isAtLeader, newestIn, type TopicStream } from './stream.ts'
 
-/** Change-stream position up to which the topic had every commit when the message was sent. */
+/** The change-stream position at sending. The topic has every commit up to it. */
 export const POSITION_HEADER = 'Storefront-Position'
 /** `zstd` for a compressed event, otherwise absent. */
 export const ENCODING_HEADER = 'Content-Encoding'
 
-// By default servers accept messages up to 1 MB. The JSON of a thousand lines is larger; compressed it is a tenth of that.
+// Servers accept messages up to 1 MB by default. The JSON of a thousand order lines is larger, but compresses to a
+// tenth.
 const COMPRESS_FROM_BYTES = 64 * 1024
 /**
- * Far above the largest order. If there were no limit, a foreign message of some kilobytes could decompress to fill the
- * memory.
+ * Far above the largest order. Without this limit, a foreign message of some kilobytes could fill the memory when
+ * decompressed.
  */
 const MAX_EVENT_BYTES = 64 * 1024 * 1024
 const BATCH_SIZE = 1_000
-/** Bounds how long an unavailable server delays the stop of the store. */
+/** Bounds how long an unavailable server delays the store's stop. */
 const CLOSE_PATIENCE_MS = 1_000
-// Takes without a message, of about a second each: before the stream is asked for its newest message, and then before the consumer is
-// replaced.
+// The number of empty takes, each about a second, until the stream is asked for its newest message, and then until the
+// consumer is replaced.
 const IDLE_TAKES = 5
 const PATIENT_TAKES = 2
 const OPENING_BRACE = '{'.charCodeAt(0)
 
-/** An event as the payload of a message. */
 export function encodeEvent(event: TopicEvent): { payload: Uint8Array; encoding: string | null } {
   const json = Buffer.from(JSON.stringify(event))
   return json.length < COMPRESS_FROM_BYTES ? { payload: json, encoding: null } : { payload: zstdCompressSync(json), encoding: 'zstd' }
 }
 
-/** Returns null for a payload that the store has not written. */
+/** Returns null for a payload that the store did not write. */
 function decodeEvent(message: Msg): unknown {
   const payload = Buffer.from(message.data.buffer, message.data.byteOffset, message.data.byteLength)
   try {
-    // Checked first, because parsing the headers costs more than everything else here.
+    // Checked first, because parsing headers costs more than the rest of this function.
     if (payload[0] === OPENING_BRACE) return JSON.parse(payload.toString())
     return message.headers?.get(ENCODING_HEADER) === 'zstd'
       ? JSON.parse(zstdDecompressSync(payload, { maxOutputLength: MAX_EVENT_BYTES }).toString())
@@ -49,23 +49,23 @@ function decodeEvent(message: Msg): unknown {
   }
 }
 
-/** Whether a payload is neither JSON nor zstd, or is larger than the limit after decompression. */
+/** Whether a payload is neither JSON nor zstd, or exceeds the limit when decompressed. */
 function isDecodingError(error: unknown): boolean {
   return error instanceof SyntaxError || /^(ZSTD_|Z_|ERR_BUFFER_TOO_LARGE$)/.test((error as { code?: string }).code ?? '')
 }
 
-/** Reads a stream after a position, by a consumer that ends with the stream it belongs to. */
+/** Reads a stream after a position, by its own consumer. */
 export class NatsSource implements MessageSource {
   readonly #jetstream: Jetstream
   readonly #stream: TopicStream
   readonly #consumer: Consumer
   readonly #pull: NatsPull
-  /** Stream sequence of the newest message that arrived. */
+  /** The stream sequence of the newest message that arrived. */
   #received: number
   #idleTakes = 0
-  /** Stream sequence of the newest message that the stream reported. */
+  /** The newest stream sequence that the stream reported. */
   #newest = 0
-  /** Why nothing more is taken from this consumer. */
+  /** Why this consumer cannot be used any more. */
   #failure: Error | null = null
 
   private constructor(jetstream: Jetstream, stream: TopicStream, consumer: Consumer, received: number) {
@@ -78,21 +78,21 @@ export class NatsSource implements MessageSource {
 
   static async open(jetstream: Jetstream, stream: TopicStream, after: number): Promise<NatsSource> {
     const consumer = await addConsumer(jetstream, stream, after)
-    // The consumer may belong to a stream that was recreated in between.
+    // The stream may have been recreated in between.
     await assertSame(jetstream, stream)
     return new NatsSource(jetstream, stream, consumer, Math.max(after - stream.base, 0))
   }
 
   async next(signal: AbortSignal): Promise<StoredMessage[]> {
     this.#pull.request(BATCH_SIZE)
-    // Messages of an aborted read are not lost: the next holder reads after its stored position.
+    // An aborted read loses no messages, because the next holder reads after its stored position.
     const messages = await this.#pull.take(signal)
     // The next batch arrives while this one is handled.
     if (messages.length > 0) this.#pull.request(BATCH_SIZE)
     return this.#toStored(messages, signal)
   }
 
-  /** Returns up to `limit` messages; none when none arrived for a second. */
+  /** Returns up to `limit` messages; an empty list when none arrived for a second. */
   async read(limit: number): Promise<StoredMessage[]> {
     this.#pull.request(Math.min(limit, BATCH_SIZE))
     return this.#toStored(await this.#pull.take())
@@ -100,12 +100,15 @@ export class NatsSource implements MessageSource {
 
   async close(): Promise<void> {
     this.#pull.close()
-    // The broker removes an unused consumer after a minute, so nothing waits long for this.
+    // The broker removes an unused consumer after a minute, so the removal needs no long wait.
     const removed = this.#jetstream.manager.consumers.delete(this.#stream.name, this.#consumer.name)
     await withinMs(CLOSE_PATIENCE_MS, removed, null)
   }
 
-  /** Throws SourceStalled when the consumer has stopped, skipped a message, or sent one that the stream's leader lacks. */
+  /**
+   * Throws SourceStalled when the consumer has stopped, skipped a message, or sent a message that the stream's leader
+   * lacks.
+   */
   async #toStored(taken: readonly PulledMessage[], signal?: AbortSignal): Promise<StoredMessage[]> {
     const messages = await this.#untilGap(taken)
     await this.#assertAtLeader(messages.at(-1))
@@ -117,7 +120,7 @@ export class NatsSource implements MessageSource {
   }
 
   /**
-   * The messages before the first gap: a message that the consumer skipped although the stream has it. See
+   * The messages before the first one that the consumer skipped although the stream has it. See
    * docs/decisions/topic-nats.md.
    */
   async #untilGap(taken: readonly PulledMessage[]): Promise<readonly PulledMessage[]> {
@@ -136,8 +139,8 @@ export class NatsSource implements MessageSource {
   }
 
   /**
-   * Throws when the leader has no such message, or another one with its sequence: the consumer's server has stored messages that were never
-   * acknowledged. All later sequences differ then, so the last message of a batch stands for all of them. See
+   * Throws when the leader lacks this message or has another at its sequence. The consumer's server then has messages
+   * that were never acknowledged. All later sequences differ too, so checking a batch's last message is enough. See
    * docs/decisions/topic-nats.md.
    */
   async #assertAtLeader(last: PulledMessage | undefined): Promise<void> {
@@ -168,11 +171,11 @@ export class NatsSource implements MessageSource {
     return new SourceStalled(`the consumer of ${this.#stream.name} that ${leader} leads ${what}`)
   }
 
-  /** Runs beside the pull, which itself notices a broker that does not answer. Any other error fails the next take. */
+  /** Runs beside the pull, which detects a silent broker itself. Any other error fails the next take. */
   async #readNewest(idleTakes: number): Promise<void> {
     try {
       const newest = await newestIn(this.#jetstream, this.#stream)
-      // Messages that arrived meanwhile show that the consumer makes progress.
+      // Messages that arrived meanwhile prove the consumer's progress.
       if (this.#idleTakes >= idleTakes) this.#newest = newest
     } catch (error) {
       if (!isBrokerError(error)) this.#failure = error as Error

@@ -40,7 +40,10 @@ async function makeTopic(t: TestContext, partition: TopicPartition<OrderEvent> =
   return { db, topic: await connect(), connect, breakConnection, breakBroker, mendBroker, inject }
 }
 
-/** A topic that retries messages without an acknowledgement, as the change stream does, unless a test has stopped the broker. */
+/**
+ * A topic that retries messages without an acknowledgement, as the change stream does, unless a test has stopped the
+ * broker.
+ */
 function withRetries(topic: Topic, isStopped: () => boolean): Topic {
   const publishOnce = topic.publish.bind(topic)
   const publish: Topic['publish'] = (messages) =>

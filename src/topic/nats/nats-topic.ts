@@ -18,18 +18,25 @@ import { NatsSource, POSITION_HEADER } from './messages.ts'
 import { NatsPublisher } from './publisher.ts'
 import { findStream, newestIn, openStream, StreamMisconfigured, StreamRecreated, type TopicStream } from './stream.ts'
 
-// Consumers for one read, each led by a server of the broker's choice: with one of three servers out of step, one read in 2,000 fails.
+// The most consumers for one read. The broker chooses a server for each; if one of three is out of step, one read in
+// 2,000 fails.
 const READ_ATTEMPTS = 7
 
 export interface NatsTopicOptions {
   nats: NatsSettings
   /** The number of servers that store each message: 1, 3 or 5. */
   replicas: number
-  /** Whether this process only looks: it never creates or changes the stream, and cannot use one that no other process has opened. */
+  /**
+   * Whether this process only reads. It never creates or changes the stream, and needs another process to open it
+   * first.
+   */
   isReadOnly?: boolean
-  /** Names the stream (in capitals) and its subjects. Default: that of the partition; stores that share an account of the broker need different ones. */
+  /**
+   * Names the stream (in capitals) and its subjects; the partition's name by default. Stores that share a broker
+   * account need different names.
+   */
   name?: string
-  /** For the subscribers' locks and positions, and the topic's epochs. */
+  /** Stores the subscribers' locks and positions, and the topic's epochs. */
   pool: Pool
   url: string
   sessions?: LockSessions
@@ -38,14 +45,14 @@ export interface NatsTopicOptions {
   onStored?: (events: PublishedEvent[]) => void
 }
 
-/** The stream as it was opened. Dropped after any failure, because the stream may have been recreated. */
+/** The opened stream. Dropped after any failure, because the stream may have been recreated. */
 interface OpenTopic<E extends TopicEvent> {
   jetstream: Jetstream
   stream: TopicStream
   publisher: NatsPublisher<E>
 }
 
-/** A partition of the notification topic as a stream of NATS JetStream. */
+/** A partition of the notification topic as a NATS JetStream stream. */
 export class NatsTopic<E extends TopicEvent> implements Topic<E> {
   readonly partition: TopicPartition<E>
   readonly isOutside = true
@@ -54,7 +61,7 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
   readonly #client: NatsClient
   readonly #sessions: LockSessions
   #opening: Promise<OpenTopic<E>> | null = null
-  /** Settles when every publish has ended: they run one after the other. */
+  /** Settles when every publish has ended; publishes run one after another. */
   #publishing: Promise<unknown> = Promise.resolve()
 
   constructor(partition: TopicPartition<E>, options: NatsTopicOptions) {
@@ -121,7 +128,10 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
     })
   }
 
-  /** Runs `work` with the stream, which is opened (and created if it is missing, unless this is read-only) at first use and after each failure. */
+  /**
+   * Runs `work` with the stream, which opens at first use and after each failure. Opening creates a missing stream,
+   * unless this is read-only.
+   */
   async #use<T>(work: (topic: OpenTopic<E>) => Promise<T>): Promise<T> {
     this.#opening ??= this.#open()
     const opening = this.#opening
@@ -148,7 +158,7 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
 
 async function readBehind(jetstream: Jetstream, stream: TopicStream, after: number, limit: number): Promise<StoredMessage[]> {
   const messages: StoredMessage[] = []
-  // There is nothing to wait for before the first message of this epoch.
+  // Positions below this epoch's base have nothing left to read.
   const position = () => messages.at(-1)?.sequence ?? Math.max(after, stream.base)
   const newest = async () => stream.base + (await newestIn(jetstream, stream))
   let last = await newest()
@@ -159,7 +169,7 @@ async function readBehind(jetstream: Jetstream, stream: TopicStream, after: numb
       while (messages.length < limit && position() < last) {
         const more = await source.read(limit - messages.length)
         messages.push(...more)
-        // What was the last one may have been deleted meanwhile.
+        // The last message may have been deleted meanwhile.
         if (more.length === 0) last = await newest()
       }
     } catch (error) {

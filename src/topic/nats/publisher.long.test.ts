@@ -60,8 +60,8 @@ async function makePublisher(t: TestContext) {
 }
 
 /**
- * `message`: it is lost. `acknowledgement`: it is lost, the message is stored. `proposed` and `refused`: a server's replies to a second
- * copy while the first one is in flight, which is then lost.
+ * `message`: it is lost. `acknowledgement`: it is lost, the message is stored. `proposed` and `refused`: a server's
+ * replies to a second copy while the first one is in flight, which is then lost.
  */
 type Mishap = 'message' | 'acknowledgement' | 'proposed' | 'refused'
 

@@ -8,22 +8,22 @@ import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
 import { hasSubject, StreamRecreated, type TopicStream } from './stream.ts'
 
 const STORE_FAILED = 10_077
-/** The stream has a `max_msg_size` of its own. */
+/** The message exceeds the stream's own `max_msg_size`. */
 const MESSAGE_TOO_LARGE = 10_054
-/** More than the headers of a message have, which count towards the server's `max_payload`. */
+/** Bounds a message's headers, which count towards the server's `max_payload`. */
 const HEADER_BYTES = 1_024
-/** Messages sent and not yet acknowledged. */
+/** The most unacknowledged messages. */
 const WINDOW = 512
-/** Messages sent at a time: sent one by one as acknowledgements arrive, each would be a separate write to the socket. */
+/** Messages sent together. Sending one for each acknowledgement would need a socket write for each. */
 const BURST = 128
-/** After this time without progress `publish` throws and its caller retries. It also bounds how long a stop waits. */
+/** `publish` throws after this time without progress, and its caller retries. This also bounds a stop's wait. */
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
 const IN_FLIGHT = 'the topic refuses an event that another publisher has in flight'
 
 /**
- * `stored`: at this sequence of the stream. `duplicate`: refused, because the stream has a message with its subject; with a sequence,
- * because the duplicate window remembers the message id, although that message may have been deleted since.
+ * `stored`: the stream has the message at this sequence. `duplicate`: the stream already has a message with this
+ * subject. A duplicate has a sequence if the duplicate window remembers its id, although that message may be deleted.
  */
 type Outcome =
   | { kind: 'stored'; streamSequence: number; at?: Date }
@@ -35,20 +35,21 @@ export interface NatsPublisherOptions<E extends TopicEvent> {
   jetstream: Jetstream
   stream: TopicStream
   subjectPrefix: string
-  /** Called with the events that the stream has stored, or had already. */
+  /** Called with the events that the stream has stored now or had already. */
   onStored: (events: PublishedEvent[]) => void
 }
 
 /**
- * Publishes to one stream. A message waits only for earlier messages of the same subject, so one may be lost and later ones stored: each
- * message contains the position up to which everything was stored when it was sent. Each event has its own subject, by which the stream
- * refuses a duplicate however late it arrives. See docs/decisions/topic-nats.md#publishing.
+ * Publishes to one stream. A message waits only for earlier messages of its subject, so one may be lost and later ones
+ * stored. Each message therefore contains the position up to which everything was stored when it was sent. Each event
+ * has its own subject, so the stream refuses a duplicate however late it arrives. See
+ * docs/decisions/topic-nats.md#publishing.
  */
 export class NatsPublisher<E extends TopicEvent> {
   readonly #options: NatsPublisherOptions<E>
-  /** Stream sequences of deleted messages by event id: the duplicate window still refuses those ids. */
+  /** Stream sequences of deleted messages by event id. The duplicate window still refuses these ids. */
   readonly #deleted = new Map<string, number>()
-  /** The greatest stream sequence of a message published here. */
+  /** The greatest stream sequence published here. */
   #newest = 0
 
   constructor(options: NatsPublisherOptions<E>) {
@@ -79,15 +80,15 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * Deletes later versions that were published to a recreated stream: it lacks the versions before them, which must be stored first. The
-   * caller publishes the same messages again.
+   * Deletes later versions from a recreated stream, which must store their earlier versions first. The caller publishes
+   * the same messages again.
    */
   async #deleteLaterVersions(messages: readonly OutgoingMessage<E>[]): Promise<void> {
     for (const { event } of messages.filter(({ event }) => Number(event.sequence) > 1))
       await this.#options.jetstream.manager.streams.purge(this.#options.stream.name, { filter: this.#subjectOf(event.id) })
   }
 
-  /** Sends until the first outcome other than `stored`. Returns the outcomes of the messages that were sent, in order. */
+  /** Sends until the first outcome other than `stored`. Returns the outcomes of sent messages in order. */
   async #send(messages: readonly OutgoingMessage<E>[]): Promise<Outcome[]> {
     const sent: Promise<Outcome>[] = []
     const newestOfOrder = new Map<string, Promise<Outcome>>()
@@ -101,7 +102,7 @@ export class NatsPublisher<E extends TopicEvent> {
       const before = newestOfOrder.get(message.event.subject)
       if (before !== undefined) await before
       if (isInterrupted) break
-      // It is awaited later: a rejection before that would end the process.
+      // Caught here, because a rejection before the later await would end the process.
       const outcome = this.#sendOne(message, messages[storedCount]?.position ?? '')
         .catch((error: unknown): Outcome => ({ kind: 'failed', error }))
         .then((answer) => {
@@ -114,16 +115,16 @@ export class NatsPublisher<E extends TopicEvent> {
     return Promise.all(sent)
   }
 
-  /** `position`: all commits before it are stored. */
+  /** All commits before `position` are stored. */
   async #sendOne({ event }: OutgoingMessage<E>, position: string): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
     const tooLarge = () => ({ kind: 'failed', error: new EventTooLarge(event, payload.length) }) as const
-    // The driver would throw an error that is known by its text alone.
+    // The driver would throw an error that only its text identifies.
     if (payload.length + HEADER_BYTES > (this.#options.jetstream.connection.info?.max_payload ?? Number.POSITIVE_INFINITY))
       return tooLarge()
     const header = headers()
     const deletedAt = this.#deleted.get(event.id)
-    // The same id for each retry, so that the duplicate window recognizes retries, too.
+    // Retries reuse the id, so the duplicate window recognizes them too.
     header.append(PubHeaders.MsgIdHdr, deletedAt === undefined ? event.id : `${event.id}#${deletedAt}`)
     header.append(PubHeaders.ExpectedStreamHdr, this.#options.stream.name)
     if (position !== '') header.append(POSITION_HEADER, position)
@@ -147,8 +148,8 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * The messages whose event the stream lacks. `duplicates` are refused messages: those that were deleted, or are in
-   * flight and may be lost with the stream's leader, remain.
+   * The messages whose event the stream lacks. `duplicates` are refused messages. Those that were deleted stay in the
+   * result, as do those in flight, which may be lost with the stream's leader.
    */
   async #withoutStored(
     messages: readonly OutgoingMessage<E>[],
@@ -166,12 +167,12 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * Inserts the earlier versions of an order before an event whose previous version the stream has lost, with its servers or by an
-   * operator's deletion. Republished later by `storefront replay`, they would follow their successor.
+   * Inserts an order's earlier versions before an event whose previous version the stream has lost, with its servers or
+   * by an operator's deletion. `storefront replay` would publish them after their successor.
    */
   async #withEarlierVersions(messages: readonly OutgoingMessage<E>[]): Promise<readonly OutgoingMessage<E>[]> {
     const ids = new Set(messages.map(({ event }) => event.id))
-    // A version need not be one more than the one before it: see docs/decisions/audit-incarnations.md.
+    // Version numbers may have gaps: docs/decisions/audit-incarnations.md.
     const successors = messages.flatMap((message) => {
       const previousId = this.#options.partition.previousEventId(message.event)
       return previousId === null || ids.has(previousId) ? [] : [{ message, previousId }]
@@ -187,8 +188,8 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * The place of each event; null for one that the stream lacks. Asks the leader: another server may lag, or have
-   * messages that a leader has lost with its leadership. See docs/decisions/topic-nats.md#only-the-leader-counts.
+   * Each event's place; null if the stream lacks it. Asks the leader, because another server may lag, or have messages
+   * that a former leader has lost. See docs/decisions/topic-nats.md#only-the-leader-counts.
    */
   async #find(eventIds: readonly string[]): Promise<(Outcome | null)[]> {
     const { streams } = this.#options.jetstream.manager
@@ -213,7 +214,7 @@ export class NatsPublisher<E extends TopicEvent> {
     return [{ eventId: event.id, sequence: this.#options.stream.base + outcome.streamSequence, ...(outcome.at && { at: outcome.at }) }]
   }
 
-  /** `<prefix>.<order id>.<version>`, and so on with other events' ids. */
+  /** `<prefix>.<order id>.<version>`; other events have their ids after the prefix. */
   #subjectOf(eventId: string): string {
     return `${this.#options.subjectPrefix}.${eventId}`
   }

@@ -4,18 +4,18 @@ import { WakeSignal } from '../../wake-signal.ts'
 import type { Jetstream } from './connection.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024
-// Some servers silently drop a request when a message arrives just as it expires, so requests rarely expire.
+// Some servers silently drop a request if a message arrives just as it expires, so requests rarely expire.
 const EXPIRES_MS = 300_000
-// The driver and newer servers allow at least half of this.
+// The driver and newer servers accept half of this or more.
 const HEARTBEAT_MS = 1_000
-/** Silence after which the request, or the messages sent for it, count as lost. */
+/** After this silence, the request or its messages count as lost. */
 const SILENCE_MS = 2_500
-// Time to read buffered input after a pause of this process, before the server counts as silent.
+// Time to read buffered input after this process paused, before the server counts as silent.
 const READ_MS = 100
-/** How long `take` waits, after the first message, for the pending messages that the server has announced. */
+/** How long `take` waits, after the first message, for announced messages. */
 const GATHER_MS = 10
 const HEARTBEAT = 100
-/** Header of a heartbeat: the delivery sequence that the consumer has sent last. */
+/** A heartbeat header: the delivery sequence that the consumer sent last. */
 const LAST_DELIVERED_HEADER = 'Nats-Last-Consumer'
 const REQUEST_TIMEOUT = 408
 const CONFLICT = 409
@@ -24,13 +24,13 @@ const ENDINGS = ['message size exceeds maxbytes', 'batch completed']
 export interface PulledMessage {
   message: Msg
   streamSequence: number
-  /** Counts the messages that the consumer has sent, from 1. */
+  /** Counts the consumer's sent messages from 1. */
   deliverySequence: number
 }
 
 /**
- * Pulls messages from a consumer by requests that stay open at the server until they are used up, so messages arrive as they are stored.
- * The next request is made when the messages of the current one have been taken: at most one request is in memory.
+ * Pulls messages from a consumer by requests that stay open at the server, so messages arrive as they are stored. The
+ * next request follows when the current one's messages have been taken, so memory holds at most one request's messages.
  */
 export class NatsPull {
   readonly #jetstream: Jetstream
@@ -40,12 +40,12 @@ export class NatsPull {
   readonly #subscription: Subscription
   #messages: PulledMessage[] = []
   #requests = 0
-  /** Messages that the current request may still deliver; 0 when it is over. */
+  /** How many messages the current request may still deliver; 0 when it is over. */
   #open = 0
   #isFruitless = true
   #isIdle = false
   #delivered = 0
-  /** Messages in the stream after the last one that arrived. */
+  /** How many messages the stream has after the last one that arrived. */
   #pending = 0
   #lastInputAt = 0
   #failure: Error | null = null
@@ -72,8 +72,9 @@ export class NatsPull {
   }
 
   /**
-   * Returns the messages that have arrived, with those that follow at once; none when none arrived for a second, or `signal` aborts.
-   * Throws when the consumer is gone, the server is silent, or messages were lost: only a new consumer can deliver those.
+   * Returns the messages that have arrived, with those that follow at once. The list is empty if none arrives for a
+   * second, or `signal` aborts. Throws when the consumer is gone, the server is silent, or messages were lost: only a
+   * new consumer can deliver those.
    */
   async take(signal?: AbortSignal): Promise<PulledMessage[]> {
     this.#isIdle = false
@@ -117,7 +118,7 @@ export class NatsPull {
     if (this.#lastInputAt === lastInputAt) await this.#recover()
   }
 
-  /** Allows another request, after checking that every message that was sent has arrived. */
+  /** Allows another request, after checking that every sent message has arrived. */
   async #recover(): Promise<void> {
     const { delivered } = await this.#jetstream.manager.consumers.info(this.#stream, this.#consumer)
     if (delivered.consumer_seq > this.#delivered) throw lost()
@@ -138,8 +139,8 @@ export class NatsPull {
   }
 
   #add(message: Msg, reply: string): void {
-    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery sequence>.<time>.<pending>; newer servers add a domain and an
-    // account before the stream, and one more token at the end.
+    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery sequence>.<time>.<pending>. Newer servers
+    // add a domain and an account before the stream, and a token at the end.
     const tokens = reply.split('.')
     const end = tokens.length > 9 ? 11 : 9
     const deliverySequence = Number(tokens[end - 3])
@@ -156,7 +157,7 @@ export class NatsPull {
   #onStatus({ headers }: Msg): void {
     const code = headers?.code ?? 0
     if (code === HEARTBEAT) {
-      // A request may outlive the connection in which a message was lost.
+      // A request may outlive the connection that lost a message.
       if (Number(headers?.get(LAST_DELIVERED_HEADER) ?? 0) > this.#delivered) this.#failure = lost()
       this.#isIdle = true
       return

@@ -25,12 +25,12 @@ export interface StreamOptions {
   pool: Pool
   logger: Logger
   partition: TopicPartition<TopicEvent>['name']
-  /** Lower case. The stream is named in capitals, its subjects are `<name>.<event id>`. */
+  /** In lower case. The stream has this name in capitals, and its subjects are `<name>.<event id>`. */
   name: string
   replicas: number
 }
 
-/** The tables of a partition: its epochs, and its messages while it was in PostgreSQL. */
+/** A partition's tables: its epochs, and its messages from its time in PostgreSQL. */
 const TABLES = {
   orders: { epochs: sql`topic_epochs`, messages: sql`topic_messages` },
   catalogue: { epochs: sql`catalogue_epochs`, messages: sql`catalogue_messages` },
@@ -38,32 +38,35 @@ const TABLES = {
 
 export interface TopicStream {
   name: string
-  /** Added to a sequence of the stream, it gives the sequence of the topic. */
+  /** A topic sequence is `base` plus a stream sequence. */
   base: number
   info: StreamInfo
 }
 
-/** The settings without which a message could be lost or stored twice. All others are up to the operator. */
+/** The settings that prevent lost and duplicate messages. Operators choose all others. */
 function requiredSettings(name: string) {
   return {
     subjects: [`${name}.>`],
     storage: StorageType.File,
     retention: RetentionPolicy.Limits,
-    // A full stream refuses messages, so publishing stops and PostgreSQL retains its log. The other policy drops the oldest messages.
+    // A full stream must refuse messages, so publishing stops and PostgreSQL retains its log. The other policy drops
+    // the oldest messages.
     discard: DiscardPolicy.New,
-    // One message per subject and one subject per event: the server refuses a duplicate however late it arrives.
+    // Each event has its own subject with one message, so the server refuses a duplicate however late it arrives.
     max_msgs_per_subject: 1,
     discard_new_per_subject: true,
   } satisfies Partial<StreamConfig>
 }
 
-/** Creates the stream, or checks that the existing one keeps every message once. Throws StreamMisconfigured when it does not. */
+/**
+ * Creates the stream, or checks that the existing one keeps every message once. Throws StreamMisconfigured otherwise.
+ */
 export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<TopicStream> {
   const info = await ensureStream(jetstream, options)
   return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
 }
 
-/** The stream as `openStream` has opened it before. Throws where it has not, because this changes nothing. */
+/** The stream that `openStream` has opened before. Changes nothing, and throws if no process has opened it. */
 export async function findStream(
   { manager }: Jetstream,
   { pool, name, partition }: Pick<StreamOptions, 'pool' | 'name' | 'partition'>,
@@ -77,12 +80,12 @@ export async function findStream(
   return { name: info.config.name, info, base: epoch * EPOCH_SEQUENCES }
 }
 
-/** The stream exists with settings under which messages can be lost. */
+/** The stream exists, but its settings can lose messages. */
 export class StreamMisconfigured extends OperatorError {
   override readonly name = 'StreamMisconfigured'
 }
 
-/** The stream was recreated since it was opened, so its sequences belong to another epoch. */
+/** The stream was recreated after it was opened, so its sequences belong to another epoch. */
 export class StreamRecreated extends Error {
   override readonly name = 'StreamRecreated'
 
@@ -124,7 +127,7 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
   return info
 }
 
-/** Names the settings that the stream must have, so that no message is lost or stored twice; null when it has them. */
+/** Names the settings the stream must have to keep every message once; null if it has them. */
 export function findMisconfiguration(info: StreamInfo, name: string): string | null {
   const config = info.config as unknown as Record<string, unknown>
   const wrong = Object.entries(requiredSettings(name)).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))
@@ -132,7 +135,7 @@ export function findMisconfiguration(info: StreamInfo, name: string): string | n
   return `the NATS stream ${info.config.name} must have ${wrong.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`
 }
 
-/** A recreated stream counts from 1 again, so it gets a new epoch. Its creation time identifies it. */
+/** A recreated stream counts from 1 again, so it needs a new epoch. Its creation time identifies it. */
 async function registerEpoch(info: StreamInfo, { pool, logger, partition }: StreamOptions): Promise<number> {
   const { epochs, messages } = TABLES[partition]
   const known = await findEpoch(pool, partition, info)
@@ -146,7 +149,7 @@ async function registerEpoch(info: StreamInfo, { pool, logger, partition }: Stre
       sql`insert into ${epochs} (epoch, stream)
       select greatest(
         coalesce(max(epoch), 0),
-        -- A topic in PostgreSQL also begins epochs, when its database is restored.
+        -- Restoring the database begins an epoch of a topic in PostgreSQL, too.
         (select coalesce(max(sequence), 0) / ${EPOCH_SEQUENCES} from ${messages}),
         (select coalesce(max(sequence), 0) / ${EPOCH_SEQUENCES} from topic_subscribers where partition = ${partition})
       ) + 1, ${stream} from ${epochs}
@@ -171,13 +174,16 @@ function identify({ config, created }: StreamInfo): string {
   return `${config.name} ${created}`
 }
 
-/** A consumer of the stream. `leader` is the server that sends its messages, undefined when there is only one server. */
+/** A consumer of the stream. `leader` is the server that sends its messages; undefined for a single server. */
 export interface Consumer {
   name: string
   leader: string | undefined
 }
 
-/** Adds a consumer that reads after `after`. The servers keep it in memory until a minute after its last use; positions are in PostgreSQL. */
+/**
+ * Adds a consumer that reads after `after`. Servers keep it in memory until a minute after its last use; positions are
+ * in PostgreSQL.
+ */
 export async function addConsumer(jetstream: Jetstream, stream: TopicStream, after: number): Promise<Consumer> {
   const { name, cluster } = await jetstream.manager.consumers.add(stream.name, {
     name: `storefront-${crypto.randomUUID()}`,
@@ -187,35 +193,39 @@ export async function addConsumer(jetstream: Jetstream, stream: TopicStream, aft
     opt_start_seq: Math.max(after - stream.base, 0) + 1,
     inactive_threshold: nanos(60_000),
     mem_storage: true,
-    // With one replica, the broker may place it on a server that has just died, and creating it then fails for half a minute.
+    // With one replica, the broker may choose a server that has just died, and creation then fails for half a minute.
     num_replicas: stream.info.config.num_replicas,
   })
   return { name, leader: cluster?.leader }
 }
 
-// These ask the stream's leader, the first two by subject: the list of deleted messages is not complete on every server.
+// These functions ask the stream's leader, the first two by subject, because some servers have an incomplete list of
+// deleted messages.
 
-/** Stream sequence of the newest message that exists (an operator may have deleted later ones), 0 for none. Throws as `assertSame`. */
+/**
+ * The newest existing message's stream sequence; 0 for none. An operator may have deleted later ones. Throws like
+ * `assertSame`.
+ */
 export async function newestIn(jetstream: Jetstream, stream: TopicStream): Promise<number> {
   await assertSame(jetstream, stream)
   return (await jetstream.manager.streams.getMessage(stream.name, { last_by_subj: subjectsOf(stream) }))?.seq ?? 0
 }
 
-/** Stream sequence of the first existing message from `number` on; null for none, or when the servers cannot read any. */
+/** The first existing stream sequence from `number` on; null if there is none, or no server can read it. */
 export async function firstFrom({ manager: { streams } }: Jetstream, stream: TopicStream, number: number): Promise<number | null> {
-  // The driver's types allow it for direct reads only.
+  // The driver's types allow this for direct reads only.
   const query: MsgRequest = { seq: number, ...{ next_by_subj: subjectsOf(stream) } }
   return (await streams.getMessage(stream.name, query))?.seq ?? null
 }
 
-/** Whether the leader has this message at this stream sequence, even if it cannot read it any more. */
+/** Whether the leader has this message at this stream sequence, even if it can no longer read it. */
 export async function isAtLeader(jetstream: Jetstream, stream: TopicStream, seq: number, subject: string): Promise<boolean> {
   const { streams } = jetstream.manager
   const stored = (await streams.getMessage(stream.name, { seq })) ?? (await streams.getMessage(stream.name, { last_by_subj: subject }))
   return stored === null ? hasSubject(jetstream, stream, subject) : stored.seq === seq && stored.subject === subject
 }
 
-/** Whether the leader has a message with this subject, even if no server can read it any more. */
+/** Whether the leader has a message with this subject, even if no server can read it. */
 export async function hasSubject({ manager: { streams } }: Jetstream, { name }: TopicStream, subject: string): Promise<boolean> {
   const { state } = await streams.info(name, { subjects_filter: subject })
   return (state.subjects?.[subject] ?? 0) > 0
@@ -225,7 +235,7 @@ function subjectsOf({ info }: TopicStream): string {
   return info.config.subjects?.[0] ?? '>'
 }
 
-/** Throws StreamRecreated when the stream is no longer the one that was opened. */
+/** Throws StreamRecreated when the stream is no longer the opened one. */
 export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: TopicStream): Promise<void> {
   const { created } = await streams.info(name)
   if (created !== info.created) throw new StreamRecreated(name)

@@ -13,30 +13,30 @@ import type { OutgoingMessage, StoredMessage, Topic, TopicEvent, TopicPartition 
 
 const BATCH_SIZE = 1_000
 /**
- * Stored, compressed size of a batch. A thousand product events in thirty languages would need a gigabyte of memory.
+ * The stored, compressed size of a batch. A thousand product events in thirty languages would need a gigabyte of
+ * memory.
  */
 const BATCH_BYTES = 4 * 1024 * 1024
-/** Notifications wake a subscriber, in a session that is pinged; this interval bounds the delay when one is lost all the same. */
+/**
+ * Notifications wake a subscriber through a pinged session. This interval bounds the delay if one is lost nevertheless.
+ */
 const POLL_MS = 30_000
 
-/** The store's topic has been moved to a broker. */
+/** The store's topic was moved to a broker. */
 export class TopicMoved extends OperatorError {
   override readonly name = 'TopicMoved'
 }
 
 export interface PostgresTopicOptions {
   pool: Pool
-  /** Address of the same database. */
+  /** The address of the same database. */
   url: string
   logger: Logger
-  /** Shared by all subscribers in this process; without it the partition makes its own. */
+  /** All subscribers of this process share these; by default the partition creates its own. */
   sessions?: LockSessions
 }
 
-/**
- * A partition's table, the table of its epochs at a broker, the key of its publishers' lock, and its notification
- * channel.
- */
+/** A partition's table, its epochs at a broker, its publishers' lock key, and its notification channel. */
 interface Place {
   table: Sql
   epochs: Sql
@@ -62,7 +62,10 @@ const PLACES: Readonly<Record<TopicPartition<TopicEvent>['name'], Place>> = {
   },
 }
 
-/** A partition of the topic as an append-only table in the store's database: as durable as the orders, without a broker. */
+/**
+ * A topic partition in an append-only table of the store's database. It is as durable as the orders and needs no
+ * broker.
+ */
 export function createPostgresTopic<E extends TopicEvent>(
   partition: TopicPartition<E>,
   { pool, url, logger, sessions = new LockSessions(url) }: PostgresTopicOptions,
@@ -88,7 +91,7 @@ export function createPostgresTopic<E extends TopicEvent>(
   }
 }
 
-// Sequences here would be below those of the broker's streams, so subscribers with a position there would skip every message.
+// Sequences here would be below the broker's, so subscribers with a position there would skip every message.
 async function refuseAfterBroker({ epochs }: Place, pool: Pool): Promise<void> {
   const { rows } = await pool.query(sql`select from ${epochs} limit 1`)
   if (rows.length > 0) throw new TopicMoved('the notification topic of this store is in NATS: set NATS_URL')
@@ -96,7 +99,8 @@ async function refuseAfterBroker({ epochs }: Place, pool: Pool): Promise<void> {
 
 async function publish(place: Place, pool: Pool, messages: readonly OutgoingMessage<TopicEvent>[]): Promise<void> {
   await inTransaction(pool, async (tx) => {
-    // One publisher at a time from sequence to commit: otherwise a reader could see 8, continue, and never see 7.
+    // One publisher at a time goes from sequence to commit. Otherwise a reader could see 8, continue, and never
+    // see 7.
     await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${place.lock}, 0))`)
     const known = await findStored(place, tx, messages)
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
@@ -114,7 +118,10 @@ async function findStored({ table }: Place, tx: Transaction, messages: readonly 
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The next messages, at least one if there is one. Fewer than `limit` do not mean that there are no others: the bytes are limited too. */
+/**
+ * The next messages, at least one if any exists. The bytes are limited too, so fewer than `limit` does not mean the
+ * end.
+ */
 async function readMessages({ table }: Place, db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
   const { rows } = await db.query<StoredMessage>(
     sql`select sequence, event, position <> '' as "isInTurn"
@@ -128,7 +135,7 @@ async function readMessages({ table }: Place, db: Queryable, after: number, limi
   return rows
 }
 
-/** Reads the table after a position, woken by the publishers' notifications. */
+/** Reads the table after a position, woken by publishers' notifications. */
 async function readFrom(place: Place, session: pg.Client, after: number): Promise<MessageSource> {
   const wakeSignal = new WakeSignal()
   const onNotification = ({ channel }: pg.Notification) => {
@@ -137,7 +144,7 @@ async function readFrom(place: Place, session: pg.Client, after: number): Promis
   session.on('notification', onNotification)
   await session.query(sql`listen ${identifier(place.channel)}`)
   let position = after
-  // The first read does not wait: a subscriber that has failed is healthy once it returns.
+  // The first read does not wait, so a failed subscriber is healthy again as soon as it returns.
   let waitMs = 0
   return {
     async next(signal) {

@@ -1,5 +1,5 @@
--- Removes from the events of these orders what their rows no longer have: each member of the order whose column is null now. With the owner's
--- rights: the API's role may not change messages of the topic otherwise.
+-- Removes from the events of these orders what their rows no longer have: each member of the order whose column is null
+-- now. It has the owner's rights, because the API's role may not change messages of the topic.
 create or replace function erase_addresses_in_topic(order_ids uuid[]) returns void language sql security definer set search_path from current as $$
   with stored as materialized (
     select id, version, array(select key from jsonb_each(to_jsonb(orders)) where value = 'null') as missing
@@ -35,7 +35,8 @@ as $$
   select case when is_called then last_value else last_value - 1 end from catalogue_messages_sequence_seq
 $$;
 
--- A restored database has lost messages that subscribers may have seen: sequences continue past all that the lost time can have published.
+-- A restored database has lost messages that subscribers may have seen: sequences continue past all that the lost time
+-- can have published.
 create or replace function advance_catalogue_messages() returns trigger language plpgsql
   security definer
   set search_path from current

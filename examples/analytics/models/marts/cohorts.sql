@@ -1,5 +1,5 @@
--- Customers by the week (Monday) of their first order, and what they did in each week after it. For months put 'month' in place of 'week'.
--- A week without orders of a cohort has no row.
+-- Customers by the week (Monday) of their first order, and what they did in each week after it. For months put 'month'
+-- in place of 'week'. A week without orders of a cohort has no row.
 with activity as (
   select
     customer_id,

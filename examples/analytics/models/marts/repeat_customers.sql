@@ -1,4 +1,5 @@
--- How many customers have ordered how often. `days_since_previous` is the median number of days between the previous order and this one.
+-- How many customers have ordered how often. `days_since_previous` is the median number of days between the previous
+-- order and this one.
 select
   nth_order as orders,
   -- Customers with exactly this number of orders, and with at least this number.

@@ -1,5 +1,5 @@
--- Revenue of each day of the shop and currency: what the orders placed on that day cost now, without those that were cancelled or came back.
--- A cancellation changes the day of its order, also weeks later.
+-- Revenue of each day of the shop and currency: what the orders placed on that day cost now, without those that were
+-- cancelled or came back. A cancellation changes the day of its order, also weeks later.
 select
   placed_on as day,
   currency,

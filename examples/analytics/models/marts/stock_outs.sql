@@ -1,6 +1,6 @@
--- What each time without stock has cost: the units that were sold on average in the 28 days before, at the price of the newest sale. An
--- estimate: some customers wait, and others leave with their whole basket. While a product is out and for sale, up to
--- the newest order of the lake.
+-- What each time without stock has cost: the units that were sold on average in the 28 days before, at the price of the
+-- newest sale. An estimate: some customers wait, and others leave with their whole basket. While a product is out and
+-- for sale, up to the newest order of the lake.
 with outs as (
   select
     stock_outs.product_id,

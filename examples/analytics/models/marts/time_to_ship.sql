@@ -1,5 +1,5 @@
--- From the order to its last parcel, by the day of the shop on which the order was placed. Without orders that were cancelled, or shipped
--- in another shop.
+-- From the order to its last parcel, by the day of the shop on which the order was placed. Without orders that were
+-- cancelled, or shipped in another shop.
 select
   orders.placed_on as day,
   count(*) as orders,

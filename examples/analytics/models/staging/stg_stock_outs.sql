@@ -1,5 +1,6 @@
--- The times in which a product was for sale but out of stock. Stock leaves zero by the next event of it, also when it is no longer tracked.
--- An archived product is not for sale, so its time ends there; one that is restored without stock is out again from then on.
+-- The times in which a product was for sale but out of stock. Stock leaves zero by the next event of it, also when it
+-- is no longer tracked. An archived product is not for sale, so its time ends there; one that is restored without stock
+-- is out again from then on.
 with turns as (
   select
     product_id,
@@ -20,7 +21,8 @@ states as (
   from {{ source('storefront', 'products') }}
 ),
 
--- From one change of whether the product is for sale to the next. The first begins before its row: the lake may be younger than the product.
+-- From one change of whether the product is for sale to the next. The first begins before its row: the lake may be
+-- younger than the product.
 periods as (
   select
     product_id,

@@ -1,0 +1,116 @@
+import { createForm, type FormOptions, unsentChanges } from './form.ts'
+import { type Content, html, nothing, render } from './html.ts'
+import { t } from './language.ts'
+
+export interface Dialog {
+  close(): void
+  /** Closes it, unless the operator wants to keep what would be lost. */
+  leave(): Promise<void>
+  /** Renders what the dialog shows again. */
+  update(): void
+}
+
+/**
+ * A modal dialog. It leaves the page when it is closed, at the latest when `signal` aborts; then the focus returns to
+ * where it was. `lost` says what Escape would lose besides changes of forms: the operator is asked before.
+ */
+export function openDialog(
+  title: string,
+  signal: AbortSignal,
+  content: (dialog: Dialog) => () => Content,
+  { wide = false, onClose = () => {}, lost = () => '' }: { wide?: boolean; onClose?: () => void; lost?: () => string } = {},
+): void {
+  const element = document.createElement('dialog')
+  element.ariaLabel = title
+  element.classList.toggle('wide', wide)
+  const losses = () => lost() || (unsentChanges(element) > 0 ? t`What you entered was not sent.` : '')
+  const dialog = {
+    close: () => element.close(),
+    leave: async () => {
+      const question = { title: t`Close without sending?`, text: [losses()], action: t`Close`, danger: true }
+      if (losses() === '' || (await confirmAction(question, signal))) element.close()
+    },
+    update: () => queueMicrotask(() => element.isConnected && show()),
+  }
+  const body = content(dialog)
+  const show = () => render(html`<h3>${title}</h3>${body()}`, element)
+  signal.addEventListener('abort', dialog.close)
+  element.addEventListener('close', () => {
+    signal.removeEventListener('abort', dialog.close)
+    document.removeEventListener('keydown', onKey)
+    element.remove()
+    onClose()
+  })
+  // While a form is sent, its buttons are disabled, and Escape would hide the outcome.
+  const keepOpen = (event: Event) => {
+    const isSending = element.querySelector('form button[type=submit]:disabled') !== null
+    if (isSending || losses() !== '') event.preventDefault()
+    if (!isSending && losses() !== '') void dialog.leave()
+  }
+  // A file input has such an event, too.
+  element.addEventListener('cancel', (event) => event.target === element && keepOpen(event))
+  // Chromium closes a dialog at the second Escape, whatever became of its `cancel`. The focus may be outside.
+  const onKey = (event: KeyboardEvent) => {
+    const isTop = [...document.querySelectorAll('dialog[open]')].at(-1) === element
+    if (event.key === 'Escape' && isTop && !event.defaultPrevented) keepOpen(event)
+  }
+  document.addEventListener('keydown', onKey)
+  document.body.append(element)
+  show()
+  element.showModal()
+}
+
+export interface Question {
+  title: string
+  /** Paragraphs. */
+  text: readonly string[]
+  /** The word on the button that confirms. */
+  action: string
+  danger?: boolean
+}
+
+/** Asks before something is done. Escape and "Cancel", which has the focus, mean no. */
+export function confirmAction({ title, text, action, danger = false }: Question, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    let isConfirmed = false
+    const content = ({ close }: Dialog) => {
+      const confirm = () => {
+        isConfirmed = true
+        close()
+      }
+      return () => html`${text.map((paragraph) => html`<p>${paragraph}</p>`)}
+        <div class="actions">
+          <button type="button" class=${danger ? 'danger' : 'primary'} @click=${confirm}>${action}</button>
+          <button type="button" autofocus @click=${close}>Cancel</button>
+        </div>`
+    }
+    openDialog(title, signal, content, { onClose: () => resolve(isConfirmed) })
+  })
+}
+
+interface FormDialog extends Omit<FormOptions, 'edits' | 'onSubmit'> {
+  title: string
+  signal: AbortSignal
+  onSubmit: (data: FormData, form: HTMLFormElement) => Promise<unknown>
+  wide?: boolean
+  onClose?: () => void
+}
+
+/** Asks with a form, and closes when it was sent. Escape and "Cancel" close it, but not while it is being sent. */
+export function openFormDialog(
+  { title, signal, onSubmit, actions = () => nothing, wide = false, onClose = () => {}, ...options }: FormDialog,
+  fields: (dialog: Dialog) => () => Content,
+): void {
+  const content = (dialog: Dialog) => {
+    const send = async (data: FormData, form: HTMLFormElement) => {
+      await onSubmit(data, form)
+      dialog.close()
+    }
+    const more = (isSending: boolean) =>
+      html`${actions(isSending)}<button type="button" ?disabled=${isSending} @click=${dialog.close}>Cancel</button>`
+    const form = createForm(dialog, { ...options, onSubmit: send, actions: more })
+    const shown = fields(dialog)
+    return () => form(shown())
+  }
+  openDialog(title, signal, content, { wide, onClose })
+}

@@ -1,0 +1,130 @@
+import { nothing, type TemplateResult } from 'lit-html'
+import { repeat } from 'lit-html/directives/repeat.js'
+import { formatMoney } from '../../src/currency.ts'
+import { explain } from './api.ts'
+import { html, locale, t } from './language.ts'
+import { exactTimeText, timeText } from './times.ts'
+
+export { nothing, render, svg, type TemplateResult } from 'lit-html'
+export { keyed } from 'lit-html/directives/keyed.js'
+export { live } from 'lit-html/directives/live.js'
+export { ref } from 'lit-html/directives/ref.js'
+export { html } from './language.ts'
+export { repeat }
+
+/**
+ * What a template can contain: text, elements, templates, and lists of them. `nothing` shows nothing. Text never
+ * becomes HTML.
+ */
+export type Content = TemplateResult | Node | string | number | null | undefined | typeof nothing | readonly Content[]
+
+/** A box with a title. `wide` takes the whole width of the screen. */
+export function card(title: string, content: Content, { wide = false, actions = nothing as Content } = {}): TemplateResult {
+  return html`<section class=${wide ? 'card wide' : 'card'}><div class="title"><h3>${title}</h3>${actions}</div>${content}</section>`
+}
+
+/** A time such as "today 14:33" in the shop's time zone, with the whole time as a tooltip. */
+export function time(instant: string | null | undefined): Content {
+  if (instant === null || instant === undefined) return '–'
+  const date = new Date(instant)
+  return html`<time datetime=${instant} title=${exactTimeText(date)}>${timeText(date)}</time>`
+}
+
+/** An amount in minor units, as the operator's browser writes it. */
+export function money(amount: { amount: number; currency: string }): string {
+  return formatMoney(amount, locale)
+}
+
+export type BadgeKind = 'good' | 'bad' | 'waiting' | 'next' | 'neutral'
+
+/** A coloured word. The word says the same as the colour. */
+export function badge(text: string, kind: BadgeKind = 'neutral'): TemplateResult {
+  return html`<span class="badge ${kind}">${text}</span>`
+}
+
+/** A product's image. The name beside it says what it shows. */
+export function picture(src: string | null | undefined): Content {
+  return src ? html`<img class="picture" alt="" loading="lazy" src=${src}>` : html`<span class="picture"></span>`
+}
+
+/** Less important text, such as that of an empty list. */
+export function note(...content: Content[]): TemplateResult {
+  return html`<p class="muted">${content}</p>`
+}
+
+/** What stands where the store's answer will be: why there is none, if the store has refused it. */
+export function loading(fault: unknown = null): TemplateResult {
+  return note(fault === null ? t`Loading …` : explain(fault))
+}
+
+/** Names and values. Those without a value are left out. */
+export function facts(...entries: readonly (readonly [string, Content])[]): TemplateResult {
+  const given = entries.filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== nothing)
+  return html`<dl class="facts">${given.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`
+}
+
+export interface Column<T> {
+  title: string
+  cell(item: T): Content
+  /** Numbers and sums are aligned to the right. */
+  number?: boolean
+}
+
+/** A table. `caption` is for screen readers. On narrow screens the table scrolls by itself. */
+export function table<T>(caption: string, columns: readonly Column<T>[], items: readonly T[], keyOf?: (item: T) => string): TemplateResult {
+  const row = (item: T) => html`<tr>${columns.map((column) => html`<td class=${alignment(column)}>${column.cell(item)}</td>`)}</tr>`
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
+    <table>
+      <caption class="hidden">${caption}</caption>
+      <thead><tr>${columns.map((column) => html`<th scope="col" class=${alignment(column)}>${column.title}</th>`)}</tr></thead>
+      <tbody>${keyOf === undefined ? items.map(row) : repeat(items, keyOf, row)}</tbody>
+    </table>
+  </div>`
+}
+
+export function alignment({ number }: { number?: boolean }): string {
+  return number ? 'number' : ''
+}
+
+/** Actions that are needed less often. It closes with a click outside of it or Escape. */
+export function menu(label: string, ...items: Content[]): TemplateResult {
+  return html`<details class="menu" @toggle=${closeOthers} @keydown=${closeByEscape} @click=${closeByChoice}>
+    <summary>${label}</summary><div>${items}</div>
+  </details>`
+}
+
+function closeOthers({ target }: Event): void {
+  const opened = target as HTMLDetailsElement
+  if (!opened.open) return
+  moveIntoWindow(opened)
+  const close = ({ target: clicked }: MouseEvent) => {
+    if (opened.contains(clicked as Node)) return
+    opened.open = false
+    document.removeEventListener('click', close)
+  }
+  document.addEventListener('click', close)
+}
+
+/** What is opened at the right edge begins further left. */
+function moveIntoWindow(menu: HTMLDetailsElement): void {
+  const box = menu.querySelector<HTMLElement>(':scope > div')
+  if (box === null) return
+  box.style.translate = ''
+  const over = box.getBoundingClientRect().right + 8 - document.documentElement.clientWidth
+  if (over > 0) box.style.translate = `${-over}px`
+}
+
+function closeByEscape(event: KeyboardEvent): void {
+  if (event.key !== 'Escape') return
+  const menu = event.currentTarget as HTMLDetailsElement
+  menu.open = false
+  menu.querySelector('summary')?.focus()
+}
+
+/**
+ * A button or a link in a menu closes it. A field does not, and neither does a button that sends a form: it may be
+ * refused.
+ */
+function closeByChoice({ target, currentTarget }: MouseEvent): void {
+  if ((target as Element).closest('button[type=button], a') !== null) (currentTarget as HTMLDetailsElement).open = false
+}

@@ -1,0 +1,156 @@
+import type { components } from '../../client/src/operators.ts'
+import { t } from './language.ts'
+import { answerWithPasskey } from './passkey-ceremony.ts'
+import { setTimeZone } from './times.ts'
+
+/**
+ * A session of the console. The refresh token is in a cookie that no script can read; the access token is in memory.
+ */
+export const ROOT = new URL('.', location.href)
+/** Refreshed this long before it expires, so that no request is refused. */
+const MARGIN_MS = 60_000
+/** The longest wait for an answer about the session, because other tabs wait meanwhile. */
+const ANSWER_MS = 10_000
+
+/** Who has signed in, and what the role may do. */
+export type Operator = Pick<components['schemas']['User'], 'id' | 'role' | 'scopes'>
+
+interface Access {
+  access_token: string
+  /** Seconds. */
+  expires_in: number
+  /** The shop's. */
+  time_zone: string
+  operator: Operator
+}
+
+let current: { token: string; renewAt: number; operator: Operator } | null = null
+let renewal: Promise<boolean> | null = null
+/** Whether the operator is signing out, until the store has ended the session: nothing renews it in between. */
+let isEnding = false
+
+/** The store did not answer, or something else answered in its place. */
+export class NoAnswer extends Error {}
+
+/** Throws NoAnswer instead of the browser's errors. A request that was aborted throws as before. */
+export async function send(request: Request | URL, init: RequestInit = {}): Promise<Response> {
+  const answer = await fetch(request, init).catch((error: unknown) => {
+    throw error instanceof DOMException && error.name === 'AbortError' ? error : new NoAnswer(t`The store does not answer.`)
+  })
+  const isOfStore = answer.ok || answer.status === 304 || answer.headers.get('content-type')?.startsWith('application/problem+json')
+  if (!isOfStore) throw new NoAnswer(t`Something in front of the store answered ${answer.status}.`)
+  return answer
+}
+
+/** The address of a path of the API, which may have a prefix. */
+export function addressOf(path: string): URL {
+  return new URL(path.replace(/^\//, ''), ROOT)
+}
+
+/** What the store asks for after the password. */
+export interface SecondFactorQuestion {
+  challenge: string
+  methods: string[]
+  passkey_options: object | null
+}
+
+/** A sign-in that is not complete: `question` is null for a refusal. */
+export interface Unfinished {
+  code: string
+  detail: string
+  question: SecondFactorQuestion | null
+}
+
+/** Returns null after a sign-in. */
+export function signIn(email: string, password: string): Promise<Unfinished | null> {
+  return openSession('console/session', { email, password })
+}
+
+/** Returns null after a sign-in. `proof` has one of `totp_code`, `recovery_code` and `passkey`. */
+export function sendSecondFactor(challenge: string, proof: object): Promise<Unfinished | null> {
+  return openSession('console/session/second-factor', { challenge, ...proof })
+}
+
+/** Returns null after a sign-in. */
+export async function signInWithPasskey(): Promise<Unfinished | null> {
+  const answer = await send(addressOf('auth/passkey/options'), { method: 'POST' })
+  const begun = await answer.json()
+  if (!answer.ok) return { ...begun, question: null }
+  return openSession('console/session/passkey', { passkey: await answerWithPasskey(begun.options) })
+}
+
+async function openSession(path: string, body: object): Promise<Unfinished | null> {
+  const answer = await send(addressOf(path), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  const result = await answer.json()
+  if (!answer.ok) return { ...result, question: result.code === 'second_factor_required' ? result : null }
+  isEnding = false
+  keep(result)
+  return null
+}
+
+/** Throws NoAnswer, or what the store has refused: the session has not ended. */
+export async function signOut(): Promise<void> {
+  isEnding = true
+  current = null
+  // A renewal's answer replaces the cookie, so it comes first.
+  await renewal?.catch(() => {})
+  const answer = await withLock(() => send(addressOf('console/session'), { method: 'DELETE', signal: AbortSignal.timeout(ANSWER_MS) }))
+  if (!answer.ok) throw new Error((await answer.json()).detail)
+  isEnding = false
+  current = null
+}
+
+/** The access token, a new one if need be; null without a session. Throws NoAnswer, or what the store has refused. */
+export async function accessToken(): Promise<string | null> {
+  return (await session())?.token ?? null
+}
+
+/** Who has signed in; null without a session. Throws as `accessToken`. */
+export async function findOperator(): Promise<Operator | null> {
+  return (await session())?.operator ?? null
+}
+
+async function session(): Promise<typeof current> {
+  if (isEnding) return null
+  if (current !== null && Date.now() < current.renewAt) return current
+  return (await renew()) ? current : null
+}
+
+/** Called after the store has refused the token. */
+export function forgetToken(): void {
+  current = null
+}
+
+/** One at a time, in all tabs: each renewal replaces the cookie. */
+async function renew(): Promise<boolean> {
+  renewal ??= withLock(async () => {
+    const answer = await send(addressOf('console/session/refresh'), { method: 'POST', signal: AbortSignal.timeout(ANSWER_MS) })
+    if (answer.status === 204) {
+      current = null
+      return false
+    }
+    // Too many requests, or an overloaded store: a later request is answered.
+    if (answer.status === 429 || answer.status >= 500) throw new NoAnswer(t`The store does not answer.`)
+    if (!answer.ok) throw new Error((await answer.json()).detail)
+    keep(await answer.json())
+    return true
+  }).finally(() => {
+    renewal = null
+  })
+  return renewal
+}
+
+/** Locks exist on pages with TLS and on this machine only. */
+function withLock<T>(work: () => Promise<T>): Promise<T> {
+  return navigator.locks === undefined ? work() : navigator.locks.request('storefront-console', work)
+}
+
+function keep({ access_token, expires_in, time_zone, operator }: Access): void {
+  setTimeZone(time_zone)
+  const lifetimeMs = expires_in * 1_000
+  current = { token: access_token, renewAt: Date.now() + Math.max(lifetimeMs - MARGIN_MS, lifetimeMs / 2), operator }
+}

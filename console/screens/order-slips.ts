@@ -1,0 +1,39 @@
+import { html } from 'lit-html'
+import { type Content, nothing } from '../kit/html.ts'
+import type { ScreenContext } from '../kit/screen.ts'
+import { timeZone } from '../kit/times.ts'
+import { addressLines, type Order } from './order-parts.ts'
+import { packedLines } from './packed-lines.ts'
+
+/** Packing slips, in English: they are for the customer, whose language the order does not have. Only paper shows them: a page that has slips prints them alone. */
+export function packingSlips({ signal, update }: Pick<ScreenContext, 'signal' | 'update'>) {
+  let printed: readonly Order[] = []
+  const set = (orders: readonly Order[]) => {
+    printed = orders
+    update()
+  }
+  window.addEventListener('afterprint', () => set([]), { signal })
+  const view = () => (printed.length === 0 ? nothing : html`<div class="slips" aria-hidden="true">${printed.map(slip)}</div>`)
+  return Object.assign(view, {
+    set,
+    print(orders: readonly Order[]) {
+      set(orders)
+      // After the rendering.
+      setTimeout(() => window.print())
+    },
+  })
+}
+
+function slip(order: Order): Content {
+  const { number, created_at, shipping_address, note } = order
+  return html`<section>
+    <address>${addressLines(shipping_address).map((line) => html`<span>${line}</span>`)}</address>
+    <h3>Packing slip of order ${number}</h3>
+    <p>Placed ${new Date(created_at).toLocaleDateString('en-GB', { dateStyle: 'long', timeZone: timeZone() })}</p>
+    <table>
+      <thead><tr><th class="number">Units</th><th>SKU</th><th>Product</th></tr></thead>
+      <tbody>${packedLines(order).map(({ units, item: { sku, name } }) => html`<tr><td class="number">${units}</td><td>${sku}</td><td>${name}</td></tr>`)}</tbody>
+    </table>
+    ${note ? html`<p>Note: ${note}</p>` : nothing}
+  </section>`
+}

@@ -1,0 +1,62 @@
+import { showAccount } from './account.ts'
+import { countUnits } from './basket.ts'
+import { showBasket } from './basket-page.ts'
+import { enhanceList } from './list.ts'
+import { followMailedLink } from './mail-links.ts'
+import { showOrder } from './order.ts'
+import { showOrderForm } from './order-form.ts'
+import { showOrders } from './orders.ts'
+import { explain } from './problems.ts'
+import { enhanceProduct } from './product.ts'
+import { finishSignIn } from './providers.ts'
+import { byId, href, report, shop, showSession } from './session.ts'
+import { signIn } from './sign-in.ts'
+import { signOut } from './sign-out.ts'
+
+const PAGES: Readonly<Record<string, (root: HTMLElement) => unknown>> = {
+  basket: showBasket,
+  checkout: showOrderForm,
+  list: enhanceList,
+  order: showOrder,
+  orders: showOrders,
+  product: enhanceProduct,
+}
+
+const { page } = document.body.dataset
+const countBasket = () => {
+  byId('basket-count').textContent = String(countUnits())
+}
+for (const change of ['basket', 'storage', 'pageshow']) addEventListener(change, countBasket)
+countBasket()
+
+byId('open-account').onclick = async () => {
+  if (!(await shop.isLoggedIn())) await signIn()
+  else {
+    await signOut()
+    // What these pages show is the customer's.
+    if (['checkout', 'order', 'orders'].includes(page ?? '')) location.href = href('/')
+  }
+  await showSession()
+}
+byId('open-own-account').onclick = () => showAccount().catch((error) => report(explain(error)))
+
+const openLink = async () => {
+  const told = await followMailedLink()
+  if (told !== undefined) report(told)
+  await showSession()
+}
+// A link may be opened in the tab of the shop, too.
+addEventListener('hashchange', openLink)
+
+// Who comes back from a provider is signed in before the page asks who is here.
+const outcome = await finishSignIn()
+if (outcome !== null) report(outcome)
+await showSession()
+if (page !== 'order') await showPage()
+await openLink()
+// The token of an order's link is in the address, like those of the account's links.
+if (page === 'order') await showPage()
+
+async function showPage(): Promise<void> {
+  if (page !== undefined && Object.hasOwn(PAGES, page)) await PAGES[page]?.(byId('app'))
+}

@@ -1,0 +1,4 @@
+-- no transaction
+-- functions: 3ffe70c24492f9a4
+-- Accounts or guests alone, newest first: guests may be nearly all of the newest rows.
+create index concurrently if not exists users_role_id_idx on users (role, id);

@@ -1,0 +1,106 @@
+import { Type } from 'typebox'
+import { auditContextOf } from '../activity/record-activity.ts'
+import type { Pool } from '../db/pool.ts'
+import { AppError } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { invalidBody } from '../http/problem.ts'
+import { LANGUAGES, type Language } from '../language.ts'
+import { EXAMPLE_NEW_CUSTOMER_ORDER } from './examples.ts'
+import {
+  BASKET_LIMIT_BYTES,
+  KeyHeader,
+  NewOrder,
+  PLACING_REFUSALS,
+  type PlacingOptions,
+  placeNewOrder,
+  readNewOrder,
+  sendPlaced,
+} from './new-order.ts'
+import { locationOf } from './order.ts'
+import { keyRequired, readIdempotencyKey } from './placing/idempotency.ts'
+import { findOperatorOrder } from './placing/repeats.ts'
+import { findCustomer } from './placing/unusual-owners.ts'
+import { AdminOrderSchema } from './search-orders.ts'
+
+const NewCustomerOrder = Type.Object(
+  {
+    customer_id: Type.Optional(Type.String({ format: 'uuid', description: 'The account of a customer, or a guest.' })),
+    email: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 254,
+        'x-input': 'verbatim',
+        description: 'The address of a guest. A customer whose account has proven the address gets the order, too.',
+      }),
+    ),
+    language: Type.Optional(
+      Type.Enum([...LANGUAGES], {
+        description:
+          "The language of the guest's mails. Without it they keep theirs. The mails of an account that has proven the address have the account's.",
+      }),
+    ),
+    ...NewOrder.properties,
+  },
+  { title: 'NewCustomerOrder', additionalProperties: false, examples: [EXAMPLE_NEW_CUSTOMER_ORDER] },
+)
+
+export interface AdminPlacingOptions extends PlacingOptions {
+  pool: Pool
+  baseUrl: string
+  now: () => Date
+  /** The canonical form of an e-mail address. Throws `invalid_body`. */
+  parseEmail: (address: string) => string
+  /** Returns the id of the guest that has an address's orders of operators. */
+  ensureGuest: (pool: Pool, guest: { email: string; language: Language | null; now: Date }) => Promise<string>
+}
+
+export function adminPlacingRoutes(server: HttpServer, options: AdminPlacingOptions): void {
+  const { pool, baseUrl, now, nameOf, parseEmail, ensureGuest } = options
+  defineRoute(
+    server,
+    'POST /admin/orders',
+    {
+      access: 'orders:place',
+      bodyLimit: BASKET_LIMIT_BYTES,
+      operationId: 'placeOrderForCustomer',
+      summary: 'Places an order for a customer, or for a guest with an e-mail address',
+      description:
+        'For a customer on the phone: give either `customer_id` or `email`. The order is like one that the customer has placed, with the same prices, stock, limits per customer and mails; ' +
+        'its history names who placed it. The orders of one address have one guest, whose limits they share. They hold no share of the stock of guests, and expire like ' +
+        'the order of an account. The `Idempotency-Key` is required, and counts for ' +
+        'all orders that operators and keys place: the same request with it places one order, also when a colleague repeats it. `POST /orders/quote` answers the sums before.',
+      headers: KeyHeader('Required. Makes a retry safe; kept for 24 hours.'),
+      body: NewCustomerOrder,
+      answers: {
+        201: [
+          AdminOrderSchema,
+          'The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`.',
+        ],
+      },
+      refuses: PLACING_REFUSALS,
+    },
+    async (request, reply) => {
+      const { customer_id, email: typed, language = null, ...body } = request.body
+      if ((customer_id === undefined) === (typed === undefined)) throw invalidBody('#', 'needs either customer_id or email')
+      if (language !== null && typed === undefined) throw invalidBody('#/language', 'is that of a guest, so it needs email')
+      const email = typed === undefined ? null : parseEmail(typed)
+      const order = readNewOrder(body)
+      const customerId = customer_id?.toLowerCase() ?? null
+      const content = { ...order.content, customer_id: customerId, email, language }
+      const key = readIdempotencyKey(request.headers['idempotency-key'], '', content)
+      if (key === null) throw keyRequired()
+      // A retry gets its order, also when the customer was blocked since.
+      const earlier = await findOperatorOrder(pool, key, nameOf)
+      if (earlier !== null) return sendPlaced(reply, earlier, locationOf(baseUrl, earlier.orderId, true))
+      const orderingId = email === null ? customerId : await ensureGuest(pool, { email, language, now: now() })
+      const customer = await findCustomer(pool, orderingId)
+      if (customer === null) throw invalidBody(email === null ? '#/customer_id' : '#/email', 'names no customer: the account may be erased')
+      if (customer.isBlocked) throw new AppError('account_blocked', 'The customer is blocked. Unblock the account first.')
+      const { userId, guestEmail, ownerId } = customer
+      const owner = { userId, guestEmail, ownerId, isOfBlockedAddress: false, stockHolder: null, auditContext: auditContextOf(request) }
+      const placed = await placeNewOrder(options, request, order, owner, { ...key, userId })
+      return sendPlaced(reply, placed, locationOf(baseUrl, placed.orderId, true))
+    },
+  )
+}

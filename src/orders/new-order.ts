@@ -1,0 +1,134 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { AuditContext } from '../activity/record-activity.ts'
+import type { ErrorCode } from '../errors.ts'
+import type { Admission } from '../http/admission.ts'
+import { traceparentOf } from '../http/trace-context.ts'
+import { MoneySchema } from '../money.ts'
+import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
+import { EXAMPLE_NEW_ORDER } from './examples.ts'
+import { INPUT_PROPERTIES, toGiven } from './order-columns.ts'
+import type { IdempotencyKey, PlacedOrder } from './placing/idempotency.ts'
+import type { OrderBatcher } from './placing/order-batcher.ts'
+import { repeatsOf } from './placing/repeats.ts'
+import { assertDeliverable } from './postal-address.ts'
+
+/** 1,000 indented lines with the longest note and addresses, all characters escaped. */
+export const BASKET_LIMIT_BYTES = 262_144
+
+const strict = { additionalProperties: false }
+
+export const Items = Type.Array(
+  Type.Object(
+    { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
+    { title: 'NewOrderItem', ...strict },
+  ),
+  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged. A merged line has at most 10,000 units.' },
+)
+export const OrderCurrency = Type.String({
+  pattern: '^[A-Z]{3}$',
+  examples: ['EUR'],
+  description: 'ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.',
+})
+export const NewOrder = Type.Object(
+  {
+    items: Items,
+    currency: Type.Optional(OrderCurrency),
+    expected_total: Type.Optional(
+      Type.Object(MoneySchema.properties, {
+        ...strict,
+        description: 'The total that the customer was shown. If the total differs, the order is refused with `price_changed`.',
+      }),
+    ),
+    again: Type.Optional(
+      Type.Boolean({ description: 'Places the order although it is the same as an earlier one: see `probably_placed_already`.' }),
+    ),
+    ...INPUT_PROPERTIES,
+  },
+  { title: 'NewOrder', ...strict, examples: [EXAMPLE_NEW_ORDER] },
+)
+
+export const KeyHeader = (description: string) => Type.Object({ 'idempotency-key': Type.Optional(Type.String({ description })) })
+
+/** The refusals of each route that places orders. */
+export const PLACING_REFUSALS = [
+  'unknown_product',
+  'currency_not_available',
+  'mixed_currencies',
+  'total_too_large',
+  'account_blocked',
+  'insufficient_stock',
+  'purchase_limit',
+  'too_many_pending_orders',
+  'price_changed',
+  'client_reference_taken',
+  'request_in_progress',
+  'probably_placed_already',
+  'idempotency_key_reused',
+  'idempotency_key_required',
+] as const satisfies readonly ErrorCode[]
+
+/** Throws `invalid_body` for an address that no carrier can deliver to. `content` is what a retry has in common. */
+export function readNewOrder({ again = false, ...body }: Static<typeof NewOrder>) {
+  const { items, currency = null, expected_total = null, attributes: asked = {}, ...given } = body
+  assertDeliverable(given.shipping_address, '#/shipping_address')
+  assertDeliverable(given.billing_address, '#/billing_address')
+  const attributes = Object.keys(asked).length === 0 ? null : asked
+  return {
+    ...{ items, currency, expectedTotal: expected_total, isMeant: again },
+    members: toGiven({ ...given, attributes }),
+    content: { items, currency, expected_total, ...given, ...(attributes === null ? {} : { attributes }) },
+  }
+}
+
+export interface PlacingOptions {
+  batcher: Pick<OrderBatcher, 'place'>
+  admission: Admission
+  nameOf: (who: string) => string
+  /** Seconds in which a person's same order is refused. 0: never. */
+  duplicateOrderSeconds: number
+}
+
+export interface OrderOwner {
+  userId: string
+  /** A guest's address. Null for an account. */
+  guestEmail: string | null
+  /** The account that owns the guest. */
+  ownerId: string | null
+  isOfBlockedAddress: boolean
+  stockHolder: string | null
+  /** An operator places the order. Absent: its owner does. */
+  auditContext?: AuditContext
+}
+
+/** The one way to place an order: every route with one calls it. */
+export function placeNewOrder(
+  { batcher, admission, nameOf, duplicateOrderSeconds }: PlacingOptions,
+  request: FastifyRequest,
+  { items, currency, expectedTotal, isMeant, members }: ReturnType<typeof readNewOrder>,
+  { guestEmail, ownerId, ...owner }: OrderOwner,
+  idempotencyKey: IdempotencyKey | null,
+): Promise<PlacedOrder> {
+  const basket = mergeLines(items)
+  const isOfOperator = owner.auditContext !== undefined
+  const repeatable = { userId: owner.userId, isOfOperator, guestEmail, ownerId, items: basket.lines, idempotencyKey, ...members }
+  return batcher.place(
+    {
+      ...owner,
+      ...{ basket, currency, expectedTotal, idempotencyKey },
+      ...members,
+      repeats: repeatsOf({ ...repeatable, duplicateSeconds: duplicateOrderSeconds, isMeant }, nameOf),
+      traceparent: traceparentOf(request),
+    },
+    admission.quotaKey(request),
+  )
+}
+
+export function sendPlaced(reply: FastifyReply, { json, isReplay }: PlacedOrder, location: string): FastifyReply {
+  if (isReplay) reply.header('idempotency-replayed', 'true')
+  return reply
+    .code(201)
+    .headers({ location })
+    .type('application/json; charset=utf-8')
+    .send(json as never)
+}

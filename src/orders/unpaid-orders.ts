@@ -1,0 +1,7 @@
+import { commaList, literal, sql } from '../db/sql.ts'
+import { statusesWhere } from './order-status.ts'
+
+const OPEN = commaList(statusesWhere(({ phase }) => phase === 'open').map(literal))
+
+/** The condition of the index `orders_unpaid_number_idx`. With parameters PostgreSQL would not use it. */
+export const IS_UNPAID = sql`status in (${OPEN}) and (status_history -> 1 is null or not order_holds_money(status_history))`
