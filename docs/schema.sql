@@ -5176,6 +5176,13 @@ CREATE INDEX users_owner_id_idx ON public.users USING btree (owner_id) WHERE (ow
 
 
 --
+-- Name: users_role_email_bytes_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_role_email_bytes_id_idx ON public.users USING btree (role, email COLLATE "C", id);
+
+
+--
 -- Name: users_role_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 

@@ -16,10 +16,10 @@ const ANYWHERE: Record<number, readonly string[]> = {
 }
 /**
  * Their bodies have rules that no schema has: lines, parcels and payments are of the order, only a discount is below
- * zero, a reason alone amends nothing, and a webhook's URL has a public address.
+ * zero, a reason alone amends nothing, a webhook's URL has a public address, and an order is for a customer that exists.
  */
 const RULES_BESIDE_SCHEMA =
-  /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments|amendments|refunds)$|^(POST|PATCH) \/admin\/webhooks(\/\{id\})?$/
+  /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments|amendments|refunds)$|^POST \/admin\/orders$|^(POST|PATCH) \/admin\/webhooks(\/\{id\})?$/
 /** Characters of an `Authorization` that the parser may refuse as a whole. */
 const LONGEST_TOKEN = 8_192
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/

@@ -2,3 +2,6 @@
 -- functions: 3ffe70c24492f9a4
 -- Accounts or guests alone, newest first: guests may be nearly all of the newest rows.
 create index concurrently if not exists users_role_id_idx on users (role, id);
+
+-- The same by address.
+create index concurrently if not exists users_role_email_bytes_id_idx on users (role, (email collate "C"), id);

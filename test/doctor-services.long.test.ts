@@ -48,7 +48,7 @@ test('a broker that is unavailable, empty, wrongly configured and right', { skip
 test('the stream that the store creates is right, and one that loses messages is not until it is edited', { skip: NO_NATS }, async (t) => {
   const server = await startNatsServer(t)
   const look = (others: Record<string, string> = {}) => examine({ NATS_URL: server.url, EMBEDDED: 'on', ...others })
-  assertFinding(await look(), 'broker', 'problem', /^there is no stream ORDERS$/, /^start the store, whose role stream creates it/)
+  assertFinding(await look(), 'broker', 'problem', /^there is no stream ORDERS$/, /^start the store: its role stream creates the stream\./)
   const db = await createTestDatabase(t)
   await connectNatsTopic(t, { ...db, name: 'orders' }, server.url).newestPosition()
   // A release before 2.10 has no setting by which a single server is safe.

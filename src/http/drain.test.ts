@@ -4,11 +4,15 @@ import { get } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
 import { drain } from './drain.ts'
 import { createHttpServer } from './server.ts'
 
 const CLIENTS = 64
+/** So many clients connect one after another within a drain. */
+const RECONNECTING = 3
+const BETWEEN_MS = 5
 
 /** A server that says `here`, and its port. */
 async function startServer() {
@@ -32,6 +36,18 @@ test('answers clients that connected before the drain but were not yet accepted'
   await firstAccepted
   await drain(server, 10_000)
   assert.deepEqual(await Promise.all(answers), Array(CLIENTS).fill('200'))
+})
+
+test('goes on listening as long as clients connect again', async () => {
+  const { server, port } = await startServer()
+  const drained = drain(server, 10_000)
+  const answers: Promise<string>[] = []
+  for (let sent = 0; sent < RECONNECTING; sent++) {
+    answers.push(fetch(`http://127.0.0.1:${port}/`).then((response) => response.text()))
+    await delay(BETWEEN_MS)
+  }
+  assert.deepEqual(await Promise.all(answers), Array(RECONNECTING).fill('here'))
+  await drained
 })
 
 test('a client that breaks off while the server stops listening ends only its own request', async (t) => {

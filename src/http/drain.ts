@@ -7,24 +7,34 @@ import type { HttpServer } from './http-server.ts'
 /** A connection that is idle for this time after the drain began has no request in flight. */
 const LINGER_MS = 1_000
 
-const MAX_ACCEPTING_MS = 500
+const MAX_ACCEPTING_MS = 1_000
+/** Clients that have their answers connect again within this time, also on a busy machine. */
+const QUIET_MS = 100
+/** Where clients never stop connecting. */
+const MAX_QUIET_MS = 500
 /** A turn of the event loop this short did nothing else, so it can hardly have confirmed a connection. */
 const QUIET_TURN_MS = 0.2
 
-/** The kernel resets confirmed connections that were not accepted, so the server stops listening in an idle turn. */
+/**
+ * The kernel resets confirmed connections that were not accepted, so the server stops listening in an idle turn when no
+ * client has connected for a while.
+ */
 async function stopListening(http: Server, second: Server | null): Promise<unknown> {
   const waiting: Socket[] = []
   const listeners = http.listeners('connection') as ((socket: Socket) => void)[]
+  const beganAt = performance.now()
+  let quietFrom = beganAt + QUIET_MS
   http.removeAllListeners('connection').on('connection', (socket: Socket) => {
     // A client that disconnects before its connection is handled must not end the process.
     waiting.push(socket.on('error', () => {}))
+    quietFrom = Math.min(performance.now() + QUIET_MS, beganAt + MAX_QUIET_MS)
   })
-  const endsAt = performance.now() + MAX_ACCEPTING_MS
-  for (let isQuiet = false; !isQuiet && performance.now() < endsAt; ) {
-    const [before, began] = [waiting.length, performance.now()]
+  for (let isQuiet = false; !isQuiet && performance.now() < beganAt + MAX_ACCEPTING_MS; ) {
+    const turnedAt = performance.now()
     await nextTurn()
     await nextTurn()
-    isQuiet = waiting.length === before && performance.now() - began < 2 * QUIET_TURN_MS
+    const now = performance.now()
+    isQuiet = now > quietFrom && now - turnedAt < 2 * QUIET_TURN_MS
   }
   // The server's own `close` would cut idle connections at once, and requests in flight with them.
   const closed = [http, second].map((each) => each && promisify(Server.prototype.close).call(each))

@@ -33,6 +33,7 @@ function argumentsOf(ids: { order: string; product: string; category: string }):
     restoreProduct: product,
     ...{ createCategory: { body: { name: `C ${randomUUID().slice(0, 8)}` } }, updateCategory: { ...category, body: { name: 'Mine' } } },
     deleteCategory: category,
+    placeProducts: { ...category, body: { product_ids: [ids.product] } },
     ...{ setStock: { ...product, body: { stock: 0 } }, adjustStock: { ...product, body: { delta: -1, reference: randomUUID() } } },
     moveOrder: { ...order, body: { to: 'cancelled' } },
     ...{ shipLines: { ...order, body: { lines } }, cancelLines: { ...order, body: { lines } } },
@@ -70,6 +71,7 @@ async function readShop() {
       (select jsonb_agg(to_jsonb(products) order by id) from products) as products,
       (select jsonb_agg(to_jsonb(inventory) order by product_id) from inventory) as stock,
       (select jsonb_agg(to_jsonb(categories) order by id) from categories) as categories,
+      (select count(*) from product_rankings where sort = 'position') as placed,
       (select jsonb_agg(to_jsonb(orders) order by id) from orders) as orders,
       (select count(*) from users where blocked_at is not null) as blocked`,
   )
