@@ -103,6 +103,7 @@ function focusHeading(): void {
 
 function skip(event: Event): void {
   event.preventDefault()
+  isArriving = true
   focusHeading()
   window.scrollTo({ top: 0 })
 }

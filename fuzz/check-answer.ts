@@ -16,7 +16,8 @@ const ANYWHERE: Record<number, readonly string[]> = {
 }
 /**
  * Their bodies have rules that no schema has: lines, parcels and payments are of the order, only a discount is below
- * zero, a reason alone amends nothing, a webhook's URL has a public address, and an order is for a customer that exists.
+ * zero, a reason alone amends nothing, a webhook's URL has a public address, and an order is for a customer that
+ * exists.
  */
 const RULES_BESIDE_SCHEMA =
   /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments|amendments|refunds)$|^POST \/admin\/orders$|^(POST|PATCH) \/admin\/webhooks(\/\{id\})?$/

@@ -10,7 +10,7 @@ import { drain } from './drain.ts'
 import { createHttpServer } from './server.ts'
 
 const CLIENTS = 64
-/** So many clients connect one after another within a drain. */
+/** Clients that connect one after another within a drain. */
 const RECONNECTING = 3
 const BETWEEN_MS = 5
 
@@ -38,7 +38,7 @@ test('answers clients that connected before the drain but were not yet accepted'
   assert.deepEqual(await Promise.all(answers), Array(CLIENTS).fill('200'))
 })
 
-test('goes on listening as long as clients connect again', async () => {
+test('continues to listen as long as clients connect again', async () => {
   const { server, port } = await startServer()
   const drained = drain(server, 10_000)
   const answers: Promise<string>[] = []
