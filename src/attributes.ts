@@ -21,7 +21,7 @@ function inputOf<T extends TSchema>(value: T, title: string, must = {}) {
     additionalProperties: false,
     // For the OpenAPI document, which has no `patternProperties`.
     propertyNames: { type: 'string', pattern: KEY_PATTERN, 'x-must': `be ${NAMES}` },
-    description: `Facts of the shop's own, with ${NAMES}; all together at most ${MAX_BYTES} bytes as JSON.`,
+    description: `The shop's own properties, with ${NAMES}. All together have at most ${MAX_BYTES} bytes as JSON.`,
   })
   return Type.Refine(
     values,

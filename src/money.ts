@@ -17,7 +17,7 @@ export const SignedMoneySchema = Type.Object(
     amount: Type.Integer({
       minimum: Number.MIN_SAFE_INTEGER,
       maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Minor units of the currency; below 0 for what lowers the total.',
+      description: 'Minor units of the currency. Negative if it lowers the total.',
     }),
   },
   { title: 'SignedMoney' },

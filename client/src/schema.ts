@@ -13,21 +13,21 @@ export interface paths {
         };
         /**
          * The caller's account
-         * @description The account of the access token: address and whether it is proven, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.
+         * @description The account of the access token, with its address and whether it is proven, name, role, language, linked providers, and a new address that is not confirmed yet.
          */
         get: operations["getAccount"];
         put?: never;
         post?: never;
         /**
          * Deletes the caller's account; its orders stay for the retention period
-         * @description Erased at once: the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and tokens, and answers kept for retries. Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too. The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten years, unless the shop has chosen less), or at once if that time has passed, but not before the order was shipped or cancelled. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Erases at once the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and tokens, and answers kept for retries. Keeps each order with its number, lines, amounts, times, reference and the id of the account, also in events and in the data lake. The shipping address of an order, with name and phone, and its note are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten years, unless the shop has chosen less). They are erased at once if that time has passed, but not before the order was shipped or cancelled. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["deleteAccount"];
         options?: never;
         head?: never;
         /**
          * Changes the caller's name or language
-         * @description Changes only the properties in the body. A null `name` removes the name. A null `language` means that mails have the store's language.
+         * @description Changes only the properties in the body. A null `name` removes the name. With a null `language`, mails are in the store's language.
          */
         patch: operations["updateAccount"];
         trace?: never;
@@ -143,7 +143,7 @@ export interface paths {
         put?: never;
         /**
          * Begins to change the caller's e-mail address
-         * @description Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the same whether or not the new address has an account; for the caller's own address it is `invalid_body`. The request replaces an earlier one, and can be confirmed for 24 hours. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description Mails a token to the new address, for `POST /me/email/confirm`, and one to the current address, for `POST /auth/email/revert`. The answer is the same whether or not the new address has an account. The caller's own address is refused with `invalid_body`. The request replaces an earlier one, and can be confirmed for 24 hours. A session needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["requestEmailChange"];
         delete?: never;
@@ -371,7 +371,7 @@ export interface paths {
         put?: never;
         /**
          * Completes a sign-in with the second factor
-         * @description For a login that was answered with `second_factor_required`: send its `challenge` within five minutes, with one of `totp_code`, `recovery_code` and `passkey`. After a wrong code the challenge can be used again, up to five times. A passkey can answer it only once.
+         * @description For a login that was answered with `second_factor_required`. Send its `challenge` within five minutes, with one of `totp_code`, `recovery_code` and `passkey`. After a wrong code the challenge can be used again, up to five times. A passkey can answer it only once.
          */
         post: operations["completeSignIn"];
         delete?: never;
@@ -431,7 +431,7 @@ export interface paths {
         put?: never;
         /**
          * How the caller can prove again who they are
-         * @description Also makes the challenge for a passkey, valid for five minutes. A password is a proof only for accounts without a second factor.
+         * @description Also makes a challenge for a passkey, which is valid for five minutes. A password counts only for accounts without a second factor.
          */
         post: operations["beginStepUp"];
         delete?: never;
@@ -491,7 +491,7 @@ export interface paths {
         put?: never;
         /**
          * Opens a session without an account
-         * @description Opens a session for an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.
+         * @description Opens a session for an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, and each call makes another guest. An account that proves the address with a mailed token gets the orders.
          */
         post: operations["createGuest"];
         delete?: never;
@@ -511,7 +511,7 @@ export interface paths {
         put?: never;
         /**
          * Creates the account whose address a mailed token verifies, and logs it in
-         * @description The token proves the mailbox; the password proves that the same person registered, because anybody can register with the address of somebody else. A wrong password leaves the token usable.
+         * @description The token proves that the caller owns the mailbox. The password proves that the same person registered, because anybody can register with the address of somebody else. After a wrong password the token can be used again.
          */
         post: operations["verifyEmail"];
         delete?: never;
@@ -551,7 +551,7 @@ export interface paths {
         put?: never;
         /**
          * Exchanges a refresh token for a new pair of tokens
-         * @description Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once; later use of an old token ends the session.
+         * @description Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once. Using an old token later ends the session.
          */
         post: operations["refresh"];
         delete?: never;
@@ -629,7 +629,7 @@ export interface paths {
         };
         /**
          * Leads the browser to a provider
-         * @description For the browser itself (`location.href`), not for `fetch`. A provider that does not answer leads back to `return_to#oidc-error=unavailable`. Refusals are a page for a browser, which asks for `text/html`.
+         * @description Send the browser there with `location.href`, not with `fetch`. If the provider does not answer, the browser returns to `return_to#oidc-error=unavailable`. A refusal is an HTML page if the request accepts `text/html`, as browsers do.
          */
         get: operations["startProviderSignIn"];
         put?: never;
@@ -649,7 +649,7 @@ export interface paths {
         };
         /**
          * Leads the browser from a provider back to the page that began the sign-in
-         * @description The address to register at the provider, which leads the browser here with `code` and `state`, or with `error`. It works once, with the cookie of `startProviderSignIn`. Refusals are a page for a browser, which asks for `text/html`.
+         * @description Register this address at the provider, which sends the browser here with `code` and `state`, or with `error`. It works once for each sign-in, with the cookie of `startProviderSignIn`. A refusal is an HTML page if the request accepts `text/html`, as browsers do.
          */
         get: operations["finishProviderSignIn"];
         put?: never;
@@ -691,7 +691,7 @@ export interface paths {
         put?: never;
         /**
          * Adds a provider to the caller's account
-         * @description The customer has signed in at the provider, for this page and with `purpose=link`; the code works once, for five minutes, together with the page's secret. The address at the provider may be another one. The same link again changes nothing. For customers only. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description Send the code that a sign-in at the provider with `purpose=link` has returned to this page. It works once, for five minutes, together with the page's secret. The address at the provider may differ from that of the account. Repeating a link changes nothing. For customers only. A session needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["linkSignIn"];
         delete?: never;
@@ -712,7 +712,7 @@ export interface paths {
         post?: never;
         /**
          * Removes a provider from the caller's account
-         * @description Ends the other sessions. The last way to sign in stays: `POST /auth/password-reset` sets a password first. A later sign-in with the provider links it again while both have proven the same address. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description Ends the other sessions. The last way to sign in cannot be removed: set a password first (`POST /auth/password-reset`). A later sign-in with the provider links it again if both have proven the same address. A session needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["unlinkSignIn"];
         options?: never;
@@ -735,7 +735,7 @@ export interface paths {
         put?: never;
         /**
          * Makes a key for a machine, and shows it once
-         * @description Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. Changes that the key makes name it as actor: `{"type": "key", "id": …}`. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Send the key as `Authorization: Bearer`. It may make the calls of its scopes, as long as its maker has these scopes, too. Calls about an own account, such as `GET /me`, are refused. Changes that the key makes name it as actor: `{"type": "key", "id": …}`. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -755,7 +755,7 @@ export interface paths {
         put?: never;
         /**
          * Gives a key another secret, and shows it once
-         * @description The present secret stays valid for `overlap_seconds` (a day by default), so that machines can change one after the other. A secret from an earlier rotation ends now. Scopes and expiry stay. Only the operator who made the key can rotate it here. `storefront keys rotate` rotates keys that a command made. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The current secret stays valid for `overlap_seconds` (a day by default), so that machines can switch one after the other. A secret that an earlier rotation replaced ends now. Scopes and expiry stay. Only the operator who made the key can rotate it here. `storefront keys rotate` rotates keys that a command made. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["rotateApiKey"];
         delete?: never;
@@ -799,7 +799,7 @@ export interface paths {
         put?: never;
         /**
          * Makes an operator
-         * @description A new address gets an account and a mail that names the role and links to the console, where its one-time token sets the password (`POST /auth/password-reset/confirm`). The token is valid for three days; after that `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role, if its address was proven. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description A new address gets an account and a mail that names the role and links to the console, where its one-time token sets the password (`POST /auth/password-reset/confirm`). The token is valid for three days. After that, `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role if its address was proven. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["createOperator"];
         delete?: never;
@@ -820,14 +820,14 @@ export interface paths {
         post?: never;
         /**
          * Takes the role from an operator
-         * @description Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. No operator can remove themselves, and the last admin stays. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The sessions and mailed tokens of the operator end. The account becomes that of a customer and keeps its orders. Operators cannot remove themselves, and the last admin cannot be removed. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["removeOperator"];
         options?: never;
         head?: never;
         /**
          * Changes the role of an operator
-         * @description Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the new role. No operator can change their own role, and the last admin stays one. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The sessions of the operator end, and mailed tokens for a password stop working. An open invitation is mailed again with the new role. Operators cannot change their own role, and the last admin must stay an admin. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         patch: operations["updateOperator"];
         trace?: never;
@@ -844,7 +844,7 @@ export interface paths {
         post?: never;
         /**
          * Removes the second factors of another operator
-         * @description For an operator who has lost their second factors. Passkeys, authenticator app and recovery codes are removed, and sessions end. The password stays, and the owner gets a mail. Make sure that the owner asks for it. Operators cannot reset their own factors. `storefront admin reset-factors` resets those of customers. Needs the scope `access:write`. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description For an operator who has lost their second factors. Passkeys, authenticator app and recovery codes are removed, and sessions end. The password stays, and the owner gets a mail. Make sure that the owner has asked for it. Operators cannot reset their own factors. `storefront admin reset-factors` resets those of customers. Needs the scope `access:write`. A session needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["resetOperatorFactors"];
         options?: never;
@@ -861,7 +861,7 @@ export interface paths {
         };
         /**
          * What operators, keys and commands have changed, newest first, in pages
-         * @description Filters combine with AND. A change and its entry are one transaction, so calls that were refused have no entry. Entries are never changed or deleted. Send the `ETag` as `If-None-Match` to poll. Needs the scope `activities:read`.
+         * @description Filters combine with AND. A change and its entry are written in one transaction, so refused calls have no entry. Entries are never changed or deleted. Send the `ETag` as `If-None-Match` to poll. Needs the scope `activities:read`.
          */
         get: operations["listActivities"];
         put?: never;
@@ -929,7 +929,7 @@ export interface paths {
         };
         /**
          * Everything that the store has about the caller, as JSON
-         * @description Articles 15 and 20 of the GDPR: the account, its guests, sessions, addresses, orders with their history, mails about them, and keys of requests. Sent as it is read, so an error in the middle ends the connection. Five an hour.
+         * @description For Articles 15 and 20 of the GDPR: the account, its guests, sessions, addresses, orders with their history, mails about them, and idempotency keys. The answer is streamed, so an error in the middle ends the connection. Five exports an hour are allowed.
          */
         get: operations["exportAccount"];
         put?: never;
@@ -969,7 +969,7 @@ export interface paths {
         };
         /**
          * One customer or guest, with the sums of its orders
-         * @description Accounts of operators are not found. The orders: `GET /admin/orders?user_id=`. Needs the scope `customers:read`.
+         * @description Accounts of operators are not found. `GET /admin/orders?user_id=` lists the orders. Needs the scope `customers:read`.
          */
         get: operations["getCustomer"];
         put?: never;
@@ -1035,7 +1035,7 @@ export interface paths {
         put?: never;
         /**
          * An order, by the link in a mail about it
-         * @description For a customer who has the mail but no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown only with its postal code. Up to 5 wrong postal codes a day and 20 in all are accepted.
+         * @description For a customer who has the mail but no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown only after its postal code was sent. A link allows 5 wrong postal codes a day and 20 in total.
          */
         post: operations["getOrderByLink"];
         delete?: never;
@@ -1073,7 +1073,7 @@ export interface paths {
         };
         /**
          * Products, in pages
-         * @description Keyset pages: every page costs the same. No token is read, so caches may keep the answer; send the `ETag` as `If-None-Match` to revalidate it.
+         * @description Every page costs the same, because pages are read by key. The call ignores tokens, so caches may keep the answer. Send the `ETag` as `If-None-Match` to revalidate it.
          */
         get: operations["listProducts"];
         put?: never;
@@ -1113,7 +1113,7 @@ export interface paths {
         };
         /**
          * One product
-         * @description An archived product is 404. The `ETag` can be the `If-Match` of a change.
+         * @description The answer for an archived product is 404. The `ETag` can be sent as the `If-Match` of a change.
          */
         get: operations["getProduct"];
         put?: never;
@@ -1133,7 +1133,7 @@ export interface paths {
         };
         /**
          * One product, by its slug
-         * @description The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the current slug.
+         * @description Answers like `GET /products/{id}`. A former slug, or another spelling of a slug, redirects to the current slug.
          */
         get: operations["getProductBySlug"];
         put?: never;
@@ -1153,7 +1153,7 @@ export interface paths {
         };
         /**
          * All products for advertisers, as RSS 2.0
-         * @description With the elements of Google's product data specification, which others read too. All products in the order of their ids, except archived ones. The answer is sent while it is read: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported. 404 where the setting `SHOP_PRODUCT_URL` is missing, without which there are no links.
+         * @description Has the elements of Google's product data specification, which other advertisers read, too. Contains all products except archived ones, sorted by id. The answer is streamed: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: the answer is 304 while no product has changed. Range requests are not supported. Without the setting `SHOP_PRODUCT_URL` there are no links, and the answer is 404.
          */
         get: operations["getProductFeed"];
         put?: never;
@@ -1172,8 +1172,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * All products, one JSON object a line
-         * @description Each line is a product as `GET /products/{id}` answers, with `link`, the address of its page in the shop, if the store has the setting `SHOP_PRODUCT_URL`. All products in the order of their ids, except archived ones. The answer is sent while it is read: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported.
+         * All products, one JSON object per line
+         * @description Each line is a product as in `GET /products/{id}`. With the setting `SHOP_PRODUCT_URL` it also has `link`, the address of its page in the shop. Contains all products except archived ones, sorted by id. The answer is streamed: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: the answer is 304 while no product has changed. Range requests are not supported.
          */
         get: operations["exportProducts"];
         put?: never;
@@ -1213,13 +1213,13 @@ export interface paths {
         };
         /**
          * The products that are not in the shop, or the variants of a group, newest first, in pages
-         * @description Without filters it lists drafts, products before `published_at` and products after `unpublished_at`; with `state=archived` archived products. `GET /products` lists the products in the shop. Needs the scope `products:write`.
+         * @description Without filters it lists drafts, products before `published_at` and products after `unpublished_at`. With `state=archived` it lists archived products. `GET /products` lists the products in the shop. Needs the scope `products:write`.
          */
         get: operations["listEditedProducts"];
         put?: never;
         /**
          * Adds a product
-         * @description The product is in every list at once, unless it is a draft or its time has not come. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name. Needs the scope `products:write`.
+         * @description The product is in every list at once, unless it is a draft or has a later `published_at`. Without `stock` its stock is not tracked. Without `slug` the store makes a free one from the name. Needs the scope `products:write`.
          */
         post: operations["createProduct"];
         delete?: never;
@@ -1237,21 +1237,21 @@ export interface paths {
         };
         /**
          * A product with all that operators edit
-         * @description The product in its own texts with all translations, also while it is not in the shop or archived. Send the `ETag` as the `If-Match` of a change. Needs the scope `products:write`.
+         * @description The product with its own texts and all translations, also if it is archived or not in the shop. Send the `ETag` as the `If-Match` of a change. Needs the scope `products:write`.
          */
         get: operations["getEditedProduct"];
         put?: never;
         post?: never;
         /**
-         * Archives a product: no list shows it and it cannot be ordered; orders keep it
-         * @description With `If-Match` only if the product is unchanged. Needs the scope `products:write`.
+         * Archives a product: it leaves every list and cannot be ordered, but orders keep it
+         * @description With `If-Match` the product is archived only if it is unchanged. Needs the scope `products:write`.
          */
         delete: operations["archiveProduct"];
         options?: never;
         head?: never;
         /**
          * Changes a product
-         * @description Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. `image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. A replaced slug still leads to the product. Needs the scope `products:write`.
+         * @description Replaces each property in the body as a whole, and keeps the others. `null` is a value, not an omission: this is not a JSON Merge Patch. `image_url` without `images` replaces the first image, or removes all images if it is null. `price` without `compare_at_price` removes a `compare_at_price` that is no longer above it. A former slug still leads to the product. Needs the scope `products:write`.
          */
         patch: operations["updateProduct"];
         trace?: never;
@@ -1267,7 +1267,7 @@ export interface paths {
         put?: never;
         /**
          * Restores an archived product
-         * @description The product is again where it was before: in the shop, or among drafts, planned and ended products. An `unpublished_at` that passed while it was archived is removed. A product that is not archived stays as it is. With `If-Match` only if the product is unchanged. Needs the scope `products:write`.
+         * @description The product returns to its former place: the shop, or the drafts, planned and ended products. An `unpublished_at` that passed while it was archived is removed. A product that is not archived does not change. With `If-Match` the product is restored only if it is unchanged. Needs the scope `products:write`.
          */
         post: operations["restoreProduct"];
         delete?: never;
@@ -1285,7 +1285,7 @@ export interface paths {
         };
         /**
          * One category, to change it
-         * @description The `ETag` is the `If-Match` of a change. `GET /categories` has all of them. Needs the scope `products:write`.
+         * @description Send the `ETag` as the `If-Match` of a change. `GET /categories` lists all categories. Needs the scope `products:write`.
          */
         get: operations["getCategory"];
         put?: never;
@@ -1333,12 +1333,12 @@ export interface paths {
         };
         /**
          * The products that operators have placed in a category
-         * @description They come first with `sort=position`. The `ETag` is the `If-Match` of a change. Needs the scope `products:write`.
+         * @description These products come first with `sort=position`. Send the `ETag` as the `If-Match` of a change. Needs the scope `products:write`.
          */
         get: operations["listPlacedProducts"];
         /**
          * Orders the first products of a category by hand
-         * @description Replaces the order of `sort=position` in this category. Others have their own, also those below it. A product that is archived or in another category now leaves no gap, is not in the answer, and keeps its place for its return. Needs the scope `products:write`.
+         * @description Replaces the order of `sort=position` in this category. Every other category has its own order, also those below this one. A product that was archived or moved to another category is left out of lists and of the answer, and keeps its place for its return. Needs the scope `products:write`.
          */
         put: operations["placeProducts"];
         post?: never;
@@ -1425,7 +1425,7 @@ export interface paths {
         };
         /**
          * The prices that a product has had in a currency, newest first, in pages
-         * @description In one currency, as they were recorded. They are kept for `CATALOGUE_EVENT_DAYS`, and the newest one in each currency permanently. Needs the scope `stock:read`.
+         * @description The prices in one currency, as they were recorded. They are kept for `CATALOGUE_EVENT_DAYS` days. The newest price in each currency is kept permanently. Needs the scope `stock:read`.
          */
         get: operations["listProductPrices"];
         put?: never;
@@ -1451,7 +1451,7 @@ export interface paths {
         put?: never;
         /**
          * Places an order
-         * @description The order gets the present prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. Without `billing_address` the invoice goes to `shipping_address`. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.
+         * @description The order gets the current prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key`. If no answer arrives, repeat the request with the same key: only one order is placed. Without `billing_address` the invoice goes to `shipping_address`. `attributes` cannot be changed later. The data lake keeps them and `client_reference`, so they must not contain personal data.
          */
         post: operations["placeOrder"];
         delete?: never;
@@ -1491,7 +1491,7 @@ export interface paths {
         put?: never;
         /**
          * Cancels one of the caller's orders, while the shop lets its customers
-         * @description Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The stock is returned in the same transaction. With `If-Match`, cancels the order only at that version.
+         * @description Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The units return to the stock in the same transaction. With `If-Match` the order is cancelled only if it still has that version.
          */
         post: operations["cancelOrder"];
         delete?: never;
@@ -1529,13 +1529,13 @@ export interface paths {
         };
         /**
          * All orders, newest first by number, with `from` or `to` by time, in pages
-         * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. With `q` the order is always by number, and beside other filters a page may have few orders, or none, before the last one. Needs the scope `orders:read`.
+         * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. With `q` the orders are always sorted by number. If `q` is combined with other filters, a page may have few orders or none although more pages follow. Needs the scope `orders:read`.
          */
         get: operations["searchOrders"];
         put?: never;
         /**
          * Places an order for a customer, or for a guest with an e-mail address
-         * @description For a customer on the phone: give either `customer_id` or `email`. The order is like one that the customer has placed, with the same prices, stock, limits per customer and mails; its history names who placed it. The orders of one address have one guest, whose limits they share. They hold no share of the stock of guests, and expire like the order of an account. The `Idempotency-Key` is required, and counts for all orders that operators and keys place: the same request with it places one order, also when a colleague repeats it. `POST /orders/quote` answers the sums before. Needs the scope `orders:place`.
+         * @description For a customer on the phone: send either `customer_id` or `email`. Prices, stock, purchase limits and mails are the same as if the customer had placed the order. Its history names who placed it. All orders for one address belong to one guest and share its limits. They do not count towards the stock share of guests, and expire like the orders of an account. The `Idempotency-Key` is required and is shared by all operators and keys: only one order is placed, even if a colleague repeats the request. `POST /orders/quote` shows the total before. Needs the scope `orders:place`.
          */
         post: operations["placeOrderForCustomer"];
         delete?: never;
@@ -1575,7 +1575,7 @@ export interface paths {
         put?: never;
         /**
          * Moves an order to another status
-         * @description With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:move`.
+         * @description With a `reference` the request can be repeated: the same `to` with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. Needs the scope `orders:move`.
          */
         post: operations["moveOrder"];
         delete?: never;
@@ -1615,7 +1615,7 @@ export interface paths {
         put?: never;
         /**
          * Cancels a part of an order that is not shipped yet, or the rest of it
-         * @description The units return to the stock, and the total falls. If no unit is open any more, the order becomes `shipped`, or `cancelled` if nothing was shipped, or `returned` if all shipped units came back. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description The units return to the stock, and the total falls. When no unit is open, the order becomes `shipped`. It becomes `cancelled` if nothing was shipped, or `returned` if all shipped units were returned. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["cancelLines"];
         delete?: never;
@@ -1655,7 +1655,7 @@ export interface paths {
         put?: never;
         /**
          * Charges shipping, a tax or a fee, or grants a discount
-         * @description Changes the total by the amount. The total is never below 0. Possible until the order is cancelled or returned. An adjustment alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         * @description Changes the total by the amount. The total is never below 0. Possible until the order is cancelled or returned. An adjustment alone sends no mail: later mails about the order show it. A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. Needs the scope `orders:adjust`.
          */
         post: operations["addAdjustment"];
         delete?: never;
@@ -1694,7 +1694,7 @@ export interface paths {
         get?: never;
         /**
          * Records what a payment provider has reported about the payment of an order
-         * @description The program of a payment provider calls it. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` is the newest that holds money (`paid`, `partially_refunded`), else an `authorized` one that only refunded ones follow, else the newest. The status of the order does not change: send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or `partially_refunded` does not expire. Needs the scope `orders:adjust`.
+         * @description The integration of a payment provider calls it. States follow each other as listed. A state that the payment has had or has passed changes nothing and is answered with `Idempotency-Replayed: true`, so reports may arrive twice and in any order. The history keeps all payments of an order. `payment` is the newest one that holds money (`paid`, `partially_refunded`). Without one, it is an `authorized` payment that only refunded ones follow, or else the newest. The status of the order does not change: send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or `partially_refunded` does not expire. Needs the scope `orders:adjust`.
          */
         put: operations["reportPayment"];
         post?: never;
@@ -1715,7 +1715,7 @@ export interface paths {
         put?: never;
         /**
          * Records what was paid back of a payment of an order
-         * @description The store moves no money. Never more than was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, and a report of the provider with that state then changes nothing. Possible in every status. The total of the order stays. A refund alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         * @description The store moves no money. Refunds cannot exceed what was paid: `refund_exceeded` has the amount that is left. The payment becomes `partially_refunded` or `refunded`, and a later report of that state by the provider changes nothing. Possible in every status. The total of the order stays the same. A refund alone sends no mail: later mails about the order show it. A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. Needs the scope `orders:adjust`.
          */
         post: operations["refundOrder"];
         delete?: never;
@@ -1735,7 +1735,7 @@ export interface paths {
         put?: never;
         /**
          * Corrects the addresses, the VAT number, the e-mail address or the lines of an order, or the tracking of a parcel
-         * @description Delivery address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true` the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
+         * @description Delivery address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Added units are taken from the stock, removed units return to it, and purchase limits apply. Adjustments, such as tax and discounts, stay. The customer gets a mail. If the e-mail address changes, the former address gets a notice, too. With `preview=true` the answer is the same, but nothing is changed or sent, and stock above 20 units is rounded up. Values that the order already has change nothing, and neither does a repeated request with the same `reference`. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. Needs the scope `orders:amend`.
          */
         post: operations["amendOrder"];
         delete?: never;
@@ -1777,7 +1777,7 @@ export interface paths {
         };
         /**
          * The best orders, customers and products for what an operator types
-         * @description Up to 5 of each: the order with the number and the first ones of `GET /admin/orders?q=`, those of `GET /admin/customers?q=`, and those of `GET /products?q=` without words that only resemble the search. Customers need the scope `customers:read` too: without it there are none. Needs the scope `orders:read`.
+         * @description Up to 5 of each: the order with this number and the first orders of `GET /admin/orders?q=`, the first customers of `GET /admin/customers?q=`, and the first products of `GET /products?q=`, without products whose words only resemble the search. Without the scope `customers:read` the list of customers is empty. Needs the scope `orders:read`.
          */
         get: operations["searchEverything"];
         put?: never;
@@ -1839,7 +1839,7 @@ export interface paths {
         put?: never;
         /**
          * Reports that a mail came back, or that its customer called it spam
-         * @description Signed with `MAIL_EVENTS_SECRET` after Standard Webhooks 1.0.0: `webhook-id`, `webhook-timestamp` of the last five minutes, and `webhook-signature`. The order's timeline shows it, and `GET /admin/mails?undelivered=true` what came back. It may be repeated: the first report of a type counts.
+         * @description Sign the request with `MAIL_EVENTS_SECRET` (Standard Webhooks 1.0.0): it needs `webhook-id`, a `webhook-timestamp` of the last five minutes, and `webhook-signature`. The order's timeline shows the report, and `GET /admin/mails?undelivered=true` lists the mails that came back. A report may be repeated: only the first one of each type counts.
          */
         post: operations["reportMailEvent"];
         delete?: never;
@@ -1857,7 +1857,7 @@ export interface paths {
         };
         /**
          * Orders and revenue of today, other days or the last hours, with the period before
-         * @description Collected once a minute, so at most about a minute behind; kept for 61 days. Send the `ETag` as `If-None-Match`: while nothing new was collected the answer is 304. Amounts are in minor units. Orders that were imported from another shop do not count. The last step is not over, so its counts still increase. A day of the shop begins at its midnight, so one on which the clocks change has 23 or 25 hours. Needs the scope `figures:read`.
+         * @description The figures are collected once a minute and kept for 61 days. Send the `ETag` as `If-None-Match`: the answer is 304 until new figures are collected. Amounts are in minor units. Orders that were imported from another shop do not count. The last step is still running, so its values can increase. A day of the shop begins at midnight in its time zone, and has 23 or 25 hours when the clocks change. Needs the scope `figures:read`.
          */
         get: operations["getFigures"];
         put?: never;
@@ -1877,7 +1877,7 @@ export interface paths {
         };
         /**
          * How many orders wait to be confirmed, shipped and paid, and how long
-         * @description Of now. Send the `ETag` as `If-None-Match`: while nothing has changed the answer is 304. Needs the scope `orders:read`.
+         * @description The current state. Send the `ETag` as `If-None-Match`: the answer is 304 while nothing has changed. Needs the scope `orders:read`.
          */
         get: operations["getOrdersToDo"];
         put?: never;
@@ -1897,7 +1897,7 @@ export interface paths {
         };
         /**
          * How many mails about orders have failed
-         * @description Of now. Send the `ETag` as `If-None-Match`: while nothing has changed the answer is 304. Needs the scope `mails:read`.
+         * @description The current state. Send the `ETag` as `If-None-Match`: the answer is 304 while nothing has changed. Needs the scope `mails:read`.
          */
         get: operations["getMailsToDo"];
         put?: never;
@@ -1917,7 +1917,7 @@ export interface paths {
         };
         /**
          * How many products are sold out
-         * @description Of now. Send the `ETag` as `If-None-Match`: while nothing has changed the answer is 304. Needs the scope `stock:read`.
+         * @description The current state. Send the `ETag` as `If-None-Match`: the answer is 304 while nothing has changed. Needs the scope `stock:read`.
          */
         get: operations["getStockToDo"];
         put?: never;
@@ -1963,7 +1963,7 @@ export interface paths {
         put?: never;
         /**
          * Adds an endpoint, and shows its secret once
-         * @description It gets the events from now on, by their `time`. Because orders have names and addresses of customers, the scope `orders:read` is needed, too. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The endpoint gets events whose `time` is from now on. Orders contain names and addresses of customers, so the scope `orders:read` is needed, too. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -1984,14 +1984,14 @@ export interface paths {
         post?: never;
         /**
          * Removes an endpoint and its deliveries
-         * @description It is disabled at once. Millions of deliveries take a while: repeat a call that has timed out. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The endpoint is disabled at once. Removing millions of deliveries takes a while: if the call times out, repeat it. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Changes an endpoint's URL, or the events that it gets from now on
-         * @description The secret stays. Queued deliveries go to the new URL. The scope `orders:read` is needed, too. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The secret stays the same. Queued deliveries go to the new URL. The scope `orders:read` is needed, too. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -2007,7 +2007,7 @@ export interface paths {
         put?: never;
         /**
          * Gives an endpoint another secret, and shows it once
-         * @description For 24 hours the current secret signs, too, so that the receiver can change. A second rotation ends the oldest secret at once. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description For 24 hours webhooks are signed with both the current and the new secret, so that the receiver can switch. A second rotation ends the oldest secret at once. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -2027,7 +2027,7 @@ export interface paths {
         put?: never;
         /**
          * Enables an endpoint again
-         * @description What it missed is `failed`: `POST /admin/webhooks/{id}/redeliver` delivers it. Needs the scope `webhooks:write`.
+         * @description Deliveries that the endpoint missed are `failed`. `POST /admin/webhooks/{id}/redeliver` delivers them. Needs the scope `webhooks:write`.
          */
         post: operations["enableWebhook"];
         delete?: never;
@@ -2047,7 +2047,7 @@ export interface paths {
         put?: never;
         /**
          * Disables an endpoint until it is enabled
-         * @description Its queued deliveries fail, as do those of later events, and can be delivered after it is enabled. Needs the scope `webhooks:write`.
+         * @description Its queued deliveries fail, and so do deliveries of later events. They can be delivered after the endpoint is enabled. Needs the scope `webhooks:write`.
          */
         post: operations["disableWebhook"];
         delete?: never;
@@ -2107,7 +2107,7 @@ export interface paths {
         put?: never;
         /**
          * Delivers one event again, or all that failed
-         * @description Each gets three days of its own for its attempts. Receivers know a repeated event by its id. One call queues 10,000 at most: repeat it while `queued` is 10,000. Needs the scope `webhooks:write`.
+         * @description Each event is attempted for up to three more days. Receivers recognize a repeated event by its id. One call queues at most 10,000 events: repeat the call while `queued` is 10,000. Needs the scope `webhooks:write`.
          */
         post: operations["redeliverWebhooks"];
         delete?: never;
@@ -2131,7 +2131,7 @@ export interface paths {
         put?: never;
         /**
          * Starts verify or replay
-         * @description The command runs in a process of its own, for 30 minutes at most. One of each kind runs at a time in the whole store. `Location` is the run. Needs the scope `pipeline:repair`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The command runs in a separate process for at most 30 minutes. Only one command of each kind runs at a time in the whole store. `Location` leads to the run. Needs the scope `pipeline:repair`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["startAudit"];
         delete?: never;
@@ -2189,7 +2189,7 @@ export interface paths {
         };
         /**
          * An order mail, with its subject, text and HTML
-         * @description A mail that is not sent yet is rendered from its stored content. The content of a sent mail is deleted, so it is rendered again from the order, which gives the same mail unless since then the templates, `MAIL_LOCALE` or the account's name or language have changed, or the account's address was verified. Needs the scope `mails:read`.
+         * @description A mail that is not sent yet is rendered from its stored content. The content of a sent mail is deleted, so it is rendered again from the order. The result is the same mail, unless the templates, `MAIL_LOCALE` or the account's name or language have changed since, or the account's address was verified. Needs the scope `mails:read`.
          */
         get: operations["getMail"];
         put?: never;
@@ -2211,7 +2211,7 @@ export interface paths {
         put?: never;
         /**
          * Queues a failed mail again
-         * @description It gets as many attempts as a new mail, and waits when its account has had its limit of mails an hour. Needs the scope `mails:send`.
+         * @description The mail gets as many attempts as a new one. It waits if its account has reached the hourly limit of mails. Needs the scope `mails:send`.
          */
         post: operations["retryMail"];
         delete?: never;
@@ -2231,7 +2231,7 @@ export interface paths {
         put?: never;
         /**
          * Sends a sent mail again
-         * @description A copy with a `Message-ID` of its own, marked in its subject, to the order's present address, in the account's present language. A mail has at most five copies, one after the other, and they count for the limit of mails an hour. The id of a copy means the mail that it is a copy of. Needs the scope `mails:send`.
+         * @description Sends a copy to the order's current address, in the account's current language. The copy has its own `Message-ID` and is marked in its subject. A mail can have five copies, one after the other, which count towards the hourly limit of mails. The id of a copy stands for the original mail. Needs the scope `mails:send`.
          */
         post: operations["sendMailAgain"];
         delete?: never;
@@ -2251,7 +2251,7 @@ export interface paths {
         put?: never;
         /**
          * Queues all failed mails again
-         * @description The oldest come first, at most 10000 in one call. Needs the scope `mails:send`.
+         * @description The oldest mails come first. One call queues at most 10000 mails. Needs the scope `mails:send`.
          */
         post: operations["retryMails"];
         delete?: never;
@@ -2269,7 +2269,7 @@ export interface paths {
         };
         /**
          * The templates of mails, and which of them the shop has replaced
-         * @description The templates as this process read them when it started. As for mails, a changed file counts only after a restart. Needs the scope `mails:read`.
+         * @description The templates that this process read when it started. A changed file is used only after a restart, also for mails. Needs the scope `mails:read`.
          */
         get: operations["listMailTemplates"];
         put?: never;
@@ -2289,7 +2289,7 @@ export interface paths {
         };
         /**
          * A mail made from a template
-         * @description The mail of an invented order or account, made by the same code as the store's mails, in a language that the store has. `locale` writes the amounts in another way. Needs the scope `mails:read`.
+         * @description A sample mail for an invented order or account, made by the same code as the store's mails. `locale` formats the amounts for another locale. Needs the scope `mails:read`.
          */
         get: operations["previewMailTemplate"];
         put?: never;
@@ -2331,7 +2331,7 @@ export interface paths {
         put?: never;
         /**
          * Runs SQL over the lake
-         * @description One SELECT of DuckDB's SQL over the views `order_events` and `orders`, in a process of its own that reads the lake and nothing else. It has 10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it. Needs the scope `lake:query`.
+         * @description Runs one SELECT in DuckDB's SQL over the views `order_events` and `orders`, in a separate process that can only read the lake. It has 10 seconds, bounded memory and bounded disk space. An operator can run one query at a time. Closing the connection ends the query. Needs the scope `lake:query`.
          */
         post: operations["queryLake"];
         delete?: never;
@@ -2349,7 +2349,7 @@ export interface paths {
         };
         /**
          * What the Iceberg REST catalogue of the lake supports
-         * @description Clients get the address up to `/iceberg` as the URI of the catalogue, and a key as the token. The catalogue is read-only. Needs the scope `figures:read`.
+         * @description Give clients the address up to `/iceberg` as the URI of the catalogue, and an API key as the token. The catalogue is read-only. Needs the scope `figures:read`.
          */
         get: operations["getIcebergConfiguration"];
         put?: never;
@@ -2429,7 +2429,7 @@ export interface paths {
         };
         /**
          * The newest metadata of a table, with which a reader finds its files
-         * @description The reader needs access to the files themselves. Send the `ETag` as `If-None-Match`: without a new version the answer is 304. Needs the scope `figures:read`.
+         * @description The reader also needs access to the files of the table. Send the `ETag` as `If-None-Match`: the answer is 304 while there is no new version. Needs the scope `figures:read`.
          */
         get: operations["loadIcebergTable"];
         put?: never;
@@ -2451,7 +2451,7 @@ export interface paths {
         put?: never;
         /**
          * Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)
-         * @description A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, the line of a record is its first, and `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line has the counts, or `error`, `code` and the last `line` that has a result when the import was cut: `import_too_slow` after 25 seconds, `unavailable` or `internal`. Needs the scope `products:write`.
+         * @description Each line is a whole product as in `POST /admin/products`, or has `stock_delta` and `reference` instead of `stock`. Without `slug` an existing slug stays. In `text/csv` the first line names the columns. Properties without a column stay, and an empty cell clears its property. `price` is in major units. The `line` of a result is the first line of its record. `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line of the answer has the counts. If the import was cut short, it has `error`, `code` and the last `line` with a result. `code` is `import_too_slow` after 25 seconds, `unavailable` or `internal`. Needs the scope `products:write`.
          */
         post: operations["importProducts"];
         delete?: never;
@@ -2471,7 +2471,7 @@ export interface paths {
         put?: never;
         /**
          * Changes the status of many orders, one per line
-         * @description The body is NDJSON of at most 10000 lines, each `{order_id, to, reason?, reference?, tracking?, restock?, version?}`. The answer is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before under the same reference, or `{line, order_id, ok: false, code, detail}`. Needs the scope `orders:move`.
+         * @description The body is NDJSON of at most 10000 lines, each `{order_id, to, reason?, reference?, tracking?, restock?, version?}`. The answer is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` if the transition was made before with the same reference, or `{line, order_id, ok: false, code, detail}`. Needs the scope `orders:move`.
          */
         post: operations["moveOrders"];
         delete?: never;
@@ -2501,11 +2501,11 @@ export interface components {
             language: ("en" | "de" | "fr" | "es") | null;
             /** Format: date-time */
             created_at: string;
-            /** @description The providers with which the account signs in; `GET /auth/oidc` has their names. */
+            /** @description The providers with which the account can sign in. `GET /auth/oidc` lists their names. */
             sign_ins: components["schemas"]["LinkedSignIn"][];
-            /** @description Whether a mailed token or a provider has proven the address: `POST /me/email/proof` mails one. */
+            /** @description Whether a mailed token or a provider has proven the address. `POST /me/email/proof` mails a token. */
             is_email_verified: boolean;
-            /** @description The address that `POST /me/email` has asked for, until a token mailed to it confirms it. */
+            /** @description The new address that was sent to `POST /me/email` and is not confirmed yet. Null if there is none. */
             pending_email: string | null;
         };
         AccountChange: {
@@ -2554,11 +2554,11 @@ export interface components {
             next_cursor: string | null;
         };
         Adjustment: {
-            /** @description The version of the order with which it was made. Names the adjustment. */
+            /** @description The version of the order after the adjustment. It identifies the adjustment within the order. */
             version: number;
             /** @enum {string} */
             kind: "shipping" | "discount" | "tax" | "fee";
-            /** @description For the customer. */
+            /** @description The text that the customer sees. */
             label: string;
             amount: components["schemas"]["SignedMoney"];
             /** Format: date-time */
@@ -2577,7 +2577,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "adjustment_reference_taken";
@@ -2594,7 +2594,7 @@ export interface components {
         AdminOrder: {
             /** Format: uuid */
             id: string;
-            /** @description For people; unique. */
+            /** @description The unique number that people use for the order. */
             number: string;
             status: components["schemas"]["OrderStatus"];
             allowed_transitions: components["schemas"]["OrderStatus"][];
@@ -2613,7 +2613,7 @@ export interface components {
             };
             /** @description The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest. */
             email?: string;
-            /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
+            /** @description Increases with each change: 1, 2, 3 … Numbers may be missing after the database was restored. */
             version: number;
             /** Format: date-time */
             created_at: string;
@@ -2621,7 +2621,7 @@ export interface components {
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
             original_total: components["schemas"]["Money"];
-            /** @description What is charged besides the lines. */
+            /** @description Charges and discounts besides the lines, such as shipping. */
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
@@ -2638,7 +2638,7 @@ export interface components {
             user_id: string;
             /** @description The payments of which something is left to refund. */
             refundable: components["schemas"]["RefundablePayment"][];
-            /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and if there is none. */
+            /** @description The values that amendments have replaced. The key is the index of the amendment in `status_history`, from 0. Absent in lists, and if nothing was replaced. */
             former_values?: {
                 [key: string]: {
                     shipping_address?: components["schemas"]["ShippingAddress"] | null;
@@ -2651,7 +2651,7 @@ export interface components {
         AdminOrderDetail: {
             /** Format: uuid */
             id: string;
-            /** @description For people; unique. */
+            /** @description The unique number that people use for the order. */
             number: string;
             status: components["schemas"]["OrderStatus"];
             allowed_transitions: components["schemas"]["OrderStatus"][];
@@ -2670,7 +2670,7 @@ export interface components {
             };
             /** @description The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest. */
             email?: string;
-            /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
+            /** @description Increases with each change: 1, 2, 3 … Numbers may be missing after the database was restored. */
             version: number;
             /** Format: date-time */
             created_at: string;
@@ -2678,7 +2678,7 @@ export interface components {
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
             original_total: components["schemas"]["Money"];
-            /** @description What is charged besides the lines. */
+            /** @description Charges and discounts besides the lines, such as shipping. */
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
@@ -2695,7 +2695,7 @@ export interface components {
             user_id: string;
             /** @description The payments of which something is left to refund. */
             refundable: components["schemas"]["RefundablePayment"][];
-            /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and if there is none. */
+            /** @description The values that amendments have replaced. The key is the index of the amendment in `status_history`, from 0. Absent in lists, and if nothing was replaced. */
             former_values?: {
                 [key: string]: {
                     shipping_address?: components["schemas"]["ShippingAddress"] | null;
@@ -2719,7 +2719,7 @@ export interface components {
             category: string;
             /** @description The first image. */
             image_url: string | null;
-            /** @description The id that all variants of one thing share. */
+            /** @description The group of variants. All variants of one article share it. Null if the product is in no group. */
             group: string | null;
             /** @description The properties that distinguish a variant within its group. */
             options: {
@@ -2733,9 +2733,9 @@ export interface components {
             state: "active" | "withheld" | "archived";
             /** @description A draft is not in the shop. */
             status: "draft" | "active";
-            /** @description An active product is in the shop from this time on. Null if it has no beginning. */
+            /** @description An active product is in the shop from this time on. Null if there is no such time. */
             published_at: string | null;
-            /** @description The product is in the shop until this time. Null if it stays. */
+            /** @description The product is in the shop until this time. Null if there is no such time. */
             unpublished_at: string | null;
             /** @description Null unless it is archived. */
             archived_at: string | null;
@@ -2753,29 +2753,29 @@ export interface components {
             is_preview: boolean;
             /** @description The amount that the amendment adds to the total. Negative if the total falls. */
             amount: {
-                /** @description Minor units of the currency; below 0 for what lowers the total. */
+                /** @description Minor units of the currency. Negative if it lowers the total. */
                 amount: number;
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description What the customer owes after the amendment; below 0, what is to be paid back. A payment that is `paid` covers the order as it was when the payment was `authorized` or, without such a report, when it was `paid`, less its refunds. Null if the order has ended, or if the store does not know what a payment covers: its partial refund was only reported, it was paid when nothing was owed, or the total fell between its authorization and its capture; or more was refunded than was owed back, or units came back and something was refunded. */
+            /** @description What the customer owes after the amendment. A negative amount must be paid back. A `paid` payment covers the total of the order at the time when the payment was `authorized`, or when it was `paid` if no authorization was reported, less its refunds. Null if the order has ended. Also null if the store cannot know what is owed: a partial refund was reported without its amount, the payment was made when nothing was owed, the total fell between authorization and capture, more was refunded than was owed back, or units were returned and something was refunded. */
             due: {
-                /** @description Minor units of the currency; below 0 for what lowers the total. */
+                /** @description Minor units of the currency. Negative if it lowers the total. */
                 amount: number;
                 /** @description ISO 4217. */
                 currency: string;
             } | null;
-            /** @description Empty when no units were added or removed. Products whose stock is not tracked are named, too. */
+            /** @description The products whose units were added or removed, also if their stock is not tracked. */
             stock: {
                 /** Format: uuid */
                 product_id: string;
                 /** @description The units that return to the stock. Negative if units are taken from the stock. */
                 quantity: number;
             }[];
-            /** @description The mails about it. Empty if nothing was changed, or if there is no address. */
+            /** @description The mails about the amendment. Empty if nothing was changed, or if there is no address. */
             mails: {
                 /**
-                 * @description `readdressed` does not name the new address.
+                 * @description A `readdressed` mail does not contain the new address.
                  * @enum {string}
                  */
                 kind: "amended" | "readdressed";
@@ -2786,17 +2786,17 @@ export interface components {
         ApiKey: {
             /**
              * Format: uuid
-             * @description The key's id. Histories name the key by it, and it is a part of the key's text.
+             * @description The key's id. Histories contain it, and so does the key's text.
              */
             id: string;
             name: string;
             state: components["schemas"]["ApiKeyState"];
             scopes: ("orders:read" | "orders:move" | "orders:place" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
-            /** @description The account that made it; null: a command. */
+            /** @description The account that made the key. Null if a command made it. */
             created_by: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When the key was made.
              */
             created_at: string;
             /** @description When the key expires. Null if it never expires. */
@@ -2813,7 +2813,7 @@ export interface components {
         ApiKeyInput: {
             /** @description Names the machine or service. Do not name a person: the name stays when the person leaves. */
             name: string;
-            /** @description What the key may do. Its maker must have each of these scopes. */
+            /** @description What the key may do. The caller must have each of these scopes. */
             scopes: ("orders:read" | "orders:move" | "orders:place" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
             /** @description A time in the future, within two years. Null, the default: the key does not expire. */
             expires_at?: string | null;
@@ -2828,14 +2828,14 @@ export interface components {
         /** @default {} */
         ApiKeyRotation: {
             /**
-             * @description For how many seconds the present secret stays valid. 0: it ends at once.
+             * @description How many seconds the current secret stays valid. With 0 it ends at once.
              * @default 86400
              */
             overlap_seconds?: number;
         };
         /** @enum {string} */
         ApiKeyState: "active" | "expired" | "revoked";
-        /** @description Facts of the shop's own, with names of 1 to 50 letters, digits, _ . and - that begin with a letter; all together at most 4096 bytes as JSON. */
+        /** @description The shop's own properties, with names of 1 to 50 letters, digits, _ . and - that begin with a letter. All together have at most 4096 bytes as JSON. */
         Attributes: {
             [key: string]: string | number | boolean;
         };
@@ -2859,7 +2859,7 @@ export interface components {
              * @enum {string}
              */
             status: "running" | "passed" | "faults" | "undecided" | "failed";
-            /** @description What it did last. */
+            /** @description The last progress message of the command. */
             progress: string | null;
             finished_at: string | null;
             /** @description The exit status of the command. Null if its process was killed. */
@@ -2897,7 +2897,7 @@ export interface components {
             sku: string | null;
             /** @description Null for a product that no longer exists. */
             name: string | null;
-            /** @description Its first image. */
+            /** @description The first image of the product. */
             image_url: string | null;
             quantity: number;
             /** @description One amount for each currency, at most 9007199254740991. */
@@ -2912,15 +2912,15 @@ export interface components {
         Category: {
             /** Format: uuid */
             id: string;
-            /** @description The end of its address. Unique in the store. */
+            /** @description The end of the address of its page in the shop. Unique in the store. */
             slug: string;
             /** @description Unique among its siblings. */
             name: string;
-            /** @description Null for a category at the top. */
+            /** @description Null for a top-level category. */
             parent_id: string | null;
             /** @description Its place among its siblings, counted from 0. */
             position: number;
-            /** @description 0 at the top. */
+            /** @description The number of categories above it, so 0 for a top-level category. */
             depth: number;
         };
         CategoryChange: {
@@ -2928,9 +2928,9 @@ export interface components {
             name?: string;
             /** @description Stored in lower case, with hyphens between words. By default made of the name. */
             slug?: string;
-            /** @description Null for a category at the top. */
+            /** @description Null for a top-level category. */
             parent_id?: string | null;
-            /** @description Its place among its siblings, from 0; later ones move on. A number above the last place means the end. */
+            /** @description Its place among its siblings, counted from 0. Later siblings move down by one. A number above the last place means the end. */
             position?: number;
         };
         ChangeReferenceTakenProblem: {
@@ -2944,7 +2944,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "change_reference_taken";
@@ -2953,7 +2953,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The order's version. */
+            /** @description The current version of the order. */
             current_version: number;
         };
         ClientReferenceTakenProblem: {
@@ -2967,7 +2967,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "client_reference_taken";
@@ -2994,7 +2994,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "currency_not_available";
@@ -3003,7 +3003,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description Only for a page of a product: the currencies in which it is sold. */
+            /** @description The currencies in which the product is sold. Present only in answers about one product. */
             currencies?: string[];
         };
         Customer: {
@@ -3062,7 +3062,7 @@ export interface components {
         EditedProduct: {
             /** Format: uuid */
             id: string;
-            /** @description The address of its page; former ones lead to it. */
+            /** @description The end of the address of its page in the shop. Former slugs lead to the same product. */
             slug: string;
             sku: string;
             name: string;
@@ -3071,18 +3071,18 @@ export interface components {
             brand: string | null;
             /** @description The first image. */
             image_url: string | null;
-            /** @description The id that all variants of one thing share. */
+            /** @description The group of variants. All variants of one article share it. Null if the product is in no group. */
             group: string | null;
             /** @description The properties that distinguish a variant within its group. */
             options: {
                 [key: string]: string;
             };
-            /** @description The shop's own facts about the product. Absent: none. */
+            /** @description The shop's own properties of the product. Absent if there are none. */
             attributes?: {
                 [key: string]: string | number | boolean | string[];
             };
             price: components["schemas"]["Money"];
-            /** @description The price before a reduction: above `price`, in its currency. */
+            /** @description The price before a reduction. It is above `price`, in the same currency. */
             compare_at_price: components["schemas"]["Money"] | null;
             /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null if the product is not reduced, or if no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
@@ -3091,13 +3091,13 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             updated_at: string;
-            /** @description In the order that the shop has chosen. The first one is `category`. */
+            /** @description The categories in the order that the shop has chosen. The first one is `category`. */
             categories: {
                 /** Format: uuid */
                 id: string;
                 slug: string;
                 name: string;
-                /** @description From the top to the category itself. */
+                /** @description The categories from the top level to this one, which is included. */
                 path: {
                     /** Format: uuid */
                     id: string;
@@ -3105,7 +3105,7 @@ export interface components {
                     name: string;
                 }[];
             }[];
-            /** @description In the order that the shop has chosen. The first one is `image_url`. */
+            /** @description The images in the order that the shop has chosen. The first one is `image_url`. */
             images: components["schemas"]["ProductImage"][];
             /** @description Title and description for the head of the page. Null if the shop uses name and description. */
             seo: {
@@ -3113,7 +3113,7 @@ export interface components {
                 description: string | null;
             };
             availability_text: string | null;
-            /** @description By language (BCP 47). */
+            /** @description Texts by language (BCP 47). */
             translations: {
                 [key: string]: components["schemas"]["TranslatedTexts"];
             };
@@ -3123,15 +3123,15 @@ export interface components {
             sale_prices: components["schemas"]["SalePrice"][];
             /** @description A draft is not in the shop. */
             status: "draft" | "active";
-            /** @description An active product is in the shop from this time on. Null if it has no beginning. */
+            /** @description An active product is in the shop from this time on. Null if there is no such time. */
             published_at: string | null;
-            /** @description The product is in the shop until this time. Null if it stays. */
+            /** @description The product is in the shop until this time. Null if there is no such time. */
             unpublished_at: string | null;
             /** @description When an operator archived the product. Null if it is not archived. */
             archived_at: string | null;
         };
         EmailChange: {
-            /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
+            /** @description One address without a display name. It is stored in lower case, with its domain in ASCII (IDNA). */
             email: string;
         };
         EmailConfirmation: {
@@ -3154,14 +3154,14 @@ export interface components {
                 /** @description Counts the products in the category and below it. */
                 count: number;
             }[];
-            /** @description The 100 with most products. */
+            /** @description The 100 brands with the most products. */
             brands: {
                 brand: string;
                 count: number;
             }[];
             price_ranges: {
                 currency: string;
-                /** @description Minor units. */
+                /** @description The lowest price in minor units. */
                 min: number;
                 max: number | null;
                 count: number;
@@ -3181,66 +3181,66 @@ export interface components {
                     max: number;
                 } | null;
             }[];
-            /** @description Whether the counts are exact; otherwise they come from a sample. */
+            /** @description Whether the counts are exact. If not, they are estimated from a sample. */
             exact: boolean;
         };
         /** @description The sums of the series. */
         FigureTotals: {
             orders: number;
-            /** @description Those of the orders that are cancelled now. */
+            /** @description How many of these orders are cancelled now. */
             cancelled: number;
-            /** @description Those of the orders that are returned now as a whole. */
+            /** @description How many of these orders are completely returned now. */
             returned: number;
             /** @description One amount for each currency, at most 9007199254740991. */
             revenue: components["schemas"]["Money"][];
-            /** @description What the same orders are worth now: their present totals, with adjustments, added lines and cancelled units, less returned units and refunds of more than was owed back. A return and its refund are subtracted once. Cancelled, returned and fully refunded orders are worth nothing. A partial refund without an amount is not subtracted. */
+            /** @description What the same orders are worth now: their current totals, in which adjustments, added lines and cancelled units count, minus returned units and minus refunds above the amount owed back. A return and its refund are subtracted only once. Cancelled, returned and fully refunded orders count as 0. A partial refund without an amount is not subtracted. */
             net_revenue: components["schemas"]["Money"][];
         };
         Figures: {
             /** @enum {string} */
             range: "hour" | "day" | "week" | "today" | "yesterday" | "7_days" | "30_days";
-            /** @description The shop's time zone, by its name in the IANA database: its day is `today`. */
+            /** @description The shop's time zone (IANA name), in which its days begin at midnight. */
             time_zone: string;
             /** @description When the figures were collected, which happens once a minute. Null before the first time. */
             generated_at: string | null;
-            /** @description The store still computes the figures of orders before this time, newest first, as after an upgrade: until then they are missing here. Null if the range and the period before are complete. */
+            /** @description Orders placed before this time are not counted yet: the store is still adding them, newest first, for example after an upgrade. Null if the range and the period before it are complete. */
             filled_from: string | null;
-            /** @description 60 for an hour, 600 for a day or today, 3600 for a week or yesterday, 86400 for days of the shop, of which some have 23 or 25 hours. */
+            /** @description 60 for `hour`, 600 for `day` and `today`, 3600 for `week` and `yesterday`, 86400 for `7_days` and `30_days`, in which a step is a day of the shop and may have 23 or 25 hours. */
             step_seconds: number;
             /**
              * Format: date-time
-             * @description Begin of the first step.
+             * @description The beginning of the first step.
              */
             from: string;
             /**
              * Format: date-time
-             * @description End of the last step, which is not over yet unless the range is `yesterday`.
+             * @description The end of the last step. The last step is still running, except for the range `yesterday`.
              */
             to: string;
-            /** @description Begin of each step, oldest first. Every series has a value for each. */
+            /** @description The beginning of each step, oldest first. Every series has one value for each step. */
             times: string[];
-            /** @description By currency. */
+            /** @description One entry for each currency. */
             sales: components["schemas"]["SalesSeries"][];
-            /** @description The ten products with the greatest quantity in orders of the range, from a full ten minutes on. */
+            /** @description The ten products of which most units were ordered in the range. Its beginning is rounded down to ten minutes. */
             best_sellers: components["schemas"]["BestSeller"][];
-            /** @description The ten products with the least stock, of those whose stock is tracked. Of now. */
+            /** @description The ten products with the least stock now, among those whose stock is tracked. */
             low_stock: components["schemas"]["LowStock"][];
             totals: components["schemas"]["FigureTotals"];
             before: components["schemas"]["FiguresBefore"];
         };
-        /** @description The same of the period before, of the same length, up to the time of its last day at which the figures were collected, in whole minutes. Its series have a value for each step. */
+        /** @description The same figures for the period before, which has the same length. It ends at the same point as the figures collected so far, in whole minutes. Each series has one value for each step. */
         FiguresBefore: {
             /**
              * Format: date-time
-             * @description Its begin.
+             * @description The beginning of the period.
              */
             from: string;
             /**
              * Format: date-time
-             * @description Its end.
+             * @description The end of the period.
              */
             to: string;
-            /** @description By currency. */
+            /** @description One entry for each currency. */
             sales: components["schemas"]["SalesSeries"][];
             totals: components["schemas"]["FigureTotals"];
         };
@@ -3255,7 +3255,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "forbidden";
@@ -3269,7 +3269,7 @@ export interface components {
         };
         Health: {
             status: "ok" | "unavailable";
-            /** @description The reasons are at the operations port. */
+            /** @description What is failing. The operations port shows the reasons. */
             failing?: {
                 name: string;
             }[];
@@ -3328,7 +3328,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "illegal_transition";
@@ -3337,9 +3337,9 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The order's status. */
+            /** @description The current status of the order. */
             current_status: string;
-            /** @description The statuses that may follow. */
+            /** @description The statuses to which the order can change now. */
             allowed_transitions: string[];
             /** @description The reference of the transition that set this status. Present only if the request had a different reference. */
             current_reference?: string | null;
@@ -3355,7 +3355,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "insufficient_stock";
@@ -3364,7 +3364,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description Every short product, in units. */
+            /** @description Every product that has too few units. */
             shortages: {
                 /** Format: uuid */
                 product_id: string;
@@ -3372,7 +3372,7 @@ export interface components {
                 /** @description The units that are available. At most 20, even if there are more. */
                 available: number;
             }[];
-            /** @description Only for a stock adjustment: the units in stock. */
+            /** @description The units in stock. Present only for a stock adjustment. */
             available?: number;
         };
         InvalidSecondFactorProblem: {
@@ -3386,7 +3386,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "invalid_second_factor";
@@ -3395,7 +3395,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description Only of a step-up. */
+            /** @description The methods that count. Present only for a step-up. */
             methods?: ("password" | "passkey" | "totp" | "recovery_code")[];
         };
         KeySet: {
@@ -3419,9 +3419,9 @@ export interface components {
         };
         LakeResult: {
             columns: components["schemas"]["LakeColumn"][];
-            /** @description Integers past 32 bits and decimals are exact text, times RFC 3339 in UTC, lists and structs JSON text, NaN and infinity their names. A value for each column. */
+            /** @description Each row has a value for each column. Integers above 32 bits and decimals are exact text. Times are RFC 3339 in UTC. Lists and structs are JSON text. NaN and infinity are written as their names. */
             rows: (null | boolean | number | string)[][];
-            /** @description Whether rows are missing, because of `limit` or because the answer has 8 MiB. */
+            /** @description Whether rows are missing because of `limit` or because the answer has reached 8 MiB. */
             is_truncated: boolean;
             /** @description Includes the start of the process that ran the query. */
             elapsed_ms: number;
@@ -3440,7 +3440,7 @@ export interface components {
             /** @description The units that the order will have, including shipped ones. 0 removes the product. */
             quantity: number;
             /**
-             * @description The price of added units: the product's present one (`now`, the default), or that of the order's first line of the product (`then`).
+             * @description The price of added units: the product's current price (`now`, the default), or the price of the product's first line in the order (`then`).
              * @enum {string}
              */
             price?: "now" | "then";
@@ -3452,7 +3452,7 @@ export interface components {
             quantity: number;
         };
         LinkedOrder: {
-            /** @description For people; unique. */
+            /** @description The unique number that people use for the order. */
             number: string;
             status: components["schemas"]["OrderStatus"];
             items: components["schemas"]["OrderItem"][];
@@ -3469,25 +3469,25 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
             adjustments: {
-                /** @description The version of the order with which it was made. Names the adjustment. */
+                /** @description The version of the order after the adjustment. It identifies the adjustment within the order. */
                 version: number;
                 /** @enum {string} */
                 kind: "shipping" | "discount" | "tax" | "fee";
-                /** @description For the customer. */
+                /** @description The text that the customer sees. */
                 label: string;
                 amount: components["schemas"]["SignedMoney"];
                 /** Format: date-time */
                 made_at: string;
             }[];
             parcels: {
-                /** @description The version of the order with which it was shipped. Names the parcel. */
+                /** @description The version of the order after the shipment. It identifies the parcel within the order. */
                 version: number;
                 /** Format: date-time */
                 shipped_at: string;
                 tracking?: components["schemas"]["Tracking"];
                 lines: components["schemas"]["LineQuantity"][];
             }[];
-            /** @description When the order came into each status, the oldest first. */
+            /** @description When the order reached each status, oldest first. */
             history: {
                 status: components["schemas"]["OrderStatus"];
                 /** Format: date-time */
@@ -3495,7 +3495,7 @@ export interface components {
             }[];
             /** @description Whether the shop lets its customers cancel the order now. */
             can_cancel: boolean;
-            /** @description Whether there is an address, which is shown for its postal code. */
+            /** @description Whether the order has an address that is shown once its postal code is sent. */
             asks_postal_code: boolean;
             /** @description Null until its postal code is sent. */
             shipping_address: {
@@ -3509,7 +3509,7 @@ export interface components {
                 /** @description ISO 3166-1 alpha-2. */
                 country: string;
             } | null;
-            /** @description Null until that postal code is sent, and if it has another one. An order without a delivery postal code never shows it. */
+            /** @description Null until the postal code of the delivery address is sent. Always null if the two addresses differ in their postal codes, or if the delivery address has none. */
             billing_address: {
                 name: string;
                 company?: string | null;
@@ -3542,11 +3542,11 @@ export interface components {
             token_type: "Bearer";
             /** @description JWT (RFC 9068), for `Authorization: Bearer`. */
             access_token: string;
-            /** @description Seconds. */
+            /** @description The lifetime of the access token in seconds. */
             expires_in: number;
             /** @description An opaque text that is valid for one refresh. */
             refresh_token: string;
-            /** @description Seconds. */
+            /** @description The lifetime of the refresh token in seconds. */
             refresh_expires_in: number;
         };
         LowStock: {
@@ -3581,7 +3581,7 @@ export interface components {
             queued_at: string;
             /** @description The mail is not sent before this time, because of the hourly limit of its account. */
             send_after: string | null;
-            /** @description When a queued mail is attempted next. Null if at once, or never. */
+            /** @description When the next attempt is made. Null if it is due at once, or if there will be none. */
             next_attempt_at: string | null;
             /** @description When the mail server accepted it. Null if it has not yet. */
             sent_at: string | null;
@@ -3611,13 +3611,13 @@ export interface components {
                 reason?: string;
             };
         } | {
-            /** @description Other types are accepted and ignored, whatever their data are. */
+            /** @description Other types are accepted and ignored, with any `data`. */
             type: string;
         };
         MailRetry: {
             /** @description Mails that this call queued again. */
             queued: number;
-            /** @description Whether more mails have failed: call again. */
+            /** @description Whether more failed mails are left. If so, repeat the call. */
             has_more: boolean;
         };
         /**
@@ -3648,7 +3648,7 @@ export interface components {
             queued_at: string;
             /** @description The mail is not sent before this time, because of the hourly limit of its account. */
             send_after: string | null;
-            /** @description When a queued mail is attempted next. Null if at once, or never. */
+            /** @description When the next attempt is made. Null if it is due at once, or if there will be none. */
             next_attempt_at: string | null;
             /** @description When the mail server accepted it. Null if it has not yet. */
             sent_at: string | null;
@@ -3687,7 +3687,7 @@ export interface components {
              * @enum {string}
              */
             source: "built_in" | "shop";
-            /** @description Those files in every language, including parts that several mails share. */
+            /** @description The files from `MAIL_TEMPLATES` for this template in every language, including parts that several mails share. */
             own_files: string[];
         };
         MailTemplateList: {
@@ -3712,12 +3712,12 @@ export interface components {
              * @enum {string}
              */
             source: "built_in" | "shop";
-            /** @description Those files in every language, including parts that several mails share. */
+            /** @description The files from `MAIL_TEMPLATES` for this template in every language, including parts that several mails share. */
             own_files: string[];
             rendered: components["schemas"]["RenderedMail"];
         };
         MailsToDo: {
-            /** @description At most 1000, which means 1000 or more. */
+            /** @description Counted up to 1000: 1000 means 1000 or more. */
             failed: number;
         };
         Money: {
@@ -3737,7 +3737,7 @@ export interface components {
             label: string;
             /** @description The amount in the order's currency. A discount must be below 0. Every other charge must be 0 or more. */
             amount: {
-                /** @description Minor units of the currency; below 0 for what lowers the total. */
+                /** @description Minor units of the currency. Negative if it lowers the total. */
                 amount: number;
                 /** @description ISO 4217. */
                 currency: string;
@@ -3751,7 +3751,7 @@ export interface components {
             billing_address?: components["schemas"]["ShippingAddress"] | null;
             /** @description Null removes the number. */
             vat_number?: string | null;
-            /** @description Where the order's mails go from now on, instead of the address of its account or guest, which stays. Null: to that address again. */
+            /** @description The address for mails about the order from now on. The address of the account or guest stays the same. With null, mails go to that address again. */
             email?: string | null;
             parcel?: components["schemas"]["ParcelAmendment"];
             /** @description Name each product once. Other products stay as they are. */
@@ -3763,17 +3763,17 @@ export interface components {
         NewApiKey: {
             /**
              * Format: uuid
-             * @description The key's id. Histories name the key by it, and it is a part of the key's text.
+             * @description The key's id. Histories contain it, and so does the key's text.
              */
             id: string;
             name: string;
             state: components["schemas"]["ApiKeyState"];
             scopes: ("orders:read" | "orders:move" | "orders:place" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
-            /** @description The account that made it; null: a command. */
+            /** @description The account that made the key. Null if a command made it. */
             created_by: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When the key was made.
              */
             created_at: string;
             /** @description When the key expires. Null if it never expires. */
@@ -3804,9 +3804,9 @@ export interface components {
             name: string;
             /** @description Stored in lower case, with hyphens between words. By default made of the name. */
             slug?: string;
-            /** @description Null for a category at the top. */
+            /** @description Null for a top-level category. */
             parent_id?: string | null;
-            /** @description Its place among its siblings, from 0; later ones move on. A number above the last place means the end. */
+            /** @description Its place among its siblings, counted from 0. Later siblings move down by one. A number above the last place means the end. */
             position?: number;
         };
         NewCustomerAddress: {
@@ -3823,7 +3823,7 @@ export interface components {
             /** @description The address of a guest. A customer whose account has proven the address gets the order, too. */
             email?: string;
             /**
-             * @description The language of the guest's mails. Without it they keep theirs. The mails of an account that has proven the address have the account's.
+             * @description The language of the guest's mails. By default an existing guest keeps its language. If an account has proven the address, the account's language applies.
              * @enum {string}
              */
             language?: "en" | "de" | "fr" | "es";
@@ -3853,7 +3853,7 @@ export interface components {
             attributes?: components["schemas"]["Attributes"];
         };
         NewGuest: {
-            /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
+            /** @description One address without a display name. It is stored in lower case, with its domain in ASCII (IDNA). */
             email: string;
             /**
              * @description The language of mails. By default the language of `Accept-Language`, if the store has it.
@@ -3867,7 +3867,7 @@ export interface components {
             compare_at?: number | null;
         };
         NewOperator: {
-            /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
+            /** @description One address without a display name. It is stored in lower case, with its domain in ASCII (IDNA). */
             email: string;
             role: components["schemas"]["OperatorRole"];
         };
@@ -3916,7 +3916,7 @@ export interface components {
             options: {
                 [key: string]: unknown;
             };
-            /** @description Seconds. */
+            /** @description The lifetime of the challenge in seconds. */
             expires_in: number;
         };
         NewProduct: {
@@ -3934,10 +3934,10 @@ export interface components {
             description?: string;
             /** @description No control characters, and at least one visible character. */
             category?: string;
-            /** @description The first one is `category`. Without them the others stay. */
+            /** @description The first one is `category`. If absent, the categories stay the same. */
             categories?: (string | string[])[];
             brand?: string | null;
-            /** @description The first image; null: none. */
+            /** @description The first image. Null if there is none. */
             image_url?: string | null;
             images?: {
                 url: string;
@@ -3950,7 +3950,7 @@ export interface components {
                 [key: string]: string;
             };
             attributes?: components["schemas"]["ProductAttributes"];
-            /** @description Above `price`, in its currency. */
+            /** @description The price before a reduction. It must be above `price`, in the same currency. */
             compare_at_price?: {
                 amount: number;
                 currency: string;
@@ -3964,11 +3964,11 @@ export interface components {
             translations?: {
                 [key: string]: components["schemas"]["NewTranslatedTexts"];
             };
-            /** @description A draft is not in the shop. Without it the status stays; a new product is active. */
+            /** @description A draft is not in the shop. If absent, the status stays the same, and a new product is active. */
             status?: "draft" | "active";
             /** @description An active product is in the shop from then on; null: at once. */
             published_at?: string | null;
-            /** @description When the product leaves the shop. Null if it stays. */
+            /** @description When the product leaves the shop. Null if it does not leave. */
             unpublished_at?: string | null;
             /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
@@ -3989,7 +3989,7 @@ export interface components {
             reference: string;
             reason?: string | null;
             payment?: components["schemas"]["PaymentName"];
-            /** @description What it is for, each product once. Their amounts are at most that of the refund. */
+            /** @description The lines that the refund is for. Name each product once. The amounts of the lines are at most that of the refund. */
             lines?: components["schemas"]["NewRefundLine"][];
         };
         NewRefundLine: {
@@ -4064,19 +4064,19 @@ export interface components {
             since: string | null;
             /** @description Why the endpoint was disabled, or why its last delivery failed. */
             reason: string | null;
-            /** @description Deliveries that wait. */
+            /** @description The number of queued deliveries. */
             queued: number;
-            /** @description Deliveries that have failed. */
+            /** @description The number of failed deliveries. */
             failed: number;
-            /** @description Signs the webhooks: `whsec_…`. It is not shown again. */
+            /** @description The secret that signs the webhooks (`whsec_…`). It is not shown again. */
             secret: string;
         };
         OfferedPrice: {
             /** @description Minor units of the currency. */
             amount: number;
-            /** @description ISO 4217. Not the currency of `price`. */
+            /** @description ISO 4217. It must differ from the currency of `price`. */
             currency: string;
-            /** @description The amount before a reduction: above `amount`. */
+            /** @description The amount before a reduction. It is above `amount`. */
             compare_at: number | null;
         };
         Operator: {
@@ -4085,7 +4085,7 @@ export interface components {
             email: string;
             name: string | null;
             role: components["schemas"]["OperatorRole"];
-            /** @description Whether the holder of the mailbox has proven the address, as by accepting an invitation. */
+            /** @description Whether the holder of the mailbox has proven the address, for example by accepting an invitation. */
             is_email_verified: boolean;
             /** @description Whether the invitation is still open: until the operator accepts it, nobody can sign in. */
             is_invited: boolean;
@@ -4104,7 +4104,7 @@ export interface components {
         Order: {
             /** Format: uuid */
             id: string;
-            /** @description For people; unique. */
+            /** @description The unique number that people use for the order. */
             number: string;
             status: components["schemas"]["OrderStatus"];
             allowed_transitions: components["schemas"]["OrderStatus"][];
@@ -4123,7 +4123,7 @@ export interface components {
             };
             /** @description The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest. */
             email?: string;
-            /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
+            /** @description Increases with each change: 1, 2, 3 … Numbers may be missing after the database was restored. */
             version: number;
             /** Format: date-time */
             created_at: string;
@@ -4131,7 +4131,7 @@ export interface components {
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
             original_total: components["schemas"]["Money"];
-            /** @description What is charged besides the lines. */
+            /** @description Charges and discounts besides the lines, such as shipping. */
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
@@ -4153,40 +4153,40 @@ export interface components {
         };
         /** @description What was changed besides the status. Absent if only the status of the whole order was changed. */
         OrderChange: {
-            /** @description `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided`, `payment` or `amended`. Later releases may have more. */
+            /** @description `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided`, `payment` or `amended`. Later releases may add types. */
             type: string;
             /** @description The units that were shipped, cancelled or returned. */
             lines?: components["schemas"]["LineQuantity"][];
-            /** @description What the change adds to the order's total, in minor units; negative for units that it takes away. Absent: 0. */
+            /** @description What the change adds to the order's total, in minor units. Negative if the total falls. Absent if it stays. */
             amount?: number;
-            /** @description Of `returned`: whether the goods can be sold again. */
+            /** @description For `returned`: whether the goods can be sold again. */
             restock?: boolean;
-            /** @description Of `adjusted`. */
+            /** @description For `adjusted`: the kind of the adjustment. */
             kind?: string;
-            /** @description Of `adjusted`. */
+            /** @description For `adjusted`: the text that the customer sees. */
             label?: string;
-            /** @description Of `adjustment_voided`: the version with which the adjustment was made. */
+            /** @description For `adjustment_voided`: the `version` of the adjustment. */
             adjustment?: number;
-            /** @description Of `payment`. */
+            /** @description For `payment`: the name of the provider. */
             provider?: string;
-            /** @description Of `payment`: the provider's id of it. */
+            /** @description For `payment`: the provider's id of the payment. */
             reference?: string;
-            /** @description Of `payment`. */
+            /** @description For `payment`: the new state. */
             state?: string;
             refund?: components["schemas"]["Refund"];
-            /** @description Of `amended`: what was corrected, of `shipping_address`, `billing_address`, `vat_number`, `email`, `tracking` and `lines`. Later releases may have more. */
+            /** @description For `amended`: what was corrected, such as `shipping_address`, `billing_address`, `vat_number`, `email`, `tracking` or `lines`. Later releases may add names. */
             amended?: string[];
-            /** @description Of `amended`: the version of the parcel whose tracking was corrected; the new one is that of the entry. */
+            /** @description For `amended`: the version of the parcel whose tracking was corrected. The entry has the new tracking. */
             parcel?: number;
-            /** @description Of `amended`: the units that were taken out. They count as cancelled. */
+            /** @description For `amended`: the units that were removed. They count as cancelled. */
             removed?: components["schemas"]["LineQuantity"][];
-            /** @description Of `amended`: the lines that were added. They follow the order's other `items`. */
+            /** @description For `amended`: the lines that were added. They follow the order's other `items`. */
             added?: components["schemas"]["OrderLine"][];
         };
         OrderDetail: {
             /** Format: uuid */
             id: string;
-            /** @description For people; unique. */
+            /** @description The unique number that people use for the order. */
             number: string;
             status: components["schemas"]["OrderStatus"];
             allowed_transitions: components["schemas"]["OrderStatus"][];
@@ -4205,7 +4205,7 @@ export interface components {
             };
             /** @description The address for the order's mails that an amendment has set. Absent if mails go to the address of the account or guest. */
             email?: string;
-            /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
+            /** @description Increases with each change: 1, 2, 3 … Numbers may be missing after the database was restored. */
             version: number;
             /** Format: date-time */
             created_at: string;
@@ -4213,7 +4213,7 @@ export interface components {
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
             original_total: components["schemas"]["Money"];
-            /** @description What is charged besides the lines. */
+            /** @description Charges and discounts besides the lines, such as shipping. */
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
@@ -4238,11 +4238,11 @@ export interface components {
             unit_price: components["schemas"]["Money"];
             quantity: number;
             total: components["schemas"]["Money"];
-            /** @description Units that were shipped, also those that were returned later. Absent: none. */
+            /** @description Units that were shipped, including those that were returned later. Absent if there are none. */
             shipped?: number;
-            /** @description Units that were cancelled. Absent: none. */
+            /** @description Units that were cancelled. Absent if there are none. */
             cancelled?: number;
-            /** @description Units that were returned. Absent: none. */
+            /** @description Units that were returned. Absent if there are none. */
             returned?: number;
         };
         OrderLine: {
@@ -4298,7 +4298,7 @@ export interface components {
             unpaid: components["schemas"]["WaitingOrders"];
         };
         Parcel: {
-            /** @description The version of the order with which it was shipped. Names the parcel. */
+            /** @description The version of the order after the shipment. It identifies the parcel within the order. */
             version: number;
             /** Format: date-time */
             shipped_at: string;
@@ -4363,7 +4363,7 @@ export interface components {
             options: {
                 [key: string]: unknown;
             };
-            /** @description Seconds. */
+            /** @description The lifetime of the challenge in seconds. */
             expires_in: number;
         };
         PasskeySignIn: {
@@ -4378,7 +4378,7 @@ export interface components {
             password: string;
         };
         PasswordResetRequest: {
-            /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
+            /** @description One address without a display name. It is stored in lower case, with its domain in ASCII (IDNA). */
             email: string;
         };
         Payment: {
@@ -4417,11 +4417,11 @@ export interface components {
             dead_letters: components["schemas"]["PipelineDeadLetters"] | null;
             lake: components["schemas"]["PipelineLake"] | null;
             last_verify: components["schemas"]["AuditRun"] | null;
-            /** @description The parts that could not be read, which are null above. `last_verify` is null, too, when none has ended yet. */
+            /** @description The parts that could not be read, whose properties are null. `last_verify` is also null if no run has ended yet. */
             unavailable: components["schemas"]["PipelineGap"][];
         };
         PipelineDeadLetters: {
-            /** @description Changes that no event can be made of, and whose rows somebody must repair. */
+            /** @description The number of changes that cannot become events until somebody repairs their rows. */
             count: number;
             /** @description At most five. */
             newest: {
@@ -4436,19 +4436,19 @@ export interface components {
             part: "slot" | "topic" | "subscribers" | "queues" | "dead_letters" | "lake" | "last_verify";
             reason: string;
         };
-        /** @description Listed every ten seconds at most. */
+        /** @description Read at most once every ten seconds. */
         PipelineLake: {
             /** @description The folder, or the address in the object store. */
             place: string;
             /** @description The number of current files. Files that a merge has replaced do not count. */
             files: number;
-            /** @description Of these files. */
+            /** @description The total size of these files. */
             size_bytes: number;
             newest_file_at: string | null;
         };
         PipelineQueue: {
             name: string;
-            /** @description Deliveries that wait. */
+            /** @description The number of queued deliveries. */
             queued: number;
             /** @description How long the oldest due delivery to a receiver that is not failing has waited for its first attempt. */
             oldest_untried_seconds: number;
@@ -4456,24 +4456,24 @@ export interface components {
         /** @description The replication slot of the orders. */
         PipelineSlot: {
             name: string;
-            /** @description Whether a process reads it: the change stream. */
+            /** @description Whether a change stream reads the slot. */
             is_active: boolean;
             /** @description WAL after the confirmed position: unpublished changes, and everything else that was written. */
             lag_bytes: number | null;
-            /** @description WAL that PostgreSQL retains for it. */
+            /** @description WAL that PostgreSQL retains for the slot. */
             retained_bytes: number | null;
-            /** @description Why the change stream can deliver nothing more. */
+            /** @description Why the slot is lost and the change stream cannot continue. */
             lost_reason: string | null;
         };
         PipelineSubscriber: {
             name: string;
-            /** @description The last sequence that the subscriber has handled. Null before the first one, and while it cannot be read. */
+            /** @description The last sequence that the subscriber has handled. Null before the first one, and if it cannot be read. */
             position: number | null;
-            /** @description At most this many messages wait for it. */
+            /** @description An upper bound of the number of messages that wait for the subscriber. */
             lag_events: number | null;
             /** @description Whether some process reads the topic as this subscriber. */
             is_active: boolean;
-            /** @description The state in the process that answers, or in another one of the same start. Null if none of them has the role, or the one that has it does not answer. */
+            /** @description The state in the process that answers, or in another process of the same command. Null if none of them runs the subscriber, or if that process does not answer. */
             state: ("stopped" | "standby" | "active" | "failing") | null;
         };
         PipelineTopic: {
@@ -4513,7 +4513,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "invalid_signature" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_order_link" | "wrong_postal_code" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
@@ -4534,7 +4534,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "precondition_failed";
@@ -4543,11 +4543,11 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The order's version. */
+            /** @description The current version of the order. */
             current_version?: number;
-            /** @description The stock's version. */
+            /** @description The current version of the stock. */
             version?: number;
-            /** @description The units in stock; null: not tracked. */
+            /** @description The units in stock. Null if the stock is not tracked. */
             available?: number | null;
         };
         PriceChangedProblem: {
@@ -4561,7 +4561,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "price_changed";
@@ -4594,7 +4594,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "probably_placed_already";
@@ -4617,7 +4617,7 @@ export interface components {
         Product: {
             /** Format: uuid */
             id: string;
-            /** @description The address of its page; former ones lead to it. */
+            /** @description The end of the address of its page in the shop. Former slugs lead to the same product. */
             slug: string;
             sku: string;
             name: string;
@@ -4626,18 +4626,18 @@ export interface components {
             brand: string | null;
             /** @description The first image. */
             image_url: string | null;
-            /** @description The id that all variants of one thing share. */
+            /** @description The group of variants. All variants of one article share it. Null if the product is in no group. */
             group: string | null;
             /** @description The properties that distinguish a variant within its group. */
             options: {
                 [key: string]: string;
             };
-            /** @description The shop's own facts about the product. Absent: none. */
+            /** @description The shop's own properties of the product. Absent if there are none. */
             attributes?: {
                 [key: string]: string | number | boolean | string[];
             };
             price: components["schemas"]["Money"];
-            /** @description The price before a reduction: above `price`, in its currency. */
+            /** @description The price before a reduction. It is above `price`, in the same currency. */
             compare_at_price: components["schemas"]["Money"] | null;
             /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null if the product is not reduced, or if no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
@@ -4648,7 +4648,7 @@ export interface components {
             updated_at: string;
             variants?: components["schemas"]["Variants"];
         };
-        /** @description Facts of the shop's own, with names of 1 to 50 letters, digits, _ . and - that begin with a letter; all together at most 4096 bytes as JSON. */
+        /** @description The shop's own properties, with names of 1 to 50 letters, digits, _ . and - that begin with a letter. All together have at most 4096 bytes as JSON. */
         ProductAttributes: {
             [key: string]: string | number | boolean | string[];
         };
@@ -4663,10 +4663,10 @@ export interface components {
             description?: string;
             /** @description No control characters, and at least one visible character. */
             category?: string;
-            /** @description The first one is `category`. Without them the others stay. */
+            /** @description The first one is `category`. If absent, the categories stay the same. */
             categories?: (string | string[])[];
             brand?: string | null;
-            /** @description The first image; null: none. */
+            /** @description The first image. Null if there is none. */
             image_url?: string | null;
             images?: {
                 url: string;
@@ -4683,7 +4683,7 @@ export interface components {
                 amount: number;
                 currency: string;
             };
-            /** @description Above `price`, in its currency. */
+            /** @description The price before a reduction. It must be above `price`, in the same currency. */
             compare_at_price?: {
                 amount: number;
                 currency: string;
@@ -4697,11 +4697,11 @@ export interface components {
             translations?: {
                 [key: string]: components["schemas"]["NewTranslatedTexts"];
             };
-            /** @description A draft is not in the shop. Without it the status stays; a new product is active. */
+            /** @description A draft is not in the shop. If absent, the status stays the same, and a new product is active. */
             status?: "draft" | "active";
             /** @description An active product is in the shop from then on; null: at once. */
             published_at?: string | null;
-            /** @description When the product leaves the shop. Null if it stays. */
+            /** @description When the product leaves the shop. Null if it does not leave. */
             unpublished_at?: string | null;
             /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
@@ -4711,7 +4711,7 @@ export interface components {
         ProductDetails: {
             /** Format: uuid */
             id: string;
-            /** @description The address of its page; former ones lead to it. */
+            /** @description The end of the address of its page in the shop. Former slugs lead to the same product. */
             slug: string;
             sku: string;
             name: string;
@@ -4720,18 +4720,18 @@ export interface components {
             brand: string | null;
             /** @description The first image. */
             image_url: string | null;
-            /** @description The id that all variants of one thing share. */
+            /** @description The group of variants. All variants of one article share it. Null if the product is in no group. */
             group: string | null;
             /** @description The properties that distinguish a variant within its group. */
             options: {
                 [key: string]: string;
             };
-            /** @description The shop's own facts about the product. Absent: none. */
+            /** @description The shop's own properties of the product. Absent if there are none. */
             attributes?: {
                 [key: string]: string | number | boolean | string[];
             };
             price: components["schemas"]["Money"];
-            /** @description The price before a reduction: above `price`, in its currency. */
+            /** @description The price before a reduction. It is above `price`, in the same currency. */
             compare_at_price: components["schemas"]["Money"] | null;
             /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null if the product is not reduced, or if no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
@@ -4740,13 +4740,13 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             updated_at: string;
-            /** @description In the order that the shop has chosen. The first one is `category`. */
+            /** @description The categories in the order that the shop has chosen. The first one is `category`. */
             categories: {
                 /** Format: uuid */
                 id: string;
                 slug: string;
                 name: string;
-                /** @description From the top to the category itself. */
+                /** @description The categories from the top level to this one, which is included. */
                 path: {
                     /** Format: uuid */
                     id: string;
@@ -4754,7 +4754,7 @@ export interface components {
                     name: string;
                 }[];
             }[];
-            /** @description In the order that the shop has chosen. The first one is `image_url`. */
+            /** @description The images in the order that the shop has chosen. The first one is `image_url`. */
             images: components["schemas"]["ProductImage"][];
             /** @description Title and description for the head of the page. Null if the shop uses name and description. */
             seo: {
@@ -4774,14 +4774,14 @@ export interface components {
             data: components["schemas"]["Product"][];
             has_more: boolean;
             next_cursor: string | null;
-            /** @description Only with `include=count`; an estimate where it is not exact. */
+            /** @description The number of products, or an estimate if `exact` is false. Present only with `include=count`. */
             count?: {
                 value: number;
                 exact: boolean;
             };
         };
         ProductPrice: {
-            /** @description Null if it was not sold in the currency from then on. */
+            /** @description Null if the product was not sold in the currency from `since` on. */
             price: components["schemas"]["Money"] | null;
             /** @description The price before the reduction, if it was reduced. */
             compare_at_price: components["schemas"]["Money"] | null;
@@ -4811,7 +4811,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "purchase_limit";
@@ -4828,7 +4828,7 @@ export interface components {
                 bought: number;
                 limit: number;
             }[];
-            /** @description Every short product, in units. */
+            /** @description Every product that has too few units. */
             shortages?: {
                 /** Format: uuid */
                 product_id: string;
@@ -4848,7 +4848,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "quantity_exceeded";
@@ -4907,11 +4907,11 @@ export interface components {
         RefreshRequest: {
             refresh_token: string;
         };
-        /** @description Of `payment`: the shop's own refund, whose reference is that of the entry. */
+        /** @description For `payment`: a refund that the shop has recorded. Its reference is the reference of the entry. */
         Refund: {
             /** @description What was paid back, in minor units. */
             amount: number;
-            /** @description What it is for. */
+            /** @description The lines that the refund is for. */
             lines?: components["schemas"]["RefundLine"][];
         };
         RefundExceededProblem: {
@@ -4925,7 +4925,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "refund_exceeded";
@@ -4956,7 +4956,7 @@ export interface components {
             };
         };
         Registration: {
-            /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
+            /** @description One address without a display name. It is stored in lower case, with its domain in ASCII (IDNA). */
             email: string;
             password: string;
             /** @description Must not contain a link until the address of the account is proven. */
@@ -4984,7 +4984,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "request_in_progress";
@@ -4993,7 +4993,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description Only of `POST /admin/audits`: the run. */
+            /** @description The id of the run. Present only for `POST /admin/audits`. */
             run_id?: string;
         };
         RoleChange: {
@@ -5014,13 +5014,13 @@ export interface components {
             currency: string;
             /** @description Orders placed in each step. Orders that were imported from another shop do not count. */
             orders: number[];
-            /** @description Their totals when they were placed, in minor units of the currency, with orders that were cancelled later; at most 9007199254740991. */
+            /** @description The totals of these orders when they were placed, in minor units. Orders that were cancelled later count. A value is at most 9007199254740991. */
             revenue: number[];
-            /** @description What the same orders are worth now: their present totals, with adjustments, added lines and cancelled units, less returned units and refunds of more than was owed back. A return and its refund are subtracted once. Cancelled, returned and fully refunded orders are worth nothing. A partial refund without an amount is not subtracted. Of the step in which the order was placed, and not in which it changed; at most 9007199254740991. */
+            /** @description What the same orders are worth now: their current totals, in which adjustments, added lines and cancelled units count, minus returned units and minus refunds above the amount owed back. A return and its refund are subtracted only once. Cancelled, returned and fully refunded orders count as 0. A partial refund without an amount is not subtracted. An order counts in the step in which it was placed, not when it changed. A value is at most 9007199254740991. */
             net_revenue: number[];
-            /** @description Those of the orders that are cancelled now. */
+            /** @description How many of these orders are cancelled now. */
             cancelled: number[];
-            /** @description Those of the orders that are returned now as a whole. */
+            /** @description How many of these orders are completely returned now. */
             returned: number[];
         };
         SearchResult: {
@@ -5047,7 +5047,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "second_factor_required";
@@ -5056,12 +5056,12 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description Sent to `POST /auth/second-factor`. */
+            /** @description Send it to `POST /auth/second-factor`. */
             challenge: string;
-            /** @description Seconds. */
+            /** @description The lifetime of the challenge in seconds. */
             expires_in: number;
             methods: ("passkey" | "totp" | "recovery_code")[];
-            /** @description For `navigator.credentials.get`; null without a passkey. */
+            /** @description The options for `navigator.credentials.get`. Null if the account has no passkey. */
             passkey_options: {
                 [key: string]: unknown;
             } | null;
@@ -5113,7 +5113,7 @@ export interface components {
             data: components["schemas"]["SignInProvider"][];
         };
         SignedMoney: {
-            /** @description Minor units of the currency; below 0 for what lowers the total. */
+            /** @description Minor units of the currency. Negative if it lowers the total. */
             amount: number;
             /** @description ISO 4217. */
             currency: string;
@@ -5137,7 +5137,7 @@ export interface components {
             change?: components["schemas"]["OrderChange"];
             /** @description The change was made in another shop and moved in: no mail and no webhook reports it. */
             imported?: boolean;
-            /** @description The version of the order after the change. Present only where it differs from the place in this list, as after a restore. */
+            /** @description The version of the order after the change. Present only if it differs from the place in this list, for example after a restore. */
             version?: number;
         };
         StepUp: {
@@ -5153,7 +5153,7 @@ export interface components {
             passkey_options: {
                 [key: string]: unknown;
             } | null;
-            /** @description Seconds. */
+            /** @description The lifetime of the challenge in seconds. */
             expires_in: number;
         };
         Stock: {
@@ -5207,7 +5207,7 @@ export interface components {
             data: components["schemas"]["Stock"][];
         };
         StockToDo: {
-            /** @description At most 1000, which means 1000 or more. */
+            /** @description Counted up to 1000: 1000 means 1000 or more. */
             sold_out: number;
         };
         TimelineEntry: {
@@ -5261,11 +5261,11 @@ export interface components {
             token_type: "Bearer";
             /** @description JWT (RFC 9068), for `Authorization: Bearer`. */
             access_token: string;
-            /** @description Seconds. */
+            /** @description The lifetime of the access token in seconds. */
             expires_in: number;
             /** @description An opaque text that is valid for one refresh. */
             refresh_token: string;
-            /** @description Seconds. */
+            /** @description The lifetime of the refresh token in seconds. */
             refresh_expires_in: number;
         };
         TooLateToAmendProblem: {
@@ -5279,7 +5279,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "too_late_to_amend";
@@ -5288,7 +5288,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The order's status. */
+            /** @description The current status of the order. */
             current_status: string;
         };
         TooManyAddressesProblem: {
@@ -5302,7 +5302,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "too_many_addresses";
@@ -5324,7 +5324,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "too_many_pending_orders";
@@ -5347,7 +5347,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "total_negative";
@@ -5385,7 +5385,7 @@ export interface components {
             /** @description A transition that is repeated with the same reference is made only once. */
             reference?: string | null;
             tracking?: components["schemas"]["Tracking"] | null;
-            /** @description With `returned`: the goods can be sold again. Default: they cannot. */
+            /** @description For `returned`: whether the goods can be sold again. By default they cannot. */
             restock?: boolean;
         };
         /** @description A text that is missing is the product's own. */
@@ -5407,7 +5407,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "unknown_product";
@@ -5416,7 +5416,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description Every short product, in units. */
+            /** @description Every product that has too few units. */
             shortages?: {
                 /** Format: uuid */
                 product_id: string;
@@ -5455,7 +5455,7 @@ export interface components {
             in_stock: boolean;
         };
         WaitingOrders: {
-            /** @description At most 1000, which means 1000 or more. */
+            /** @description Counted up to 1000: 1000 means 1000 or more. */
             count: number;
             /** @description When the oldest of them was placed. Null if there is none. */
             oldest_at: string | null;
@@ -5476,15 +5476,15 @@ export interface components {
             since: string | null;
             /** @description Why the endpoint was disabled, or why its last delivery failed. */
             reason: string | null;
-            /** @description Deliveries that wait. */
+            /** @description The number of queued deliveries. */
             queued: number;
-            /** @description Deliveries that have failed. */
+            /** @description The number of failed deliveries. */
             failed: number;
         };
         WebhookChange: {
             /**
              * Format: uri
-             * @description https, and a public address, which is looked up now and for each connection. `WEBHOOK_ALLOW_PRIVATE` allows others.
+             * @description An https URL whose host has a public address, which is checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.
              */
             url?: string;
             /** @description Null means every type of order event, also those of later releases. Types of catalogue events must be named. */
@@ -5518,7 +5518,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/shop/errors.md.
+             * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
             code: "webhook_exists";
@@ -5529,14 +5529,14 @@ export interface components {
             error?: components["schemas"]["IcebergError"];
             /**
              * Format: uuid
-             * @description The endpoint that has them.
+             * @description The id of the endpoint that has this URL and these events.
              */
             webhook_id: string;
         };
         WebhookInput: {
             /**
              * Format: uri
-             * @description https, and a public address, which is looked up now and for each connection. `WEBHOOK_ALLOW_PRIVATE` allows others.
+             * @description An https URL whose host has a public address, which is checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.
              */
             url: string;
             /** @description Null means every type of order event, also those of later releases. Types of catalogue events must be named. */
@@ -6240,7 +6240,7 @@ export interface operations {
     listSessions: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -8213,7 +8213,7 @@ export interface operations {
     startProviderSignIn: {
         parameters: {
             query: {
-                /** @description The page to come back to, of an origin that the store allows. */
+                /** @description The page to return to. Its origin must be one that the store allows. */
                 return_to: string;
                 /** @description SHA-256, base64url, of a random secret that the page keeps, such as in `sessionStorage` (RFC 7636, S256). */
                 code_challenge: string;
@@ -8228,7 +8228,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description At `Location`; a cookie binds the answer of the provider to this browser. */
+            /** @description `Location` leads to the provider. A cookie binds its answer to this browser. */
             303: {
                 headers: {
                     [name: string]: unknown;
@@ -8299,7 +8299,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description To `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`. */
+            /** @description `Location` leads to `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`. */
             303: {
                 headers: {
                     [name: string]: unknown;
@@ -8583,7 +8583,7 @@ export interface operations {
     listApiKeys: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -8945,7 +8945,7 @@ export interface operations {
     listOperators: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -9055,7 +9055,7 @@ export interface operations {
                     "application/json": components["schemas"]["Operator"];
                 };
             };
-            /** @description The account is made, and a token is mailed. */
+            /** @description The account was created, and a token is mailed. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -9132,7 +9132,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The account has no role any more. */
+            /** @description The account no longer has a role. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -9337,7 +9337,7 @@ export interface operations {
     listActivities: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -9818,7 +9818,7 @@ export interface operations {
     searchCustomers: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -9829,7 +9829,7 @@ export interface operations {
                 role?: "customer" | "guest";
                 /** @description Only the customer who placed the order with this number. */
                 number?: string;
-                /** @description Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, references and tracking numbers, of the newest orders. If nobody has it, also names with typing errors. */
+                /** @description Parts of the e-mail address or the name. With the scope `orders:read` it also searches the newest orders by number, name or phone of the recipient, postal code, references and tracking numbers. If nothing matches, it searches for names with typing errors. */
                 q?: string;
             };
             header?: never;
@@ -10434,7 +10434,7 @@ export interface operations {
             query?: {
                 /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
-                /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter, nor whether letters and digits, or parts of a word with a hyphen, are written as one word. */
+                /** @description Words to find in name, description, sku, category, brand or options. A `-` in front of a word excludes it. The last words may be incomplete: the last one needs two letters, the four before it three. Case and accents do not matter. Letters and digits, and the parts of a hyphenated word, may be written as one word or apart. At most 200 characters, except in a `Link` of the store. */
                 q?: string;
                 /** @description Only products of this category and of those below it: its slug, or else its name. If several categories have the name, all of them count. */
                 category?: string;
@@ -10457,15 +10457,15 @@ export interface operations {
                 group?: string;
                 /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. A product must meet every condition, but only one of several values of the same attribute. Any value of a list counts. */
                 attr?: string[];
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
-                /** @description With `-` in front: descending. With `q` the default is `relevance`, which begins with products whose whole name is the search; otherwise `-created_at`. `relevance` needs `q`. Names are sorted by their bytes (UTF-8). `best_selling` begins with the 200 products of which most units were ordered in the last 30 days, in the category or in the whole shop. `position`, which needs `category`, begins with the products that the shop has placed in this category. Both continue with the others, newest first. The variants of a group have one place together, and count together. */
+                /** @description A `-` in front means descending. The default is `relevance` if `q` is given, otherwise `-created_at`. `relevance` needs `q`, and begins with products whose whole name is the search. Names are sorted by their bytes (UTF-8). `best_selling` begins with the 200 products of which most units were ordered in the last 30 days, in the category or in the whole shop. `position` needs `category`, and begins with the products that the shop has placed in this category. Both continue with the other products, newest first. The variants of a group share one place, and their sales count together. */
                 sort?: "name" | "-name" | "price" | "-price" | "created_at" | "-created_at" | "best_selling" | "position" | "relevance";
                 /** @description Lists each group of variants once. */
                 collapse?: "group";
-                /** @description Adds how many products there are. */
+                /** @description `count` adds the number of products. */
                 include?: "count";
             };
             header?: never;
@@ -10555,7 +10555,7 @@ export interface operations {
             query?: {
                 /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
-                /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter, nor whether letters and digits, or parts of a word with a hyphen, are written as one word. */
+                /** @description Words to find in name, description, sku, category, brand or options. A `-` in front of a word excludes it. The last words may be incomplete: the last one needs two letters, the four before it three. Case and accents do not matter. Letters and digits, and the parts of a hyphenated word, may be written as one word or apart. At most 200 characters, except in a `Link` of the store. */
                 q?: string;
                 /** @description Only products of this category and of those below it: its slug, or else its name. If several categories have the name, all of them count. */
                 category?: string;
@@ -11027,7 +11027,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A product a line. */
+            /** @description One product per line. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11131,11 +11131,11 @@ export interface operations {
     listEditedProducts: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
-                /** @description The default is `withheld`; with `group`, `sku` or `ids` it is every state. `GET /products` lists the active products. */
+                /** @description By default `withheld`, or every state if `group`, `sku` or `ids` is given. `GET /products` lists the active products. */
                 state?: "withheld" | "archived";
                 /** @description The variants of one thing. */
                 group?: string;
@@ -11629,7 +11629,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The product's ETag, or `*`; without it the answer is 428. */
+                /** @description The product's ETag, or `*`. Without it the answer is 428. */
                 "if-match"?: string;
             };
             path: {
@@ -11696,7 +11696,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The product's ETag, or `*`; without it the answer is 428. */
+                /** @description The product's ETag, or `*`. Without it the answer is 428. */
                 "if-match"?: string;
             };
             path: {
@@ -11882,7 +11882,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The product's ETag, or `*`; without it the answer is 428. */
+                /** @description The product's ETag, or `*`. Without it the answer is 428. */
                 "if-match"?: string;
             };
             path: {
@@ -12772,7 +12772,7 @@ export interface operations {
     listStockAdjustments: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -12990,7 +12990,7 @@ export interface operations {
     listProductPrices: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -13822,7 +13822,7 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
-                /** @description What the order has: its number, with or without `#`; parts of the recipient's name or of a company, and with the scope `customers:read` of the name or address of its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client; a VAT number. Where no order has it: a SKU or the name of a product, and then names with typing errors. */
+                /** @description Searches orders by number (with or without `#`), parts of the recipient's or a company's name, phone number in any spelling, postal code, tracking number, reference of a payment or of the client, and VAT number. With the scope `customers:read` also by the name or e-mail address of the account. If no order matches, it searches by the SKU or name of a product, and then for names with typing errors. */
                 q?: string;
                 /** @description Only orders with this status. */
                 status?: components["schemas"]["OrderStatus"];
@@ -15956,7 +15956,7 @@ export interface operations {
     listOrderNotes: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -16134,7 +16134,7 @@ export interface operations {
     searchEverything: {
         parameters: {
             query: {
-                /** @description What is looked for. */
+                /** @description The text to search for. */
                 q: string;
             };
             header?: never;
@@ -16490,7 +16490,7 @@ export interface operations {
     getFigures: {
         parameters: {
             query?: {
-                /** @description The last hour, 24 hours or seven times 24 hours, or days of the shop, which begin at midnight: `today`, `yesterday`, or the last 7 or 30 days with today. */
+                /** @description `hour`, `day` and `week` are the last 60 minutes, 24 hours and 7 × 24 hours. The others are days of the shop, which begin at midnight: `7_days` and `30_days` include today. */
                 range?: "hour" | "day" | "week" | "today" | "yesterday" | "7_days" | "30_days";
             };
             header?: never;
@@ -16989,7 +16989,7 @@ export interface operations {
     listWebhooks: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -17623,7 +17623,7 @@ export interface operations {
     listWebhookDeliveries: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -17724,7 +17724,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description They are queued. */
+            /** @description The events are queued. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -17786,7 +17786,7 @@ export interface operations {
     listAudits: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -18025,7 +18025,7 @@ export interface operations {
     listMails: {
         parameters: {
             query?: {
-                /** @description Items on a page. */
+                /** @description The maximum number of items on a page. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -18121,7 +18121,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`. */
+                /** @description The event that the mail is about: `<order id>.<version>`. A copy ends in `.copy1` to `.copy5`, and the notice to a former address in `.former`. */
                 event_id: string;
             };
             cookie?: never;
@@ -18208,7 +18208,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`. */
+                /** @description The event that the mail is about: `<order id>.<version>`. A copy ends in `.copy1` to `.copy5`, and the notice to a former address in `.former`. */
                 event_id: string;
             };
             cookie?: never;
@@ -18308,7 +18308,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`. */
+                /** @description The event that the mail is about: `<order id>.<version>`. A copy ends in `.copy1` to `.copy5`, and the notice to a former address in `.former`. */
                 event_id: string;
             };
             cookie?: never;
@@ -18780,7 +18780,7 @@ export interface operations {
     getIcebergConfiguration: {
         parameters: {
             query?: {
-                /** @description Ignored: there is one. */
+                /** @description Ignored: the store has only one warehouse. */
                 warehouse?: string;
             };
             header?: never;
@@ -19252,7 +19252,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description One JSON object a line; as CSV one record a line, after the names of the columns. */
+        /** @description One JSON object per line. In CSV the first line names the columns. */
         requestBody: {
             content: {
                 "application/x-ndjson": string;
@@ -19308,7 +19308,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description One JSON object a line; as CSV one record a line, after the names of the columns. */
+        /** @description One JSON object per line. In CSV the first line names the columns. */
         requestBody: {
             content: {
                 "application/x-ndjson": string;

@@ -75,7 +75,7 @@ export function activityRoutes(server: HttpServer, pool: Pool): void {
       operationId: 'listActivities',
       summary: 'What operators, keys and commands have changed, newest first, in pages',
       description:
-        'Filters combine with AND. A change and its entry are one transaction, so calls that were refused have no entry. Entries are never changed or deleted. ' +
+        'Filters combine with AND. A change and its entry are written in one transaction, so refused calls have no entry. Entries are never changed or deleted. ' +
         'Send the `ETag` as `If-None-Match` to poll.',
       filters: Filters,
       page: PageOf(ActivitySchema),

@@ -40,10 +40,12 @@ const PipelineSchema = Type.Object(
       Type.Object(
         {
           name: Type.String(),
-          is_active: Type.Boolean({ description: 'Whether a process reads it: the change stream.' }),
+          is_active: Type.Boolean({ description: 'Whether a change stream reads the slot.' }),
           lag_bytes: NullableCount('WAL after the confirmed position: unpublished changes, and everything else that was written.'),
-          retained_bytes: NullableCount('WAL that PostgreSQL retains for it.'),
-          lost_reason: Type.Union([Type.String(), Type.Null()], { description: 'Why the change stream can deliver nothing more.' }),
+          retained_bytes: NullableCount('WAL that PostgreSQL retains for the slot.'),
+          lost_reason: Type.Union([Type.String(), Type.Null()], {
+            description: 'Why the slot is lost and the change stream cannot continue.',
+          }),
         },
         { title: 'PipelineSlot', description: 'The replication slot of the orders.' },
       ),
@@ -64,13 +66,13 @@ const PipelineSchema = Type.Object(
           {
             name: Type.String(),
             position: NullableCount(
-              'The last sequence that the subscriber has handled. Null before the first one, and while it cannot be read.',
+              'The last sequence that the subscriber has handled. Null before the first one, and if it cannot be read.',
             ),
-            lag_events: NullableCount('At most this many messages wait for it.'),
+            lag_events: NullableCount('An upper bound of the number of messages that wait for the subscriber.'),
             is_active: Type.Boolean({ description: 'Whether some process reads the topic as this subscriber.' }),
             state: Type.Union([Type.Enum(['stopped', 'standby', 'active', 'failing']), Type.Null()], {
               description:
-                'The state in the process that answers, or in another one of the same start. Null if none of them has the role, or the one that has it does not answer.',
+                'The state in the process that answers, or in another process of the same command. Null if none of them runs the subscriber, or if that process does not answer.',
             }),
           },
           { title: 'PipelineSubscriber' },
@@ -82,7 +84,7 @@ const PipelineSchema = Type.Object(
         Type.Object(
           {
             name: Type.String(),
-            queued: Count('Deliveries that wait.'),
+            queued: Count('The number of queued deliveries.'),
             oldest_untried_seconds: Count(
               'How long the oldest due delivery to a receiver that is not failing has waited for its first attempt.',
             ),
@@ -94,7 +96,7 @@ const PipelineSchema = Type.Object(
     dead_letters: Nullable(
       Type.Object(
         {
-          count: Count('Changes that no event can be made of, and whose rows somebody must repair.'),
+          count: Count('The number of changes that cannot become events until somebody repairs their rows.'),
           newest: Type.Array(
             Type.Object({ event_id: Type.String(), reason: Type.String(), recorded_at: Type.String({ format: 'date-time' }) }),
             { description: 'At most five.' },
@@ -108,15 +110,15 @@ const PipelineSchema = Type.Object(
         {
           place: Type.String({ description: 'The folder, or the address in the object store.' }),
           files: Count('The number of current files. Files that a merge has replaced do not count.'),
-          size_bytes: Count('Of these files.'),
+          size_bytes: Count('The total size of these files.'),
           newest_file_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()]),
         },
-        { title: 'PipelineLake', description: 'Listed every ten seconds at most.' },
+        { title: 'PipelineLake', description: 'Read at most once every ten seconds.' },
       ),
     ),
     last_verify: Nullable(AuditRunSchema),
     unavailable: Type.Array(Type.Object({ part: Type.Enum(Object.values(PARTS)), reason: Type.String() }, { title: 'PipelineGap' }), {
-      description: 'The parts that could not be read, which are null above. `last_verify` is null, too, when none has ended yet.',
+      description: 'The parts that could not be read, whose properties are null. `last_verify` is also null if no run has ended yet.',
     }),
   },
   { title: 'Pipeline', examples: [EXAMPLE_PIPELINE] },

@@ -44,7 +44,7 @@ export const AuditRunSchema = Type.Object(
         '`faults`: it has found something wrong, or could not repair everything. `undecided`: events are in flight longer than they should be. ' +
         '`failed`: it ended without a result, or its process has died.',
     }),
-    progress: NullableText('What it did last.'),
+    progress: NullableText('The last progress message of the command.'),
     finished_at: NullableTime,
     exit_status: Type.Union([Type.Integer(), Type.Null()], {
       description: 'The exit status of the command. Null if its process was killed.',
@@ -119,7 +119,7 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
       operationId: 'startAudit',
       summary: 'Starts verify or replay',
       description:
-        'The command runs in a process of its own, for 30 minutes at most. One of each kind runs at a time in the whole store. `Location` is the run.',
+        'The command runs in a separate process for at most 30 minutes. Only one command of each kind runs at a time in the whole store. `Location` leads to the run.',
       body: NewAudit,
       answers: { 202: [AuditRunSchema, 'It has been started.'] },
       refuses: ['request_in_progress'],

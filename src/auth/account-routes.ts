@@ -55,11 +55,11 @@ const AccountChange = Type.Object(
 const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the session.' }) })
 
 const WHAT_IS_KEPT = [
-  'Erased at once: the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and',
+  'Erases at once the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and',
   'tokens, and answers kept for retries.',
-  'Kept: each order with its number, lines, amounts, times, reference and the id of the account; events and the data lake have them too.',
-  'The shipping address, its name and phone, and the note of an order are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten',
-  'years, unless the shop has chosen less), or at once if that time has passed, but not before the order was shipped or cancelled.',
+  'Keeps each order with its number, lines, amounts, times, reference and the id of the account, also in events and in the data lake.',
+  'The shipping address of an order, with name and phone, and its note are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten',
+  'years, unless the shop has chosen less). They are erased at once if that time has passed, but not before the order was shipped or cancelled.',
 ].join(' ')
 
 /** Routes for the caller's account, its sessions and its password. */
@@ -73,7 +73,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'getAccount',
       summary: "The caller's account",
       description:
-        'The account of the access token: address and whether it is proven, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.',
+        'The account of the access token, with its address and whether it is proven, name, role, language, linked providers, and a new address that is not confirmed yet.',
       answers: { 200: [AccountSchema, 'The account.'] },
     },
     async (request) => {
@@ -93,7 +93,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'updateAccount',
       summary: "Changes the caller's name or language",
       description:
-        "Changes only the properties in the body. A null `name` removes the name. A null `language` means that mails have the store's language.",
+        "Changes only the properties in the body. A null `name` removes the name. With a null `language`, mails are in the store's language.",
       body: AccountChange,
       answers: { 200: [UserSchema, 'The changed account.'] },
     },

@@ -87,7 +87,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       summary: 'Opens a session without an account',
       description:
         'Opens a session for an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, ' +
-        'and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.',
+        'and each call makes another guest. An account that proves the address with a mailed token gets the orders.',
       body: NewGuest,
       answers: { 201: [LoggedIn, 'The guest, and the tokens of its session.'] },
       refuses: ['rate_limited'],
@@ -104,8 +104,8 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'verifyEmail',
       summary: 'Creates the account whose address a mailed token verifies, and logs it in',
       description:
-        'The token proves the mailbox; the password proves that the same person registered, because anybody can register with the address ' +
-        'of somebody else. A wrong password leaves the token usable.',
+        'The token proves that the caller owns the mailbox. The password proves that the same person registered, because anybody can register with the address ' +
+        'of somebody else. After a wrong password the token can be used again.',
       body: Verification,
       answers: { 200: [LoggedIn, 'The account, and the tokens of its first session.'] },
       refuses: ['invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited'],
@@ -141,7 +141,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'refresh',
       summary: 'Exchanges a refresh token for a new pair of tokens',
       description:
-        'Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once; later use of an old token ends the session.',
+        'Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once. Using an old token later ends the session.',
       body: RefreshRequest,
       answers: { 200: [TokenSetSchema, 'The next pair of tokens.'] },
       refuses: ['invalid_refresh_token'],

@@ -36,13 +36,13 @@ export const AccountSchema = Type.Object(
   {
     ...UserSchema.properties,
     sign_ins: Type.Array(LinkedSignInSchema, {
-      description: 'The providers with which the account signs in; `GET /auth/oidc` has their names.',
+      description: 'The providers with which the account can sign in. `GET /auth/oidc` lists their names.',
     }),
     is_email_verified: Type.Boolean({
-      description: 'Whether a mailed token or a provider has proven the address: `POST /me/email/proof` mails one.',
+      description: 'Whether a mailed token or a provider has proven the address. `POST /me/email/proof` mails a token.',
     }),
     pending_email: Type.Union([Type.String(), Type.Null()], {
-      description: 'The address that `POST /me/email` has asked for, until a token mailed to it confirms it.',
+      description: 'The new address that was sent to `POST /me/email` and is not confirmed yet. Null if there is none.',
     }),
   },
   { title: 'Account', examples: [EXAMPLE_ACCOUNT] },
@@ -51,9 +51,9 @@ export const AccountSchema = Type.Object(
 const tokenSet = {
   token_type: Type.Literal('Bearer'),
   access_token: Type.String({ description: 'JWT (RFC 9068), for `Authorization: Bearer`.' }),
-  expires_in: Type.Integer({ description: 'Seconds.' }),
+  expires_in: Type.Integer({ description: 'The lifetime of the access token in seconds.' }),
   refresh_token: Type.String({ description: 'An opaque text that is valid for one refresh.' }),
-  refresh_expires_in: Type.Integer({ description: 'Seconds.' }),
+  refresh_expires_in: Type.Integer({ description: 'The lifetime of the refresh token in seconds.' }),
 }
 /** RFC 6749 (§5.1) defines these names, except `refresh_expires_in`. */
 export const TokenSetSchema = Type.Object(tokenSet, { title: 'TokenSet', examples: [EXAMPLE_TOKEN_SET] })
@@ -84,7 +84,7 @@ export const Email = Type.String({
   pattern: EMAIL_PATTERN,
   'x-input': 'pasted',
   'x-must': 'be one plain e-mail address, such as ada@example.com',
-  description: 'One plain address. It is stored in lower case, its domain in ASCII (IDNA).',
+  description: 'One address without a display name. It is stored in lower case, with its domain in ASCII (IDNA).',
 })
 
 export const NewPassword = Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH, 'x-input': 'verbatim' })

@@ -21,7 +21,7 @@ import { readSentCompressed, requireIfMatch } from './require-if-match.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 
 const IfMatchHeader = Type.Object({
-  'if-match': Type.Optional(Type.String({ description: "The product's ETag, or `*`; without it the answer is 428." })),
+  'if-match': Type.Optional(Type.String({ description: "The product's ETag, or `*`. Without it the answer is 428." })),
 })
 /** Below the server's request timeout, so the answer can still report how far the import came. */
 const IMPORT_TIMEOUT_MS = 25_000
@@ -45,7 +45,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       operationId: 'listEditedProducts',
       summary: 'The products that are not in the shop, or the variants of a group, newest first, in pages',
       description:
-        'Without filters it lists drafts, products before `published_at` and products after `unpublished_at`; with `state=archived` archived products. `GET /products` lists the products in the shop.',
+        'Without filters it lists drafts, products before `published_at` and products after `unpublished_at`. With `state=archived` it lists archived products. `GET /products` lists the products in the shop.',
       filters: AdminProductFilters,
       page: AdminProductPageSchema,
       answer: 'A page of the products.',
@@ -63,7 +63,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       operationId: 'createProduct',
       summary: 'Adds a product',
       description:
-        'The product is in every list at once, unless it is a draft or its time has not come. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name.',
+        'The product is in every list at once, unless it is a draft or has a later `published_at`. Without `stock` its stock is not tracked. Without `slug` the store makes a free one from the name.',
       body: NewProductBody,
       answers: { 201: [EditedProductSchema, 'The product; `Location` leads to it.'] },
       refuses: ['sku_taken', 'slug_taken'],
@@ -83,8 +83,8 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       operationId: 'updateProduct',
       summary: 'Changes a product',
       description:
-        'Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. ' +
-        '`image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. A replaced slug still leads to the product.',
+        'Replaces each property in the body as a whole, and keeps the others. `null` is a value, not an omission: this is not a JSON Merge Patch. ' +
+        '`image_url` without `images` replaces the first image, or removes all images if it is null. `price` without `compare_at_price` removes a `compare_at_price` that is no longer above it. A former slug still leads to the product.',
       params: ProductParams,
       headers: IfMatchHeader,
       body: ProductPatchBody,
@@ -106,7 +106,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       operationId: 'getEditedProduct',
       summary: 'A product with all that operators edit',
       description:
-        'The product in its own texts with all translations, also while it is not in the shop or archived. Send the `ETag` as the `If-Match` of a change.',
+        'The product with its own texts and all translations, also if it is archived or not in the shop. Send the `ETag` as the `If-Match` of a change.',
       params: ProductParams,
       answers: { 200: [EditedProductSchema, 'The product.'] },
     },
@@ -119,8 +119,8 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     {
       access: 'products:write',
       operationId: 'archiveProduct',
-      summary: 'Archives a product: no list shows it and it cannot be ordered; orders keep it',
-      description: 'With `If-Match` only if the product is unchanged.',
+      summary: 'Archives a product: it leaves every list and cannot be ordered, but orders keep it',
+      description: 'With `If-Match` the product is archived only if it is unchanged.',
       params: ProductParams,
       headers: IfMatchHeader,
       answers: { 204: 'The product is archived.' },
@@ -136,7 +136,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       operationId: 'restoreProduct',
       summary: 'Restores an archived product',
       description:
-        'The product is again where it was before: in the shop, or among drafts, planned and ended products. An `unpublished_at` that passed while it was archived is removed. A product that is not archived stays as it is. With `If-Match` only if the product is unchanged.',
+        'The product returns to its former place: the shop, or the drafts, planned and ended products. An `unpublished_at` that passed while it was archived is removed. A product that is not archived does not change. With `If-Match` the product is restored only if it is unchanged.',
       params: ProductParams,
       headers: IfMatchHeader,
       answers: { 200: [EditedProductSchema, 'The product.'] },
@@ -160,7 +160,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         operationId: 'importProducts',
         summary: 'Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)',
         description:
-          'A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, the line of a record is its first, and `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line has the counts, or `error`, `code` and the last `line` that has a result when the import was cut: `import_too_slow` after 25 seconds, `unavailable` or `internal`.',
+          'Each line is a whole product as in `POST /admin/products`, or has `stock_delta` and `reference` instead of `stock`. Without `slug` an existing slug stays. In `text/csv` the first line names the columns. Properties without a column stay, and an empty cell clears its property. `price` is in major units. The `line` of a result is the first line of its record. `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line of the answer has the counts. If the import was cut short, it has `error`, `code` and the last `line` with a result. `code` is `import_too_slow` after 25 seconds, `unavailable` or `internal`.',
         consumes: IMPORT_TYPES,
         answers: { 200: [{ content: { 'application/x-ndjson': { schema: Type.String() } } }, 'One JSON object a line.'] },
       },

@@ -25,7 +25,7 @@ export const AdminProductPageSchema = PageOf(AdminProductSchema)
 export const AdminProductFilters = Type.Object({
   state: Type.Optional(
     Type.Enum(['withheld', 'archived'], {
-      description: 'The default is `withheld`; with `group`, `sku` or `ids` it is every state. `GET /products` lists the active products.',
+      description: 'By default `withheld`, or every state if `group`, `sku` or `ids` is given. `GET /products` lists the active products.',
     }),
   ),
   group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The variants of one thing.' })),

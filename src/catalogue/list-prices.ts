@@ -8,7 +8,7 @@ import { EXAMPLE_PRICE, EXAMPLE_PRICE_PAGE } from './examples.ts'
 
 const ProductPriceSchema = Type.Object(
   {
-    price: Type.Union([MoneySchema, Type.Null()], { description: 'Null if it was not sold in the currency from then on.' }),
+    price: Type.Union([MoneySchema, Type.Null()], { description: 'Null if the product was not sold in the currency from `since` on.' }),
     compare_at_price: Type.Union([MoneySchema, Type.Null()], { description: 'The price before the reduction, if it was reduced.' }),
     since: Type.String({
       format: 'date-time',

@@ -9,8 +9,8 @@ const amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, desc
 export const OfferedPriceSchema = Type.Object(
   {
     amount,
-    currency: Type.String({ description: 'ISO 4217. Not the currency of `price`.' }),
-    compare_at: Type.Union([amount, Type.Null()], { description: 'The amount before a reduction: above `amount`.' }),
+    currency: Type.String({ description: 'ISO 4217. It must differ from the currency of `price`.' }),
+    compare_at: Type.Union([amount, Type.Null()], { description: 'The amount before a reduction. It is above `amount`.' }),
   },
   { title: 'OfferedPrice' },
 )

@@ -23,7 +23,7 @@ export function priceRoutes(server: HttpServer, { pool }: CatalogueContext): voi
       operationId: 'listProductPrices',
       summary: 'The prices that a product has had in a currency, newest first, in pages',
       description:
-        'In one currency, as they were recorded. They are kept for `CATALOGUE_EVENT_DAYS`, and the newest one in each currency permanently.',
+        'The prices in one currency, as they were recorded. They are kept for `CATALOGUE_EVENT_DAYS` days. The newest price in each currency is kept permanently.',
       params: ProductParams,
       filters: Filters,
       page: ProductPricePageSchema,

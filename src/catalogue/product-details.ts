@@ -35,7 +35,7 @@ export const ProductDetailsSchema = Type.Object(
   {
     ...listed,
     categories: ProductCategoriesSchema,
-    images: Type.Array(ImageSchema, { description: 'In the order that the shop has chosen. The first one is `image_url`.' }),
+    images: Type.Array(ImageSchema, { description: 'The images in the order that the shop has chosen. The first one is `image_url`.' }),
     seo: Type.Object(
       { title: nullable(Type.String()), description: nullable(Type.String()) },
       { description: 'Title and description for the head of the page. Null if the shop uses name and description.' },
@@ -49,15 +49,15 @@ export type ProductDetails = Static<typeof ProductDetailsSchema>
 const time = nullable(Type.String({ format: 'date-time' }))
 export const PublicationSchema = Type.Object({
   status: Type.Union([Type.Literal('draft'), Type.Literal('active')], { description: 'A draft is not in the shop.' }),
-  published_at: { ...time, description: 'An active product is in the shop from this time on. Null if it has no beginning.' },
-  unpublished_at: { ...time, description: 'The product is in the shop until this time. Null if it stays.' },
+  published_at: { ...time, description: 'An active product is in the shop from this time on. Null if there is no such time.' },
+  unpublished_at: { ...time, description: 'The product is in the shop until this time. Null if there is no such time.' },
 })
 type Publication = Static<typeof PublicationSchema>
 
 export const EditedProductSchema = Type.Object(
   {
     ...ProductDetailsSchema.properties,
-    translations: Type.Record(Type.String(), TranslatedTextsSchema, { description: 'By language (BCP 47).' }),
+    translations: Type.Record(Type.String(), TranslatedTextsSchema, { description: 'Texts by language (BCP 47).' }),
     prices: Type.Array(OfferedPriceSchema, { description: 'Prices in currencies other than the one of `price`, ordered by currency.' }),
     sale_prices: Type.Array(SalePriceSchema, {
       description:

@@ -175,7 +175,7 @@ const CategoryReferenceInput = Type.Union([
   Type.Array(label('category'), {
     minItems: 1,
     maxItems: MAX_LEVELS,
-    description: 'The names from the top to the category; missing ones are created.',
+    description: 'The names from the top level to the category. Missing categories are created.',
   }),
 ])
 /** A slug, or a path of names. */
@@ -189,13 +189,13 @@ const properties = {
   categories: Type.Array(CategoryReferenceInput, {
     minItems: 1,
     maxItems: MAX_PRODUCT_CATEGORIES,
-    description: 'The first one is `category`. Without them the others stay.',
+    description: 'The first one is `category`. If absent, the categories stay the same.',
     'x-must': MUST.categories,
   }),
   brand: optionalLabel('brand'),
   image_url: withRule(
     Type.Union([Type.String({ minLength: 1, maxLength: MAX_LENGTHS.image_url }), Type.Null()], {
-      description: 'The first image; null: none.',
+      description: 'The first image. Null if there is none.',
     }),
     (url) => (url === null ? null : findFaultInImageUrl('image_url', url)),
   ),
@@ -206,7 +206,7 @@ const properties = {
   attributes: ProductAttributesInput,
   price: Price,
   compare_at_price: Type.Union([Price, Type.Null()], {
-    description: 'Above `price`, in its currency.',
+    description: 'The price before a reduction. It must be above `price`, in the same currency.',
     'x-must': MUST.compare_at_price,
   }),
   seo: Type.Object(
@@ -216,11 +216,11 @@ const properties = {
   availability_text: optionalLabel('availability_text'),
   translations: Translated,
   status: Type.Union([Type.Literal('draft'), Type.Literal('active')], {
-    description: 'A draft is not in the shop. Without it the status stays; a new product is active.',
+    description: 'A draft is not in the shop. If absent, the status stays the same, and a new product is active.',
     'x-must': MUST.status,
   }),
   published_at: optionalTime('published_at', 'An active product is in the shop from then on; null: at once.'),
-  unpublished_at: optionalTime('unpublished_at', 'When the product leaves the shop. Null if it stays.'),
+  unpublished_at: optionalTime('unpublished_at', 'When the product leaves the shop. Null if it does not leave.'),
   prices: Type.Array(OfferedPriceInput, {
     maxItems: MAX_PRICES,
     'x-must': MUST.prices,

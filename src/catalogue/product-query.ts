@@ -49,7 +49,7 @@ const filters = {
       maxLength: MAX_NORMAL_SEARCH,
       'x-input': 'verbatim',
       description:
-        'At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter, nor whether letters and digits, or parts of a word with a hyphen, are written as one word.',
+        'Words to find in name, description, sku, category, brand or options. A `-` in front of a word excludes it. The last words may be incomplete: the last one needs two letters, the four before it three. Case and accents do not matter. Letters and digits, and the parts of a hyphenated word, may be written as one word or apart. At most 200 characters, except in a `Link` of the store.',
     }),
   ),
   category: Type.Optional(
@@ -89,14 +89,14 @@ export const ProductQuery = Type.Object(
     sort: Type.Optional(
       Type.Enum([...SORTS, ...RANKED_SORTS, 'relevance'], {
         description:
-          'With `-` in front: descending. With `q` the default is `relevance`, which begins with products whose whole name is the search; otherwise `-created_at`. `relevance` needs `q`. Names are sorted by their bytes (UTF-8). ' +
+          'A `-` in front means descending. The default is `relevance` if `q` is given, otherwise `-created_at`. `relevance` needs `q`, and begins with products whose whole name is the search. Names are sorted by their bytes (UTF-8). ' +
           '`best_selling` begins with the 200 products of which most units were ordered in the last 30 days, in the category or in the whole shop. ' +
-          '`position`, which needs `category`, begins with the products that the shop has placed in this category. Both continue with the others, newest first. ' +
-          'The variants of a group have one place together, and count together.',
+          '`position` needs `category`, and begins with the products that the shop has placed in this category. Both continue with the other products, newest first. ' +
+          'The variants of a group share one place, and their sales count together.',
       }),
     ),
     collapse: Type.Optional(Type.Enum(['group'], { description: 'Lists each group of variants once.' })),
-    include: Type.Optional(Type.Enum(['count'], { description: 'Adds how many products there are.' })),
+    include: Type.Optional(Type.Enum(['count'], { description: '`count` adds the number of products.' })),
   },
   { additionalProperties: false },
 )

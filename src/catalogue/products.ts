@@ -12,19 +12,24 @@ import { VariantsSchema } from './variants.ts'
 export const ProductSchema = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
-    slug: Type.String({ description: 'The address of its page; former ones lead to it.' }),
+    slug: Type.String({ description: 'The end of the address of its page in the shop. Former slugs lead to the same product.' }),
     sku: Type.String(),
     name: Type.String(),
     description: Type.String(),
     category: Type.String(),
     brand: Type.Union([Type.String(), Type.Null()]),
     image_url: Type.Union([Type.String(), Type.Null()], { description: 'The first image.' }),
-    group: Type.Union([Type.String(), Type.Null()], { description: 'The id that all variants of one thing share.' }),
+    group: Type.Union([Type.String(), Type.Null()], {
+      description: 'The group of variants. All variants of one article share it. Null if the product is in no group.',
+    }),
     options: Type.Record(Type.String(), Type.String(), { description: 'The properties that distinguish a variant within its group.' }),
-    attributes: Type.Optional({ ...ProductAttributesSchema, description: "The shop's own facts about the product. Absent: none." }),
+    attributes: Type.Optional({
+      ...ProductAttributesSchema,
+      description: "The shop's own properties of the product. Absent if there are none.",
+    }),
     price: MoneySchema,
     compare_at_price: Type.Union([MoneySchema, Type.Null()], {
-      description: 'The price before a reduction: above `price`, in its currency.',
+      description: 'The price before a reduction. It is above `price`, in the same currency.',
     }),
     lowest_price_30_days: Type.Union([MoneySchema, Type.Null()], {
       description:

@@ -20,7 +20,7 @@ const ProductPageSchema = Type.Object(
     count: Type.Optional(
       Type.Object(
         { value: Type.Integer(), exact: Type.Boolean() },
-        { description: 'Only with `include=count`; an estimate where it is not exact.' },
+        { description: 'The number of products, or an estimate if `exact` is false. Present only with `include=count`.' },
       ),
     ),
   },
@@ -50,7 +50,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       operationId: 'listProducts',
       summary: 'Products, in pages',
       description:
-        'Keyset pages: every page costs the same. No token is read, so caches may keep the answer; send the `ETag` as `If-None-Match` to revalidate it.',
+        'Every page costs the same, because pages are read by key. The call ignores tokens, so caches may keep the answer. Send the `ETag` as `If-None-Match` to revalidate it.',
       query: ProductQuery,
       answers: { 200: [ProductPageSchema, 'A page of the products.'] },
     },
@@ -110,7 +110,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       isReadableByAnyOrigin: true,
       operationId: 'getProduct',
       summary: 'One product',
-      description: 'An archived product is 404. The `ETag` can be the `If-Match` of a change.',
+      description: 'The answer for an archived product is 404. The `ETag` can be sent as the `If-Match` of a change.',
       params: ProductParams,
       query: PageQuery,
       answers: { 200: [ProductDetailsSchema, 'The product.'] },
@@ -138,8 +138,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       isReadableByAnyOrigin: true,
       operationId: 'getProductBySlug',
       summary: 'One product, by its slug',
-      description:
-        'The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the current slug.',
+      description: 'Answers like `GET /products/{id}`. A former slug, or another spelling of a slug, redirects to the current slug.',
       params: SlugParams,
       query: PageQuery,
       answers: { 200: [ProductDetailsSchema, 'The product.'], 301: [MovedSchema, 'The product has another slug; `Location` leads to it.'] },

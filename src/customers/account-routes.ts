@@ -118,8 +118,8 @@ export function ownDataRoutes(
       operationId: 'exportAccount',
       summary: 'Everything that the store has about the caller, as JSON',
       description:
-        'Articles 15 and 20 of the GDPR: the account, its guests, sessions, addresses, orders with their history, mails about them, and keys of ' +
-        'requests. Sent as it is read, so an error in the middle ends the connection. Five an hour.',
+        'For Articles 15 and 20 of the GDPR: the account, its guests, sessions, addresses, orders with their history, mails about them, and idempotency ' +
+        'keys. The answer is streamed, so an error in the middle ends the connection. Five exports an hour are allowed.',
       answers: { 200: [Export, 'The data.'] },
     },
     async (request, reply) => {

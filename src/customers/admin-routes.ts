@@ -48,7 +48,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       access: 'customers:read',
       operationId: 'getCustomer',
       summary: 'One customer or guest, with the sums of its orders',
-      description: 'Accounts of operators are not found. The orders: `GET /admin/orders?user_id=`.',
+      description: 'Accounts of operators are not found. `GET /admin/orders?user_id=` lists the orders.',
       params: Params,
       answers: { 200: [CustomerSchema, 'The customer.'] },
     },

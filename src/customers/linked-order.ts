@@ -23,14 +23,14 @@ export const LinkedOrderSchema = Type.Object(
     adjustments: Type.Array(Type.Omit(AdjustmentSchema, ['reference'])),
     parcels: Type.Array(Type.Omit(ParcelSchema, ['reference'])),
     history: Type.Array(Type.Object({ status, at: created_at }), {
-      description: 'When the order came into each status, the oldest first.',
+      description: 'When the order reached each status, oldest first.',
     }),
     can_cancel: Type.Boolean({ description: 'Whether the shop lets its customers cancel the order now.' }),
-    asks_postal_code: Type.Boolean({ description: 'Whether there is an address, which is shown for its postal code.' }),
+    asks_postal_code: Type.Boolean({ description: 'Whether the order has an address that is shown once its postal code is sent.' }),
     shipping_address: Type.Union([LinkedAddress, Type.Null()], { description: 'Null until its postal code is sent.' }),
     billing_address: Type.Union([LinkedAddress, Type.Null()], {
       description:
-        'Null until that postal code is sent, and if it has another one. An order without a delivery postal code never shows it.',
+        'Null until the postal code of the delivery address is sent. Always null if the two addresses differ in their postal codes, or if the delivery address has none.',
     }),
     vat_number: Type.Union([Type.String(), Type.Null()], {
       description: 'Shown together with `billing_address`, or with `shipping_address` if the order has no billing address.',

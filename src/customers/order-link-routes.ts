@@ -38,7 +38,7 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
       operationId: 'getOrderByLink',
       summary: 'An order, by the link in a mail about it',
       description:
-        'For a customer who has the mail but no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown only with its postal code. Up to 5 wrong postal codes a day and 20 in all are accepted.',
+        'For a customer who has the mail but no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown only after its postal code was sent. A link allows 5 wrong postal codes a day and 20 in total.',
       body: LinkWithCode,
       answers: { 200: [LinkedOrderSchema, 'The order.'] },
       refuses: [...REFUSES, 'wrong_postal_code'],

@@ -18,8 +18,8 @@ export const CustomerSearch = Type.Object({
   number: Type.Optional(OrderNumber('Only the customer who placed the order with this number.')),
   q: Type.Optional(
     SearchQuery(
-      'Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, ' +
-        'references and tracking numbers, of the newest orders. If nobody has it, also names with typing errors.',
+      'Parts of the e-mail address or the name. With the scope `orders:read` it also searches the newest orders by number, name or phone of the recipient, postal code, ' +
+        'references and tracking numbers. If nothing matches, it searches for names with typing errors.',
     ),
   ),
 })

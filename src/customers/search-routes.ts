@@ -27,9 +27,9 @@ export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool
       operationId: 'searchEverything',
       summary: 'The best orders, customers and products for what an operator types',
       description:
-        `Up to ${LIMIT} of each: the order with the number and the first ones of \`GET /admin/orders?q=\`, those of \`GET /admin/customers?q=\`, and those of ` +
-        '`GET /products?q=` without words that only resemble the search. Customers need the scope `customers:read` too: without it there are none.',
-      query: Type.Object({ q: SearchQuery('What is looked for.') }, { additionalProperties: false }),
+        `Up to ${LIMIT} of each: the order with this number and the first orders of \`GET /admin/orders?q=\`, the first customers of \`GET /admin/customers?q=\`, and the first products of ` +
+        '`GET /products?q=`, without products whose words only resemble the search. Without the scope `customers:read` the list of customers is empty.',
+      query: Type.Object({ q: SearchQuery('The text to search for.') }, { additionalProperties: false }),
       answers: {
         200: [
           Type.Object(

@@ -69,7 +69,7 @@ export const RangeQuery = Type.Object(
       Type.Enum(RANGES, {
         default: 'hour',
         description:
-          'The last hour, 24 hours or seven times 24 hours, or days of the shop, which begin at midnight: `today`, `yesterday`, or the last 7 or 30 days with today.',
+          '`hour`, `day` and `week` are the last 60 minutes, 24 hours and 7 × 24 hours. The others are days of the shop, which begin at midnight: `7_days` and `30_days` include today.',
       }),
     ),
   },
@@ -78,19 +78,19 @@ export const RangeQuery = Type.Object(
 export type Range = NonNullable<Static<typeof RangeQuery>['range']>
 
 const NET_REVENUE =
-  'What the same orders are worth now: their present totals, with adjustments, added lines and cancelled units, less returned units and refunds of more than was owed back. ' +
-  'A return and its refund are subtracted once. Cancelled, returned and fully refunded orders are worth nothing. A partial refund without an amount is not subtracted.'
+  'What the same orders are worth now: their current totals, in which adjustments, added lines and cancelled units count, minus returned units and minus refunds above the amount owed back. ' +
+  'A return and its refund are subtracted only once. Cancelled, returned and fully refunded orders count as 0. A partial refund without an amount is not subtracted.'
 
 const SalesSeries = Type.Object(
   {
     currency: MoneySchema.properties.currency,
     orders: Counts('Orders placed in each step. Orders that were imported from another shop do not count.'),
     revenue: Counts(
-      `Their totals when they were placed, in minor units of the currency, with orders that were cancelled later; ${AT_MOST}.`,
+      `The totals of these orders when they were placed, in minor units. Orders that were cancelled later count. A value is ${AT_MOST}.`,
     ),
-    net_revenue: Counts(`${NET_REVENUE} Of the step in which the order was placed, and not in which it changed; ${AT_MOST}.`),
-    cancelled: Counts('Those of the orders that are cancelled now.'),
-    returned: Counts('Those of the orders that are returned now as a whole.'),
+    net_revenue: Counts(`${NET_REVENUE} An order counts in the step in which it was placed, not when it changed. A value is ${AT_MOST}.`),
+    cancelled: Counts('How many of these orders are cancelled now.'),
+    returned: Counts('How many of these orders are completely returned now.'),
   },
   { title: 'SalesSeries' },
 )
@@ -100,7 +100,7 @@ const BestSeller = Type.Object(
     product_id: Type.String({ format: 'uuid' }),
     sku: NullableText('Null for a product that no longer exists.'),
     name: NullableText('Null for a product that no longer exists.'),
-    image_url: NullableText('Its first image.'),
+    image_url: NullableText('The first image of the product.'),
     quantity: Count,
     revenue: Type.Array(MoneySchema, { description: `One amount for each currency, ${AT_MOST}.` }),
   },
@@ -118,20 +118,20 @@ const LowStock = Type.Object(
   { title: 'LowStock' },
 )
 
-const Sales = Type.Array(SalesSeries, { description: 'By currency.' })
+const Sales = Type.Array(SalesSeries, { description: 'One entry for each currency.' })
 
 const Totals = Type.Object(
   {
     orders: Count,
-    cancelled: Type.Integer({ minimum: 0, description: 'Those of the orders that are cancelled now.' }),
-    returned: Type.Integer({ minimum: 0, description: 'Those of the orders that are returned now as a whole.' }),
+    cancelled: Type.Integer({ minimum: 0, description: 'How many of these orders are cancelled now.' }),
+    returned: Type.Integer({ minimum: 0, description: 'How many of these orders are completely returned now.' }),
     revenue: Type.Array(MoneySchema, { description: `One amount for each currency, ${AT_MOST}.` }),
     net_revenue: Type.Array(MoneySchema, { description: NET_REVENUE }),
   },
   { title: 'FigureTotals', description: 'The sums of the series.' },
 )
 
-const MORE = 'At most 1000, which means 1000 or more.'
+const MORE = 'Counted up to 1000: 1000 means 1000 or more.'
 
 const Waiting = Type.Object(
   {
@@ -144,35 +144,35 @@ const Waiting = Type.Object(
 export const FiguresSchema = Type.Object(
   {
     range: Type.Enum(RANGES),
-    time_zone: Type.String({ description: "The shop's time zone, by its name in the IANA database: its day is `today`." }),
+    time_zone: Type.String({ description: "The shop's time zone (IANA name), in which its days begin at midnight." }),
     generated_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
       description: 'When the figures were collected, which happens once a minute. Null before the first time.',
     }),
     filled_from: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
       description:
-        'The store still computes the figures of orders before this time, newest first, as after an upgrade: until then they are missing here. Null if the range and the period before are complete.',
+        'Orders placed before this time are not counted yet: the store is still adding them, newest first, for example after an upgrade. Null if the range and the period before it are complete.',
     }),
     step_seconds: Type.Integer({
       description:
-        '60 for an hour, 600 for a day or today, 3600 for a week or yesterday, 86400 for days of the shop, of which some have 23 or 25 hours.',
+        '60 for `hour`, 600 for `day` and `today`, 3600 for `week` and `yesterday`, 86400 for `7_days` and `30_days`, in which a step is a day of the shop and may have 23 or 25 hours.',
     }),
-    from: Time('Begin of the first step.'),
-    to: Time('End of the last step, which is not over yet unless the range is `yesterday`.'),
+    from: Time('The beginning of the first step.'),
+    to: Time('The end of the last step. The last step is still running, except for the range `yesterday`.'),
     times: Type.Array(Type.String({ format: 'date-time' }), {
-      description: 'Begin of each step, oldest first. Every series has a value for each.',
+      description: 'The beginning of each step, oldest first. Every series has one value for each step.',
     }),
     sales: Sales,
     best_sellers: Type.Array(BestSeller, {
-      description: 'The ten products with the greatest quantity in orders of the range, from a full ten minutes on.',
+      description: 'The ten products of which most units were ordered in the range. Its beginning is rounded down to ten minutes.',
     }),
-    low_stock: Type.Array(LowStock, { description: 'The ten products with the least stock, of those whose stock is tracked. Of now.' }),
+    low_stock: Type.Array(LowStock, { description: 'The ten products with the least stock now, among those whose stock is tracked.' }),
     totals: Totals,
     before: Type.Object(
-      { from: Time('Its begin.'), to: Time('Its end.'), sales: Sales, totals: Totals },
+      { from: Time('The beginning of the period.'), to: Time('The end of the period.'), sales: Sales, totals: Totals },
       {
         title: 'FiguresBefore',
         description:
-          'The same of the period before, of the same length, up to the time of its last day at which the figures were collected, in whole minutes. Its series have a value for each step.',
+          'The same figures for the period before, which has the same length. It ends at the same point as the figures collected so far, in whole minutes. Each series has one value for each step.',
       },
     ),
   },

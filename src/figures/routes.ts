@@ -16,9 +16,9 @@ export function figuresRoutes(server: HttpServer, options: FiguresOptions): void
       operationId: 'getFigures',
       summary: 'Orders and revenue of today, other days or the last hours, with the period before',
       description:
-        'Collected once a minute, so at most about a minute behind; kept for 61 days. Send the `ETag` as `If-None-Match`: while nothing new was ' +
-        'collected the answer is 304. Amounts are in minor units. Orders that were imported from another shop do not count. The last step is not over, so its counts still increase. ' +
-        'A day of the shop begins at its midnight, so one on which the clocks change has 23 or 25 hours.',
+        'The figures are collected once a minute and kept for 61 days. Send the `ETag` as `If-None-Match`: the answer is 304 until new figures are ' +
+        'collected. Amounts are in minor units. Orders that were imported from another shop do not count. The last step is still running, so its values can increase. ' +
+        'A day of the shop begins at midnight in its time zone, and has 23 or 25 hours when the clocks change.',
       query: RangeQuery,
       answers: { 200: [FiguresSchema, 'The figures of the range.'], 304: 'Nothing has changed since the answer with this entity tag.' },
     },
@@ -35,7 +35,7 @@ export function figuresRoutes(server: HttpServer, options: FiguresOptions): void
       `GET /admin/to-do/${name}`,
       {
         ...{ access: route.access, operationId: route.operationId, summary: route.summary },
-        description: 'Of now. Send the `ETag` as `If-None-Match`: while nothing has changed the answer is 304.',
+        description: 'The current state. Send the `ETag` as `If-None-Match`: the answer is 304 while nothing has changed.',
         answers: { 200: route.answer, 304: 'Nothing has changed since the answer with this entity tag.' },
       },
       async (request, reply) => sendPolled(request, reply, (await route.read()) as never),

@@ -16,7 +16,9 @@ export type ReadinessCheck = () => Promise<Failing[]>
 const Health = Type.Object(
   {
     status: Type.Union([Type.Literal('ok'), Type.Literal('unavailable')]),
-    failing: Type.Optional(Type.Array(Type.Object({ name: Type.String() }), { description: 'The reasons are at the operations port.' })),
+    failing: Type.Optional(
+      Type.Array(Type.Object({ name: Type.String() }), { description: 'What is failing. The operations port shows the reasons.' }),
+    ),
   },
   { title: 'Health', examples: [{ status: 'ok' }] },
 )

@@ -54,11 +54,15 @@ const TAGS = [
   },
   {
     name: 'catalogue',
-    description: 'Products, search and stock. Reading needs no token and can be cached; changing needs a scope.',
+    description: 'Products, search and stock. Reading needs no token and can be cached. Changing needs a scope.',
     paths: /^(?:\/admin)?\/(?:products|categories|stock|feeds)\b/,
   },
   { name: 'orders', description: "The caller's orders: quote, place, follow and cancel.", paths: /^\/orders\b/ },
-  { name: 'access', description: 'API keys for machines.', paths: /^\/admin\/(?:api-keys|operators|activities)\b/ },
+  {
+    name: 'access',
+    description: 'API keys for machines, operators with their roles, and the record of activities.',
+    paths: /^\/admin\/(?:api-keys|operators|activities)\b/,
+  },
   {
     name: 'operations',
     description: "Every customer's orders for operators and API keys, and the health of the process.",
@@ -67,7 +71,7 @@ const TAGS = [
 ]
 
 /** A declared body schema would be checked, and these calls read their lines themselves. */
-const LINES = { type: 'string', description: 'One JSON object a line; as CSV one record a line, after the names of the columns.' }
+const LINES = { type: 'string', description: 'One JSON object per line. In CSV the first line names the columns.' }
 
 function takesLines(schema: { consumes?: readonly string[]; body?: unknown } | undefined): boolean {
   return schema?.consumes?.includes(NDJSON) === true && schema.body === undefined

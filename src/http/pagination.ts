@@ -3,7 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { AppError } from '../errors.ts'
 
-export const Limit = Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'Items on a page.' })
+export const Limit = Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'The maximum number of items on a page.' })
 export const Cursor = Type.String({
   minLength: 1,
   // The sort key of a row: a name of 300 characters, up to four bytes each.

@@ -12,28 +12,32 @@ const Shortages = Type.Array(
     available: Type.Integer({ description: 'The units that are available. At most 20, even if there are more.' }),
   }),
   {
-    description: 'Every short product, in units.',
+    description: 'Every product that has too few units.',
   },
 )
-const OrderVersion = Type.Integer({ description: "The order's version." })
+const OrderVersion = Type.Integer({ description: 'The current version of the order.' })
 
 /** docs/shop/errors.md has the same table. A problem with another member is a bug, which `assertProblem` detects. */
 export const PROBLEM_MEMBERS = {
   forbidden: { required_scope: Type.Optional(Type.String({ description: 'The scope that the role or API key lacks.' })) },
   second_factor_required: {
-    challenge: Type.String({ description: 'Sent to `POST /auth/second-factor`.' }),
-    expires_in: Type.Integer({ description: 'Seconds.' }),
+    challenge: Type.String({ description: 'Send it to `POST /auth/second-factor`.' }),
+    expires_in: Type.Integer({ description: 'The lifetime of the challenge in seconds.' }),
     methods: Type.Array(Type.Enum(['passkey', 'totp', 'recovery_code'])),
     passkey_options: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()], {
-      description: 'For `navigator.credentials.get`; null without a passkey.',
+      description: 'The options for `navigator.credentials.get`. Null if the account has no passkey.',
     }),
   },
   invalid_second_factor: {
-    methods: Type.Optional(Type.Array(Type.Enum(['password', 'passkey', 'totp', 'recovery_code']), { description: 'Only of a step-up.' })),
+    methods: Type.Optional(
+      Type.Array(Type.Enum(['password', 'passkey', 'totp', 'recovery_code']), {
+        description: 'The methods that count. Present only for a step-up.',
+      }),
+    ),
   },
   insufficient_stock: {
     shortages: Shortages,
-    available: Type.Optional(Type.Integer({ description: 'Only for a stock adjustment: the units in stock.' })),
+    available: Type.Optional(Type.Integer({ description: 'The units in stock. Present only for a stock adjustment.' })),
   },
   unknown_product: { shortages: Type.Optional(Shortages) },
   purchase_limit: {
@@ -63,20 +67,22 @@ export const PROBLEM_MEMBERS = {
   too_many_addresses: { limit: Count },
   precondition_failed: {
     current_version: Type.Optional(OrderVersion),
-    version: Type.Optional(Type.Integer({ description: "The stock's version." })),
-    available: Type.Optional(Type.Union([Type.Integer(), Type.Null()], { description: 'The units in stock; null: not tracked.' })),
+    version: Type.Optional(Type.Integer({ description: 'The current version of the stock.' })),
+    available: Type.Optional(
+      Type.Union([Type.Integer(), Type.Null()], { description: 'The units in stock. Null if the stock is not tracked.' }),
+    ),
   },
   change_reference_taken: { current_version: OrderVersion },
   illegal_transition: {
-    current_status: Type.String({ description: "The order's status." }),
-    allowed_transitions: Type.Array(Type.String(), { description: 'The statuses that may follow.' }),
+    current_status: Type.String({ description: 'The current status of the order.' }),
+    allowed_transitions: Type.Array(Type.String(), { description: 'The statuses to which the order can change now.' }),
     current_reference: Type.Optional(
       Type.Union([Type.String(), Type.Null()], {
         description: 'The reference of the transition that set this status. Present only if the request had a different reference.',
       }),
     ),
   },
-  too_late_to_amend: { current_status: Type.String({ description: "The order's status." }) },
+  too_late_to_amend: { current_status: Type.String({ description: 'The current status of the order.' }) },
   quantity_exceeded: {
     exceeded: Type.Array(Type.Object({ product_id: Id, requested: Type.Integer(), available: Type.Integer() })),
   },
@@ -85,11 +91,13 @@ export const PROBLEM_MEMBERS = {
   },
   client_reference_taken: { order_id: EarlierOrderId },
   probably_placed_already: { order_id: EarlierOrderId },
-  request_in_progress: { run_id: Type.Optional(Type.String({ description: 'Only of `POST /admin/audits`: the run.' })) },
-  webhook_exists: { webhook_id: Type.String({ format: 'uuid', description: 'The endpoint that has them.' }) },
+  request_in_progress: { run_id: Type.Optional(Type.String({ description: 'The id of the run. Present only for `POST /admin/audits`.' })) },
+  webhook_exists: {
+    webhook_id: Type.String({ format: 'uuid', description: 'The id of the endpoint that has this URL and these events.' }),
+  },
   currency_not_available: {
     currencies: Type.Optional(
-      Type.Array(Type.String(), { description: 'Only for a page of a product: the currencies in which it is sold.' }),
+      Type.Array(Type.String(), { description: 'The currencies in which the product is sold. Present only in answers about one product.' }),
     ),
   },
 } satisfies Partial<Record<ErrorCode, TProperties>>

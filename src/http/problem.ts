@@ -110,7 +110,7 @@ function problemSchema($id: string, codes: string[], members: TProperties) {
       title: Type.String({ description: 'In English, for people; may be reworded.' }),
       status: Type.Integer(),
       detail: Type.String(),
-      code: Type.Enum(codes, { description: 'Stable; listed in docs/shop/errors.md.' }),
+      code: Type.Enum(codes, { description: 'Stable. docs/shop/errors.md lists all codes.' }),
       request_id: Type.String(),
       trace_id: Type.String({ description: 'The W3C trace of the request: of its `traceparent`, if it had a valid one.' }),
       errors: Type.Optional(

@@ -41,9 +41,9 @@ const Result = Type.Object(
     columns: Type.Array(Column),
     rows: Type.Array(Type.Array(Type.Union([Type.Null(), Type.Boolean(), Type.Number(), Type.String()])), {
       description:
-        'Integers past 32 bits and decimals are exact text, times RFC 3339 in UTC, lists and structs JSON text, NaN and infinity their names. A value for each column.',
+        'Each row has a value for each column. Integers above 32 bits and decimals are exact text. Times are RFC 3339 in UTC. Lists and structs are JSON text. NaN and infinity are written as their names.',
     }),
-    is_truncated: Type.Boolean({ description: 'Whether rows are missing, because of `limit` or because the answer has 8 MiB.' }),
+    is_truncated: Type.Boolean({ description: 'Whether rows are missing because of `limit` or because the answer has reached 8 MiB.' }),
     elapsed_ms: Type.Integer({ description: 'Includes the start of the process that ran the query.' }),
   },
   {
@@ -95,8 +95,8 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
       operationId: 'queryLake',
       summary: 'Runs SQL over the lake',
       description:
-        "One SELECT of DuckDB's SQL over the views `order_events` and `orders`, in a process of its own that reads the lake and nothing else. It has " +
-        '10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it.',
+        "Runs one SELECT in DuckDB's SQL over the views `order_events` and `orders`, in a separate process that can only read the lake. It has " +
+        '10 seconds, bounded memory and bounded disk space. An operator can run one query at a time. Closing the connection ends the query.',
       body: Query,
       answers: { 200: [Result, 'The rows.'] },
       refuses: ['query_refused', 'query_timeout'],

@@ -19,7 +19,7 @@ const MailReportSchema = Type.Object({
   }),
 })
 const MailEventSchema = Type.Union(
-  [MailReportSchema, Type.Object({ type: Type.String({ description: 'Other types are accepted and ignored, whatever their data are.' }) })],
+  [MailReportSchema, Type.Object({ type: Type.String({ description: 'Other types are accepted and ignored, with any `data`.' }) })],
   { title: 'MailEvent', examples: [EXAMPLE_MAIL_EVENT] },
 )
 const REPORTS: readonly string[] = MailReportSchema.properties.type.enum
@@ -45,8 +45,8 @@ export function mailEventRoutes(server: HttpServer, { pool, isSigned }: MailEven
       operationId: 'reportMailEvent',
       summary: 'Reports that a mail came back, or that its customer called it spam',
       description:
-        'Signed with `MAIL_EVENTS_SECRET` after Standard Webhooks 1.0.0: `webhook-id`, `webhook-timestamp` of the last five minutes, and ' +
-        "`webhook-signature`. The order's timeline shows it, and `GET /admin/mails?undelivered=true` what came back. It may be repeated: the first report of a type counts.",
+        'Sign the request with `MAIL_EVENTS_SECRET` (Standard Webhooks 1.0.0): it needs `webhook-id`, a `webhook-timestamp` of the last five minutes, and ' +
+        "`webhook-signature`. The order's timeline shows the report, and `GET /admin/mails?undelivered=true` lists the mails that came back. A report may be repeated: only the first one of each type counts.",
       body: MailEventSchema,
       answers: { 204: 'The report was recorded, or ignored because its type is of no interest.' },
       refuses: ['invalid_signature', 'not_found'],

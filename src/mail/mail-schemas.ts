@@ -69,7 +69,7 @@ export const MailParams = Type.Object({
     pattern: `^${UUID_PATTERN}\\.[1-9][0-9]{0,9}(${COPY_PATTERN}|\\.former)?$`,
     'x-must': 'be the id of an order and a version, such as 0193a5c0-7e3b-7c54-9a1e-2f6d8b4c1a90.2',
     description:
-      'The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`.',
+      'The event that the mail is about: `<order id>.<version>`. A copy ends in `.copy1` to `.copy5`, and the notice to a former address in `.former`.',
   }),
 })
 
@@ -91,7 +91,7 @@ export const MailSummarySchema = Type.Object(
     attempts: Type.Integer({ description: 'Attempts since the mail was queued, or queued again.' }),
     queued_at: Type.String({ format: 'date-time' }),
     send_after: Time('The mail is not sent before this time, because of the hourly limit of its account.'),
-    next_attempt_at: Time('When a queued mail is attempted next. Null if at once, or never.'),
+    next_attempt_at: Time('When the next attempt is made. Null if it is due at once, or if there will be none.'),
     sent_at: Time('When the mail server accepted it. Null if it has not yet.'),
     failed_at: Time('When the mail last failed permanently, also if it was queued again since. Null if it never did.'),
     last_error: Type.Union([Type.String(), Type.Null()], {
@@ -128,7 +128,7 @@ export const MailSchema = Type.Object(
 export const MailRetrySchema = Type.Object(
   {
     queued: Type.Integer({ description: 'Mails that this call queued again.' }),
-    has_more: Type.Boolean({ description: 'Whether more mails have failed: call again.' }),
+    has_more: Type.Boolean({ description: 'Whether more failed mails are left. If so, repeat the call.' }),
   },
   { title: 'MailRetry', examples: [EXAMPLE_MAIL_RETRY] },
 )
@@ -142,7 +142,9 @@ const MailTemplateSchema = Type.Object(
       description: 'The locale of the amounts in the mail. In a preview: the requested one. Null if the mail contains no amounts.',
     }),
     source: Type.Enum(['built_in', 'shop'], { description: '`shop`: at least one of its files is from `MAIL_TEMPLATES`.' }),
-    own_files: Type.Array(Type.String(), { description: 'Those files in every language, including parts that several mails share.' }),
+    own_files: Type.Array(Type.String(), {
+      description: 'The files from `MAIL_TEMPLATES` for this template in every language, including parts that several mails share.',
+    }),
   },
   { title: 'MailTemplate', examples: [EXAMPLE_MAIL_TEMPLATE] },
 )

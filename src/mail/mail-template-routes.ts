@@ -15,7 +15,7 @@ export function mailTemplateRoutes(server: HttpServer, { templates }: { template
       access: 'mails:read',
       operationId: 'listMailTemplates',
       summary: 'The templates of mails, and which of them the shop has replaced',
-      description: 'The templates as this process read them when it started. As for mails, a changed file counts only after a restart.',
+      description: 'The templates that this process read when it started. A changed file is used only after a restart, also for mails.',
       answers: { 200: [MailTemplateListSchema, 'Every template.'] },
     },
     async () => {
@@ -34,8 +34,8 @@ export function mailTemplateRoutes(server: HttpServer, { templates }: { template
       operationId: 'previewMailTemplate',
       summary: 'A mail made from a template',
       description:
-        "The mail of an invented order or account, made by the same code as the store's mails, in a language that the store has. `locale` " +
-        'writes the amounts in another way.',
+        "A sample mail for an invented order or account, made by the same code as the store's mails. `locale` " +
+        'formats the amounts for another locale.',
       params: MailTemplateParams,
       query: MailTemplateQuery,
       answers: { 200: [MailTemplatePreviewSchema, 'The mail.'] },

@@ -67,7 +67,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       summary: 'An order mail, with its subject, text and HTML',
       description:
         'A mail that is not sent yet is rendered from its stored content. The content of a sent mail is deleted, so it is rendered again from the ' +
-        "order, which gives the same mail unless since then the templates, `MAIL_LOCALE` or the account's name or language have changed, or the account's " +
+        "order. The result is the same mail, unless the templates, `MAIL_LOCALE` or the account's name or language have changed since, or the account's " +
         'address was verified.',
       params: MailParams,
       answers: { 200: [MailSchema, 'The mail.'] },
@@ -82,7 +82,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       access: 'mails:send',
       operationId: 'retryMail',
       summary: 'Queues a failed mail again',
-      description: 'It gets as many attempts as a new mail, and waits when its account has had its limit of mails an hour.',
+      description: 'The mail gets as many attempts as a new one. It waits if its account has reached the hourly limit of mails.',
       params: MailParams,
       answers: { 200: [MailSchema, 'The mail after it was queued again; it may be sent already.'] },
       refuses: ['mail_not_failed'],
@@ -104,8 +104,8 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       operationId: 'sendMailAgain',
       summary: 'Sends a sent mail again',
       description:
-        "A copy with a `Message-ID` of its own, marked in its subject, to the order's present address, in the account's present language. A mail has at most " +
-        'five copies, one after the other, and they count for the limit of mails an hour. The id of a copy means the mail that it is a copy of.',
+        "Sends a copy to the order's current address, in the account's current language. The copy has its own `Message-ID` and is marked in its subject. A mail can have " +
+        'five copies, one after the other, which count towards the hourly limit of mails. The id of a copy stands for the original mail.',
       params: MailParams,
       answers: { 200: [MailSchema, 'The copy, which is queued.'] },
       refuses: ['mail_not_sent', 'mail_not_repeatable'],
@@ -124,7 +124,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       access: 'mails:send',
       operationId: 'retryMails',
       summary: 'Queues all failed mails again',
-      description: `The oldest come first, at most ${RETRIED_AT_ONCE} in one call.`,
+      description: `The oldest mails come first. One call queues at most ${RETRIED_AT_ONCE} mails.`,
       answers: { 200: [MailRetrySchema, 'The number of mails that are queued again.'] },
     },
     async (request) => {

@@ -37,7 +37,7 @@ const NewCustomerOrder = Type.Object(
     language: Type.Optional(
       Type.Enum([...LANGUAGES], {
         description:
-          "The language of the guest's mails. Without it they keep theirs. The mails of an account that has proven the address have the account's.",
+          "The language of the guest's mails. By default an existing guest keeps its language. If an account has proven the address, the account's language applies.",
       }),
     ),
     ...NewOrder.properties,
@@ -66,10 +66,10 @@ export function adminPlacingRoutes(server: HttpServer, options: AdminPlacingOpti
       operationId: 'placeOrderForCustomer',
       summary: 'Places an order for a customer, or for a guest with an e-mail address',
       description:
-        'For a customer on the phone: give either `customer_id` or `email`. The order is like one that the customer has placed, with the same prices, stock, limits per customer and mails; ' +
-        'its history names who placed it. The orders of one address have one guest, whose limits they share. They hold no share of the stock of guests, and expire like ' +
-        'the order of an account. The `Idempotency-Key` is required, and counts for ' +
-        'all orders that operators and keys place: the same request with it places one order, also when a colleague repeats it. `POST /orders/quote` answers the sums before.',
+        'For a customer on the phone: send either `customer_id` or `email`. Prices, stock, purchase limits and mails are the same as if the customer had placed the order. ' +
+        'Its history names who placed it. All orders for one address belong to one guest and share its limits. They do not count towards the stock share of guests, and expire like ' +
+        'the orders of an account. The `Idempotency-Key` is required and is shared by ' +
+        'all operators and keys: only one order is placed, even if a colleague repeats the request. `POST /orders/quote` shows the total before.',
       headers: KeyHeader('Required. Makes a retry safe; kept for 24 hours.'),
       body: NewCustomerOrder,
       answers: {

@@ -47,7 +47,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
       description:
         'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. With `q` the ' +
-        'order is always by number, and beside other filters a page may have few orders, or none, before the last one.',
+        'orders are always sorted by number. If `q` is combined with other filters, a page may have few orders or none although more pages follow.',
       filters: OrderSearch,
       limit: OrderLimit,
       page: PageOf(AdminOrderSchema),
@@ -85,8 +85,8 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       operationId: 'moveOrder',
       summary: 'Moves an order to another status',
       description:
-        'With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the current ' +
-        'order, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+        'With a `reference` the request can be repeated: the same `to` with the same `reference` changes nothing. The answer is then the current ' +
+        'order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds.',
       params: OrderParams,
       query: Preview,
       headers: IfMatch,
@@ -122,8 +122,8 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         summary: 'Changes the status of many orders, one per line',
         description:
           `The body is NDJSON of at most ${MAX_TRANSITION_LINES} lines, each \`{order_id, to, reason?, reference?, tracking?, restock?, version?}\`. The answer ` +
-          'is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before ' +
-          'under the same reference, or `{line, order_id, ok: false, code, detail}`.',
+          'is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` if the transition was made before ' +
+          'with the same reference, or `{line, order_id, ok: false, code, detail}`.',
         consumes: [NDJSON],
         produces: [NDJSON],
         answers: { 200: [{ content: { [NDJSON]: { schema: Type.String() } } }, 'One JSON object a line.'] },

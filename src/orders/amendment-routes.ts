@@ -32,7 +32,7 @@ const NewAmendment = Type.Object(
     email: Type.Optional(
       Type.Union([Type.String({ minLength: 1, maxLength: 254, 'x-input': 'verbatim' }), Type.Null()], {
         description:
-          "Where the order's mails go from now on, instead of the address of its account or guest, which stays. Null: to that address again.",
+          'The address for mails about the order from now on. The address of the account or guest stays the same. With null, mails go to that address again.',
       }),
     ),
     parcel: Type.Optional(
@@ -57,7 +57,7 @@ const NewAmendment = Type.Object(
             price: Type.Optional(
               Type.Enum(['now', 'then'], {
                 description:
-                  "The price of added units: the product's present one (`now`, the default), or that of the order's first line of the product (`then`).",
+                  "The price of added units: the product's current price (`now`, the default), or the price of the product's first line in the order (`then`).",
               }),
             ),
           },
@@ -85,23 +85,24 @@ const AmendmentSchema = Type.Object(
     }),
     due: Type.Union([Type.Object(SignedMoneySchema.properties), Type.Null()], {
       description:
-        'What the customer owes after the amendment; below 0, what is to be paid back. A payment that is `paid` covers the order as it was when the payment ' +
-        'was `authorized` or, without such a report, when it was `paid`, less its refunds. Null if the order has ended, or if the store does not know what a payment covers: ' +
-        'its partial refund was only reported, it was paid when nothing was owed, or the total fell between its authorization and its capture; or more was refunded than was owed back, or units came back and something was refunded.',
+        'What the customer owes after the amendment. A negative amount must be paid back. A `paid` payment covers the total of the order at the time when the payment ' +
+        'was `authorized`, or when it was `paid` if no authorization was reported, less its refunds. Null if the order has ended. Also null if the store cannot know what is owed: ' +
+        'a partial refund was reported without its amount, the payment was made when nothing was owed, the total fell between authorization and capture, ' +
+        'more was refunded than was owed back, or units were returned and something was refunded.',
     }),
     stock: Type.Array(
       Type.Object({
         product_id: Type.String({ format: 'uuid' }),
         quantity: Type.Integer({ description: 'The units that return to the stock. Negative if units are taken from the stock.' }),
       }),
-      { description: 'Empty when no units were added or removed. Products whose stock is not tracked are named, too.' },
+      { description: 'The products whose units were added or removed, also if their stock is not tracked.' },
     ),
     mails: Type.Array(
       Type.Object({
-        kind: Type.Enum(['amended', 'readdressed'], { description: '`readdressed` does not name the new address.' }),
+        kind: Type.Enum(['amended', 'readdressed'], { description: 'A `readdressed` mail does not contain the new address.' }),
         to: Type.Enum(['customer', 'former_address']),
       }),
-      { description: 'The mails about it. Empty if nothing was changed, or if there is no address.' },
+      { description: 'The mails about the amendment. Empty if nothing was changed, or if there is no address.' },
     ),
   },
   { title: 'Amendment', examples: [EXAMPLE_AMENDMENT] },
@@ -126,11 +127,11 @@ export function amendmentRoutes(
       operationId: 'amendOrder',
       summary: 'Corrects the addresses, the VAT number, the e-mail address or the lines of an order, or the tracking of a parcel',
       description:
-        'Delivery address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are ' +
-        'taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new ' +
-        'e-mail address the former one gets a notice, too. With `preview=true` the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What ' +
-        'the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, ' +
-        'whatever `If-Match` says, with `Idempotency-Replayed: true`.',
+        'Delivery address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Added units are ' +
+        'taken from the stock, removed units return to it, and purchase limits apply. Adjustments, such as tax and discounts, stay. The customer gets a mail. If the ' +
+        'e-mail address changes, the former address gets a notice, too. With `preview=true` the answer is the same, but nothing is changed or sent, and stock above 20 units is rounded up. ' +
+        'Values that the order already has change nothing, and neither does a repeated request with the same `reference`. The answer is then the current order with ' +
+        '`Idempotency-Replayed: true`, even if `If-Match` no longer holds.',
       params: OrderParams,
       query: Preview,
       headers: IfMatch,

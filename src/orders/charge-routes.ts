@@ -78,7 +78,7 @@ const NewRefund = Type.Object(
         {
           minItems: 1,
           maxItems: MAX_LINES,
-          description: 'What it is for, each product once. Their amounts are at most that of the refund.',
+          description: 'The lines that the refund is for. Name each product once. The amounts of the lines are at most that of the refund.',
         },
       ),
     ),
@@ -103,8 +103,8 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       summary: 'Charges shipping, a tax or a fee, or grants a discount',
       description:
         'Changes the total by the amount. The total is never below 0. Possible until the order is cancelled or returned. An adjustment alone sends no mail: ' +
-        'later mails of the order show it. The same request with the same `reference` again changes nothing and answers ' +
-        'with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+        'later mails about the order show it. A repeated request with the same `reference` changes nothing. The answer is then ' +
+        'the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds.',
       params: OrderParams,
       query: Preview,
       headers: IfMatch,
@@ -153,9 +153,9 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       operationId: 'reportPayment',
       summary: 'Records what a payment provider has reported about the payment of an order',
       description:
-        'The program of a payment provider calls it. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered ' +
-        'with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` ' +
-        'is the newest that holds money (`paid`, `partially_refunded`), else an `authorized` one that only refunded ones follow, else the newest. ' +
+        'The integration of a payment provider calls it. States follow each other as listed. A state that the payment has had or has passed changes nothing and is answered ' +
+        'with `Idempotency-Replayed: true`, so reports may arrive twice and in any order. The history keeps all payments of an order. `payment` ' +
+        'is the newest one that holds money (`paid`, `partially_refunded`). Without one, it is an `authorized` payment that only refunded ones follow, or else the newest. ' +
         'The status of the order does not change: ' +
         'send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or ' +
         '`partially_refunded` does not expire.',
@@ -178,10 +178,10 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       operationId: 'refundOrder',
       summary: 'Records what was paid back of a payment of an order',
       description:
-        'The store moves no money. Never more than was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, ' +
-        'and a report of the provider with that state then changes nothing. Possible in every status. The total of the order stays. A refund alone sends no ' +
-        'mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, ' +
-        'whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+        'The store moves no money. Refunds cannot exceed what was paid: `refund_exceeded` has the amount that is left. The payment becomes `partially_refunded` or `refunded`, ' +
+        'and a later report of that state by the provider changes nothing. Possible in every status. The total of the order stays the same. A refund alone sends no ' +
+        'mail: later mails about the order show it. A repeated request with the same `reference` changes nothing. The answer is then the current order with ' +
+        '`Idempotency-Replayed: true`, even if `If-Match` no longer holds.',
       params: OrderParams,
       query: Preview,
       headers: IfMatch,

@@ -130,21 +130,21 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
     {
       type: Type.String({
         description:
-          '`shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided`, `payment` or `amended`. Later releases may have more.',
+          '`shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided`, `payment` or `amended`. Later releases may add types.',
       }),
       lines: Type.Optional(Type.Array(LineQuantitySchema, { description: 'The units that were shipped, cancelled or returned.' })),
       amount: Type.Optional(
         Type.Integer({
-          description: "What the change adds to the order's total, in minor units; negative for units that it takes away. Absent: 0.",
+          description: "What the change adds to the order's total, in minor units. Negative if the total falls. Absent if it stays.",
         }),
       ),
-      restock: Type.Optional(Type.Boolean({ description: 'Of `returned`: whether the goods can be sold again.' })),
-      kind: Type.Optional(Type.String({ description: 'Of `adjusted`.' })),
-      label: Type.Optional(Type.String({ description: 'Of `adjusted`.' })),
-      adjustment: Type.Optional(Type.Integer({ description: 'Of `adjustment_voided`: the version with which the adjustment was made.' })),
-      provider: Type.Optional(Type.String({ description: 'Of `payment`.' })),
-      reference: Type.Optional(Type.String({ description: "Of `payment`: the provider's id of it." })),
-      state: Type.Optional(Type.String({ description: 'Of `payment`.' })),
+      restock: Type.Optional(Type.Boolean({ description: 'For `returned`: whether the goods can be sold again.' })),
+      kind: Type.Optional(Type.String({ description: 'For `adjusted`: the kind of the adjustment.' })),
+      label: Type.Optional(Type.String({ description: 'For `adjusted`: the text that the customer sees.' })),
+      adjustment: Type.Optional(Type.Integer({ description: 'For `adjustment_voided`: the `version` of the adjustment.' })),
+      provider: Type.Optional(Type.String({ description: 'For `payment`: the name of the provider.' })),
+      reference: Type.Optional(Type.String({ description: "For `payment`: the provider's id of the payment." })),
+      state: Type.Optional(Type.String({ description: 'For `payment`: the new state.' })),
       refund: Type.Optional(
         Type.Object(
           {
@@ -159,29 +159,32 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
                   },
                   { title: 'RefundLine' },
                 ),
-                { description: 'What it is for.' },
+                { description: 'The lines that the refund is for.' },
               ),
             ),
           },
-          { title: 'Refund', description: "Of `payment`: the shop's own refund, whose reference is that of the entry." },
+          {
+            title: 'Refund',
+            description: 'For `payment`: a refund that the shop has recorded. Its reference is the reference of the entry.',
+          },
         ),
       ),
       amended: Type.Optional(
         Type.Array(Type.String(), {
           description:
-            'Of `amended`: what was corrected, of `shipping_address`, `billing_address`, `vat_number`, `email`, `tracking` and `lines`. Later releases may have more.',
+            'For `amended`: what was corrected, such as `shipping_address`, `billing_address`, `vat_number`, `email`, `tracking` or `lines`. Later releases may add names.',
         }),
       ),
       parcel: Type.Optional(
         Type.Integer({
-          description: 'Of `amended`: the version of the parcel whose tracking was corrected; the new one is that of the entry.',
+          description: 'For `amended`: the version of the parcel whose tracking was corrected. The entry has the new tracking.',
         }),
       ),
       removed: Type.Optional(
-        Type.Array(LineQuantitySchema, { description: 'Of `amended`: the units that were taken out. They count as cancelled.' }),
+        Type.Array(LineQuantitySchema, { description: 'For `amended`: the units that were removed. They count as cancelled.' }),
       ),
       added: Type.Optional(
-        Type.Array(OrderLineSchema, { description: "Of `amended`: the lines that were added. They follow the order's other `items`." }),
+        Type.Array(OrderLineSchema, { description: "For `amended`: the lines that were added. They follow the order's other `items`." }),
       ),
     },
     { title: 'OrderChange', description: 'What was changed besides the status. Absent if only the status of the whole order was changed.' },
@@ -190,7 +193,7 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
 
 export const ParcelSchema = Type.Object(
   {
-    version: Type.Integer({ description: 'The version of the order with which it was shipped. Names the parcel.' }),
+    version: Type.Integer({ description: 'The version of the order after the shipment. It identifies the parcel within the order.' }),
     shipped_at: Type.String({ format: 'date-time' }),
     reference: Type.Optional(ReferenceSchema),
     tracking: Type.Optional(TrackingSchema),
@@ -202,9 +205,9 @@ export type Parcel = Static<typeof ParcelSchema>
 
 export const AdjustmentSchema = Type.Object(
   {
-    version: Type.Integer({ description: 'The version of the order with which it was made. Names the adjustment.' }),
+    version: Type.Integer({ description: 'The version of the order after the adjustment. It identifies the adjustment within the order.' }),
     kind: Type.Enum([...ADJUSTMENT_KINDS]),
-    label: Type.String({ description: 'For the customer.' }),
+    label: Type.String({ description: 'The text that the customer sees.' }),
     amount: SignedMoneySchema,
     made_at: Type.String({ format: 'date-time' }),
     reference: Type.Optional(ReferenceSchema),

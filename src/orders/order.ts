@@ -10,12 +10,12 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus' })
 
-const units = (what: string) => Type.Optional(Type.Integer({ description: `Units that were ${what}. Absent: none.` }))
+const units = (what: string) => Type.Optional(Type.Integer({ description: `Units that were ${what}. Absent if there are none.` }))
 
 const OrderItemSchema = Type.Object(
   {
     ...OrderLineSchema.properties,
-    shipped: units('shipped, also those that were returned later'),
+    shipped: units('shipped, including those that were returned later'),
     cancelled: units('cancelled'),
     returned: units('returned'),
   },
@@ -41,7 +41,7 @@ const StatusChangeSchema = Type.Object(
     version: Type.Optional(
       Type.Integer({
         description:
-          'The version of the order after the change. Present only where it differs from the place in this list, as after a restore.',
+          'The version of the order after the change. Present only if it differs from the place in this list, for example after a restore.',
       }),
     ),
   },
@@ -52,7 +52,7 @@ export type StatusChange = Static<typeof StatusChangeSchema>
 export const OrderSchema = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
-    number: Type.String({ description: 'For people; unique.' }),
+    number: Type.String({ description: 'The unique number that people use for the order.' }),
     status: OrderStatusSchema,
     allowed_transitions: Type.Array(OrderStatusSchema),
     items: Type.Array(OrderItemSchema),
@@ -65,13 +65,13 @@ export const OrderSchema = Type.Object(
       }),
     ),
     version: Type.Integer({
-      description: 'Grows with each change: 1, 2, 3 … Skips numbers after the database was restored.',
+      description: 'Increases with each change: 1, 2, 3 … Numbers may be missing after the database was restored.',
     }),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),
     status_history: Type.Array(StatusChangeSchema),
     original_total: MoneySchema,
-    adjustments: Type.Array(AdjustmentSchema, { description: 'What is charged besides the lines.' }),
+    adjustments: Type.Array(AdjustmentSchema, { description: 'Charges and discounts besides the lines, such as shipping.' }),
     payment: Type.Union([PaymentSchema, Type.Null()], {
       description: 'The payment as the provider has reported it. Null if the provider has reported nothing.',
     }),

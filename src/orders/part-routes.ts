@@ -66,8 +66,8 @@ export function partRoutes(server: HttpServer, context: AdminTransitionContext):
     operationId: 'cancelLines',
     summary: 'Cancels a part of an order that is not shipped yet, or the rest of it',
     description:
-      'The units return to the stock, and the total falls. If no unit is open any more, the order becomes `shipped`, or `cancelled` if nothing was ' +
-      'shipped, or `returned` if all shipped units came back.',
+      'The units return to the stock, and the total falls. When no unit is open, the order becomes `shipped`. It becomes `cancelled` if nothing was ' +
+      'shipped, or `returned` if all shipped units were returned.',
     body: NewCancellation,
     read: ({ lines }) => ({ type: 'lines_cancelled', lines: readLines(lines) }),
   })

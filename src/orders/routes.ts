@@ -83,7 +83,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       operationId: 'placeOrder',
       summary: 'Places an order',
       description:
-        'The order gets the present prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. Without `billing_address` the invoice goes to `shipping_address`. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.',
+        'The order gets the current prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key`. If no answer arrives, repeat the request with the same key: only one order is placed. Without `billing_address` the invoice goes to `shipping_address`. `attributes` cannot be changed later. The data lake keeps them and `client_reference`, so they must not contain personal data.',
       headers: KeyHeader('Makes a retry safe; kept for 24 hours.'),
       body: NewOrder,
       answers: {
@@ -151,7 +151,7 @@ function cancellingRoutes(server: HttpServer, { pool, lockedRows, now, cancellab
       operationId: 'cancelOrder',
       summary: "Cancels one of the caller's orders, while the shop lets its customers",
       description:
-        'Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The stock is returned in the same transaction. With `If-Match`, cancels the order only at that version.',
+        'Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The units return to the stock in the same transaction. With `If-Match` the order is cancelled only if it still has that version.',
       params: OrderParams,
       headers: IfMatch,
       answers: { 200: [OrderSchema, 'The cancelled order.'] },

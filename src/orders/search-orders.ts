@@ -18,9 +18,9 @@ import { IS_UNPAID } from './unpaid-orders.ts'
 export const OrderSearch = Type.Object({
   q: Type.Optional(
     SearchQuery(
-      "What the order has: its number, with or without `#`; parts of the recipient's name or of a company, and with the scope `customers:read` of the name or address of " +
-        'its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client; a VAT number. Where no order has it: ' +
-        'a SKU or the name of a product, and then names with typing errors.',
+      "Searches orders by number (with or without `#`), parts of the recipient's or a company's name, phone number in any spelling, postal code, tracking number, " +
+        'reference of a payment or of the client, and VAT number. With the scope `customers:read` also by the name or e-mail address of the account. If no order matches, ' +
+        'it searches by the SKU or name of a product, and then for names with typing errors.',
     ),
   ),
   status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
@@ -60,7 +60,7 @@ export const AdminOrderSchema = Type.Object(
     former_values: Type.Optional(
       Type.Record(Type.String(), FormerValuesSchema, {
         description:
-          'What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and if there is none.',
+          'The values that amendments have replaced. The key is the index of the amendment in `status_history`, from 0. Absent in lists, and if nothing was replaced.',
       }),
     ),
   },

@@ -42,7 +42,7 @@ export const Transition = Type.Object(
       }),
     ),
     tracking: Type.Optional(Type.Union([TrackingSchema, Type.Null()])),
-    restock: Type.Optional(Type.Boolean({ description: 'With `returned`: the goods can be sold again. Default: they cannot.' })),
+    restock: Type.Optional(Type.Boolean({ description: 'For `returned`: whether the goods can be sold again. By default they cannot.' })),
   },
   { title: 'Transition', examples: [EXAMPLE_TRANSITION], additionalProperties: false },
 )

@@ -67,18 +67,19 @@ const webhook = {
   state: Type.Enum(['enabled', 'failing', 'disabled'], { description: '`failing`: no delivery has succeeded since `since`.' }),
   since: NullableTime('When the endpoint began to fail or was disabled.'),
   reason: NullableText('Why the endpoint was disabled, or why its last delivery failed.'),
-  queued: Type.Integer({ description: 'Deliveries that wait.' }),
-  failed: Type.Integer({ description: 'Deliveries that have failed.' }),
+  queued: Type.Integer({ description: 'The number of queued deliveries.' }),
+  failed: Type.Integer({ description: 'The number of failed deliveries.' }),
 }
 const WebhookSchema = Type.Object(webhook, { title: 'Webhook', examples: [EXAMPLE_WEBHOOK] })
 const NewWebhookSchema = Type.Object(
-  { ...webhook, secret: Type.String({ description: 'Signs the webhooks: `whsec_…`. It is not shown again.' }) },
+  { ...webhook, secret: Type.String({ description: 'The secret that signs the webhooks (`whsec_…`). It is not shown again.' }) },
   { title: 'NewWebhook', examples: [{ ...EXAMPLE_WEBHOOK, ...{ state: 'enabled', since: null, queued: 0 }, secret: EXAMPLE_SECRET }] },
 )
 const Url = Type.String({
   format: 'uri',
   maxLength: 2_000,
-  description: 'https, and a public address, which is looked up now and for each connection. `WEBHOOK_ALLOW_PRIVATE` allows others.',
+  description:
+    'An https URL whose host has a public address, which is checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.',
 })
 const EventTypes = Type.Union(
   [Type.Array(Type.Enum([...EVENT_TYPES]), { minItems: 1, maxItems: EVENT_TYPES.length, uniqueItems: true }), Type.Null()],
@@ -141,7 +142,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       operationId: 'createWebhook',
       summary: 'Adds an endpoint, and shows its secret once',
       description:
-        'It gets the events from now on, by their `time`. Because orders have names and addresses of customers, the scope `orders:read` is needed, too.',
+        'The endpoint gets events whose `time` is from now on. Orders contain names and addresses of customers, so the scope `orders:read` is needed, too.',
       body: WebhookInput,
       answers: { 201: [NewWebhookSchema, 'The endpoint, with its secret.'] },
       refuses: ['webhook_exists', 'too_many_webhooks'],
@@ -164,7 +165,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       stepUp: true,
       operationId: 'updateWebhook',
       summary: "Changes an endpoint's URL, or the events that it gets from now on",
-      description: 'The secret stays. Queued deliveries go to the new URL. The scope `orders:read` is needed, too.',
+      description: 'The secret stays the same. Queued deliveries go to the new URL. The scope `orders:read` is needed, too.',
       params: Params,
       body: WebhookChange,
       answers: { 200: [WebhookSchema, 'The endpoint.'] },
@@ -189,7 +190,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       stepUp: true,
       operationId: 'deleteWebhook',
       summary: 'Removes an endpoint and its deliveries',
-      description: 'It is disabled at once. Millions of deliveries take a while: repeat a call that has timed out.',
+      description: 'The endpoint is disabled at once. Removing millions of deliveries takes a while: if the call times out, repeat it.',
       params: Params,
       answers: { 204: 'The endpoint is removed.' },
     },
@@ -207,7 +208,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       operationId: 'rotateWebhookSecret',
       summary: 'Gives an endpoint another secret, and shows it once',
       description:
-        'For 24 hours the current secret signs, too, so that the receiver can change. A second rotation ends the oldest secret at once.',
+        'For 24 hours webhooks are signed with both the current and the new secret, so that the receiver can switch. A second rotation ends the oldest secret at once.',
       params: Params,
       answers: { 200: [NewWebhookSchema, 'The endpoint, with its new secret.'] },
     },
@@ -226,7 +227,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       access: 'webhooks:write',
       operationId: 'enableWebhook',
       summary: 'Enables an endpoint again',
-      description: 'What it missed is `failed`: `POST /admin/webhooks/{id}/redeliver` delivers it.',
+      description: 'Deliveries that the endpoint missed are `failed`. `POST /admin/webhooks/{id}/redeliver` delivers them.',
       params: Params,
       answers: { 200: [WebhookSchema, 'The enabled endpoint.'] },
     },
@@ -244,7 +245,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       access: 'webhooks:write',
       operationId: 'disableWebhook',
       summary: 'Disables an endpoint until it is enabled',
-      description: 'Its queued deliveries fail, as do those of later events, and can be delivered after it is enabled.',
+      description: 'Its queued deliveries fail, and so do deliveries of later events. They can be delivered after the endpoint is enabled.',
       params: Params,
       answers: { 200: [WebhookSchema, 'The disabled endpoint.'] },
     },
@@ -325,11 +326,11 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       operationId: 'redeliverWebhooks',
       summary: 'Delivers one event again, or all that failed',
       description:
-        'Each gets three days of its own for its attempts. Receivers know a repeated event by its id. One call queues 10,000 at most: repeat it while ' +
+        'Each event is attempted for up to three more days. Receivers recognize a repeated event by its id. One call queues at most 10,000 events: repeat the call while ' +
         '`queued` is 10,000.',
       params: Params,
       body: Redelivery,
-      answers: { 202: [Redelivered, 'They are queued.'] },
+      answers: { 202: [Redelivered, 'The events are queued.'] },
       refuses: ['webhook_disabled'],
     },
     async (request) => {

@@ -21,12 +21,14 @@ const Scopes = (description: string) =>
   Type.Array(Type.Enum([...KEY_SCOPES]), { minItems: 1, maxItems: KEY_SCOPES.length, uniqueItems: true, description })
 
 const apiKey = {
-  id: Type.String({ format: 'uuid', description: "The key's id. Histories name the key by it, and it is a part of the key's text." }),
+  id: Type.String({ format: 'uuid', description: "The key's id. Histories contain it, and so does the key's text." }),
   name: Type.String(),
   state: Type.Enum(['active', 'expired', 'revoked'], { title: 'ApiKeyState' }),
   scopes: Type.Array(Type.Enum([...KEY_SCOPES])),
-  created_by: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'The account that made it; null: a command.' }),
-  created_at: Time('When it was made.'),
+  created_by: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], {
+    description: 'The account that made the key. Null if a command made it.',
+  }),
+  created_at: Time('When the key was made.'),
   expires_at: NullableTime('When the key expires. Null if it never expires.'),
   last_used_at: NullableTime('When the key was last used. Updated at most once a minute.'),
   previous_secret_expires_at: NullableTime('Until when the secret from before the last rotation is also valid.'),
@@ -49,7 +51,7 @@ const ApiKeyInput = Type.Object(
       'x-must': 'have visible characters only',
       description: 'Names the machine or service. Do not name a person: the name stays when the person leaves.',
     }),
-    scopes: Scopes('What the key may do. Its maker must have each of these scopes.'),
+    scopes: Scopes('What the key may do. The caller must have each of these scopes.'),
     expires_at: Type.Optional(NullableTime('A time in the future, within two years. Null, the default: the key does not expire.')),
   },
   { title: 'ApiKeyInput', examples: [EXAMPLE_API_KEY_INPUT], ...strict },
@@ -61,7 +63,7 @@ const Rotation = Type.Object(
         minimum: 0,
         maximum: MAX_OVERLAP_SECONDS,
         default: DEFAULT_OVERLAP_SECONDS,
-        description: 'For how many seconds the present secret stays valid. 0: it ends at once.',
+        description: 'How many seconds the current secret stays valid. With 0 it ends at once.',
       }),
     ),
   },
@@ -87,7 +89,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       operationId: 'createApiKey',
       summary: 'Makes a key for a machine, and shows it once',
       description:
-        'Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. ' +
+        'Send the key as `Authorization: Bearer`. It may make the calls of its scopes, as long as its maker has these scopes, too. Calls about an own account, such as `GET /me`, are refused. ' +
         'Changes that the key makes name it as actor: `{"type": "key", "id": …}`.',
       body: ApiKeyInput,
       answers: { 201: [NewApiKeySchema, 'The key, with its text.'] },
@@ -129,8 +131,8 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       operationId: 'rotateApiKey',
       summary: 'Gives a key another secret, and shows it once',
       description:
-        'The present secret stays valid for `overlap_seconds` (a day by default), so that machines can change one after the other. A secret from an ' +
-        'earlier rotation ends now. Scopes and expiry stay. Only the operator who made the key can rotate it here. `storefront keys rotate` rotates keys that a command made.',
+        'The current secret stays valid for `overlap_seconds` (a day by default), so that machines can switch one after the other. A secret that an ' +
+        'earlier rotation replaced ends now. Scopes and expiry stay. Only the operator who made the key can rotate it here. `storefront keys rotate` rotates keys that a command made.',
       params: Params,
       body: Rotation,
       answers: { 200: [NewApiKeySchema, 'The key, with its new text.'] },

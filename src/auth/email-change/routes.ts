@@ -26,8 +26,8 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
       operationId: 'requestEmailChange',
       summary: "Begins to change the caller's e-mail address",
       description:
-        'Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the ' +
-        "same whether or not the new address has an account; for the caller's own address it is `invalid_body`. The request replaces an earlier one, and can be confirmed for 24 hours.",
+        'Mails a token to the new address, for `POST /me/email/confirm`, and one to the current address, for `POST /auth/email/revert`. The answer is the ' +
+        "same whether or not the new address has an account. The caller's own address is refused with `invalid_body`. The request replaces an earlier one, and can be confirmed for 24 hours.",
       body: EmailChange,
       answers: { 202: [Accepted, 'The answer is the same whether or not the address has an account.'] },
     },

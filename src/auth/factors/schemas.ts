@@ -124,7 +124,7 @@ export const TotpConfirmation = Type.Object(
   { title: 'TotpConfirmation', examples: [{ totp_code: EXAMPLE_SECOND_FACTOR.totp_code }], ...strict },
 )
 
-const ExpiresIn = Type.Integer({ description: 'Seconds.' })
+const ExpiresIn = Type.Integer({ description: 'The lifetime of the challenge in seconds.' })
 /** Data that WebAuthn defines and the store passes to the browser unread. */
 const forBrowser = (description: string) => Type.Unsafe<object>({ type: 'object', additionalProperties: true, description })
 

@@ -19,7 +19,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'completeSignIn',
       summary: 'Completes a sign-in with the second factor',
       description:
-        'For a login that was answered with `second_factor_required`: send its `challenge` within five minutes, with one of `totp_code`, `recovery_code` and `passkey`. ' +
+        'For a login that was answered with `second_factor_required`. Send its `challenge` within five minutes, with one of `totp_code`, `recovery_code` and `passkey`. ' +
         'After a wrong code the challenge can be used again, up to five times. A passkey can answer it only once.',
       body: SecondFactorSchema,
       answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
@@ -70,7 +70,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'beginStepUp',
       summary: 'How the caller can prove again who they are',
       description:
-        'Also makes the challenge for a passkey, valid for five minutes. A password is a proof only for accounts without a second factor.',
+        'Also makes a challenge for a passkey, which is valid for five minutes. A password counts only for accounts without a second factor.',
       answers: { 200: [StepUpRequest, "The methods that count, and the options for the browser's passkey call."] },
     },
     (request) => askForStepUp(context, callerOf(request)),

@@ -51,11 +51,11 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
       operationId: 'startProviderSignIn',
       summary: 'Leads the browser to a provider',
       description:
-        'For the browser itself (`location.href`), not for `fetch`. A provider that does not answer leads back to `return_to#oidc-error=unavailable`. ' +
-        'Refusals are a page for a browser, which asks for `text/html`.',
+        'Send the browser there with `location.href`, not with `fetch`. If the provider does not answer, the browser returns to `return_to#oidc-error=unavailable`. ' +
+        'A refusal is an HTML page if the request accepts `text/html`, as browsers do.',
       params: ProviderParams,
       query: StartQuery,
-      answers: { 303: 'At `Location`; a cookie binds the answer of the provider to this browser.' },
+      answers: { 303: '`Location` leads to the provider. A cookie binds its answer to this browser.' },
       refuses: ['malformed_request', 'rate_limited'],
     },
     async (request, reply) => {
@@ -80,10 +80,10 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
       operationId: 'finishProviderSignIn',
       summary: 'Leads the browser from a provider back to the page that began the sign-in',
       description:
-        'The address to register at the provider, which leads the browser here with `code` and `state`, or with `error`. It works once, with the cookie of ' +
-        '`startProviderSignIn`. Refusals are a page for a browser, which asks for `text/html`.',
+        'Register this address at the provider, which sends the browser here with `code` and `state`, or with `error`. It works once for each sign-in, with the cookie of ' +
+        '`startProviderSignIn`. A refusal is an HTML page if the request accepts `text/html`, as browsers do.',
       params: ProviderParams,
-      answers: { 303: 'To `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`.' },
+      answers: { 303: '`Location` leads to `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`.' },
       refuses: ['malformed_request', 'invalid_sign_in'],
     },
     async (request, reply) => {
@@ -157,8 +157,8 @@ function linkRoutes(server: HttpServer, { auth, providers }: SignIns): void {
       operationId: 'linkSignIn',
       summary: "Adds a provider to the caller's account",
       description:
-        "The customer has signed in at the provider, for this page and with `purpose=link`; the code works once, for five minutes, together with the page's secret. " +
-        'The address at the provider may be another one. The same link again changes nothing. For customers only.',
+        "Send the code that a sign-in at the provider with `purpose=link` has returned to this page. It works once, for five minutes, together with the page's secret. " +
+        'The address at the provider may differ from that of the account. Repeating a link changes nothing. For customers only.',
       body: CodeExchange,
       answers: { 200: [LinkedSignInSchema, 'The provider with which the account signs in from now on.'] },
       refuses: ['invalid_one_time_token', 'sign_in_taken', 'provider_linked'],
@@ -179,8 +179,8 @@ function linkRoutes(server: HttpServer, { auth, providers }: SignIns): void {
       operationId: 'unlinkSignIn',
       summary: "Removes a provider from the caller's account",
       description:
-        'Ends the other sessions. The last way to sign in stays: `POST /auth/password-reset` sets a password first. A later sign-in with the provider links it ' +
-        'again while both have proven the same address.',
+        'Ends the other sessions. The last way to sign in cannot be removed: set a password first (`POST /auth/password-reset`). A later sign-in with the provider links it ' +
+        'again if both have proven the same address.',
       params: ProviderParams,
       answers: { 204: 'The provider is no longer linked.' },
       refuses: ['last_sign_in'],
@@ -201,7 +201,7 @@ const ProviderParams = Type.Object({
 })
 const StartQuery = Type.Object(
   {
-    return_to: Type.String({ maxLength: 1_000, description: 'The page to come back to, of an origin that the store allows.' }),
+    return_to: Type.String({ maxLength: 1_000, description: 'The page to return to. Its origin must be one that the store allows.' }),
     code_challenge: Type.String({
       pattern: '^[A-Za-z0-9_-]{43}$',
       'x-must': 'be a SHA-256 in base64url, which has 43 characters',

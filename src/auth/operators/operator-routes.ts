@@ -21,7 +21,7 @@ const OperatorSchema = Type.Object(
     name: Type.Union([Type.String(), Type.Null()]),
     role: Role,
     is_email_verified: Type.Boolean({
-      description: 'Whether the holder of the mailbox has proven the address, as by accepting an invitation.',
+      description: 'Whether the holder of the mailbox has proven the address, for example by accepting an invitation.',
     }),
     is_invited: Type.Boolean({ description: 'Whether the invitation is still open: until the operator accepts it, nobody can sign in.' }),
     has_second_factor: Type.Boolean({ description: 'A passkey or an authenticator app.' }),
@@ -64,11 +64,11 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       summary: 'Makes an operator',
       description:
         'A new address gets an account and a mail that names the role and links to the console, where its one-time token sets the password ' +
-        '(`POST /auth/password-reset/confirm`). The token is valid for three days; after that `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role, if its address was proven.',
+        '(`POST /auth/password-reset/confirm`). The token is valid for three days. After that, `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role if its address was proven.',
       body: NewOperator,
       answers: {
         200: [OperatorSchema, 'The existing account has the role. Its sessions have ended.'],
-        201: [OperatorSchema, 'The account is made, and a token is mailed.'],
+        201: [OperatorSchema, 'The account was created, and a token is mailed.'],
       },
       refuses: ['email_taken', 'address_unproven'],
     },
@@ -87,8 +87,8 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'updateOperator',
       summary: 'Changes the role of an operator',
       description:
-        'Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the ' +
-        'new role. No operator can change their own role, and the last admin stays one.',
+        'The sessions of the operator end, and mailed tokens for a password stop working. An open invitation is mailed again with the ' +
+        'new role. Operators cannot change their own role, and the last admin must stay an admin.',
       params: Params,
       body: RoleChange,
       answers: { 200: [OperatorSchema, 'The changed operator.'] },
@@ -110,9 +110,9 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'removeOperator',
       summary: 'Takes the role from an operator',
       description:
-        "Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. No operator can remove themselves, and the last admin stays.",
+        'The sessions and mailed tokens of the operator end. The account becomes that of a customer and keeps its orders. Operators cannot remove themselves, and the last admin cannot be removed.',
       params: Params,
-      answers: { 204: 'The account has no role any more.' },
+      answers: { 204: 'The account no longer has a role.' },
       refuses: ['last_admin'],
     },
     async (request) => {
@@ -131,7 +131,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       summary: 'Removes the second factors of another operator',
       description:
         'For an operator who has lost their second factors. Passkeys, authenticator app and recovery codes are removed, and sessions end. The password stays, and the owner gets a mail. ' +
-        'Make sure that the owner asks for it. Operators cannot reset their own factors. `storefront admin reset-factors` resets those of customers.',
+        'Make sure that the owner has asked for it. Operators cannot reset their own factors. `storefront admin reset-factors` resets those of customers.',
       params: Params,
       answers: { 204: 'The password alone is now enough to sign in.' },
     },

@@ -7,11 +7,12 @@ const strict = { additionalProperties: false }
 const properties = {
   name: label('category'),
   slug: slugInput,
-  parent_id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'Null for a category at the top.' }),
+  parent_id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'Null for a top-level category.' }),
   position: Type.Integer({
     minimum: 0,
     maximum: Number.MAX_SAFE_INTEGER,
-    description: 'Its place among its siblings, from 0; later ones move on. A number above the last place means the end.',
+    description:
+      'Its place among its siblings, counted from 0. Later siblings move down by one. A number above the last place means the end.',
   }),
 }
 

@@ -16,11 +16,11 @@ const Id = Type.String({ format: 'uuid' })
 export const CategorySchema = Type.Object(
   {
     id: Id,
-    slug: Type.String({ description: 'The end of its address. Unique in the store.' }),
+    slug: Type.String({ description: 'The end of the address of its page in the shop. Unique in the store.' }),
     name: Type.String({ description: 'Unique among its siblings.' }),
-    parent_id: Type.Union([Id, Type.Null()], { description: 'Null for a category at the top.' }),
+    parent_id: Type.Union([Id, Type.Null()], { description: 'Null for a top-level category.' }),
     position: Type.Integer({ description: 'Its place among its siblings, counted from 0.' }),
-    depth: Type.Integer({ description: '0 at the top.' }),
+    depth: Type.Integer({ description: 'The number of categories above it, so 0 for a top-level category.' }),
   },
   { title: 'Category', examples: [EXAMPLE_CATEGORY] },
 )
@@ -109,8 +109,11 @@ export async function shareTree(tx: Transaction): Promise<void> {
 const Step = Type.Object({ id: Id, slug: Type.String(), name: Type.String() })
 
 export const ProductCategoriesSchema = Type.Array(
-  Type.Object({ ...Step.properties, path: Type.Array(Step, { description: 'From the top to the category itself.' }) }),
-  { description: 'In the order that the shop has chosen. The first one is `category`.' },
+  Type.Object({
+    ...Step.properties,
+    path: Type.Array(Step, { description: 'The categories from the top level to this one, which is included.' }),
+  }),
+  { description: 'The categories in the order that the shop has chosen. The first one is `category`.' },
 )
 export type ProductCategories = Static<typeof ProductCategoriesSchema>
 

@@ -13,8 +13,8 @@ const FeedQuery = Type.Object(
 )
 const document = (contentType: string) => ({ content: { [contentType]: { schema: Type.String() } } })
 const DESCRIPTION =
-  'All products in the order of their ids, except archived ones. The answer is sent while it is read: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the ' +
-  'connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported.'
+  'Contains all products except archived ones, sorted by id. The answer is streamed: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the ' +
+  'connection. Send the `ETag` as `If-None-Match`: the answer is 304 while no product has changed. Range requests are not supported.'
 
 /** Feeds of all products, for advertisers and other programs. */
 export function feedRoutes(server: HttpServer, context: CatalogueContext): void {
@@ -33,7 +33,7 @@ export function feedRoutes(server: HttpServer, context: CatalogueContext): void 
       isReadableByAnyOrigin: true,
       operationId: 'getProductFeed',
       summary: 'All products for advertisers, as RSS 2.0',
-      description: `With the elements of Google's product data specification, which others read too. ${DESCRIPTION} 404 where the setting \`SHOP_PRODUCT_URL\` is missing, without which there are no links.`,
+      description: `Has the elements of Google's product data specification, which other advertisers read, too. ${DESCRIPTION} Without the setting \`SHOP_PRODUCT_URL\` there are no links, and the answer is 404.`,
       query: FeedQuery,
       answers: { 200: [document('application/xml'), 'RSS 2.0.'] },
       refuses: ['not_found', 'rate_limited'],
@@ -61,10 +61,10 @@ export function feedRoutes(server: HttpServer, context: CatalogueContext): void 
       cost: 'feed',
       isReadableByAnyOrigin: true,
       operationId: 'exportProducts',
-      summary: 'All products, one JSON object a line',
-      description: `Each line is a product as \`GET /products/{id}\` answers, with \`link\`, the address of its page in the shop, if the store has the setting \`SHOP_PRODUCT_URL\`. ${DESCRIPTION}`,
+      summary: 'All products, one JSON object per line',
+      description: `Each line is a product as in \`GET /products/{id}\`. With the setting \`SHOP_PRODUCT_URL\` it also has \`link\`, the address of its page in the shop. ${DESCRIPTION}`,
       query: FeedQuery,
-      answers: { 200: [document('application/x-ndjson'), 'A product a line.'] },
+      answers: { 200: [document('application/x-ndjson'), 'One product per line.'] },
       refuses: ['rate_limited'],
     },
     async (request, reply) =>

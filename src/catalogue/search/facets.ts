@@ -17,17 +17,17 @@ const count = Type.Integer({ minimum: 0 })
 export const FacetsSchema = Type.Object(
   {
     categories: CategoryFacetsSchema,
-    brands: Type.Array(Type.Object({ brand: Type.String(), count }), { description: 'The 100 with most products.' }),
+    brands: Type.Array(Type.Object({ brand: Type.String(), count }), { description: 'The 100 brands with the most products.' }),
     price_ranges: Type.Array(
       Type.Object({
         currency: Type.String(),
-        min: Type.Integer({ description: 'Minor units.' }),
-        max: Type.Union([Type.Integer({ description: 'Below this; minor units.' }), Type.Null()]),
+        min: Type.Integer({ description: 'The lowest price in minor units.' }),
+        max: Type.Union([Type.Integer({ description: 'Prices are below this amount in minor units.' }), Type.Null()]),
         count,
       }),
     ),
     attributes: Type.Optional(AttributeFacetsSchema),
-    exact: Type.Boolean({ description: 'Whether the counts are exact; otherwise they come from a sample.' }),
+    exact: Type.Boolean({ description: 'Whether the counts are exact. If not, they are estimated from a sample.' }),
   },
   { title: 'Facets', examples: [EXAMPLE_FACETS] },
 )

@@ -73,8 +73,8 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
       operationId: 'getIcebergConfiguration',
       summary: 'What the Iceberg REST catalogue of the lake supports',
       description:
-        'Clients get the address up to `/iceberg` as the URI of the catalogue, and a key as the token. The catalogue is read-only.',
-      query: Type.Object({ warehouse: Type.Optional(Type.String({ description: 'Ignored: there is one.' })) }),
+        'Give clients the address up to `/iceberg` as the URI of the catalogue, and an API key as the token. The catalogue is read-only.',
+      query: Type.Object({ warehouse: Type.Optional(Type.String({ description: 'Ignored: the store has only one warehouse.' })) }),
       answers: { 200: [Configuration, 'The configuration.'] },
     },
     async () => ({ defaults: {}, overrides: {}, endpoints: ENDPOINTS }),
@@ -141,7 +141,7 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
       operationId: 'loadIcebergTable',
       summary: 'The newest metadata of a table, with which a reader finds its files',
       description:
-        'The reader needs access to the files themselves. Send the `ETag` as `If-None-Match`: without a new version the answer is 304.',
+        'The reader also needs access to the files of the table. Send the `ETag` as `If-None-Match`: the answer is 304 while there is no new version.',
       params: OfTable,
       query: Type.Object({
         snapshots: Type.Optional(Type.Enum(['all', 'refs'], { default: 'all', description: '`refs`: only the newest snapshot.' })),
