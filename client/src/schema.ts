@@ -182,7 +182,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Changes the caller's e-mail address, or proves the present one, by a token that was mailed to it
+         * Changes the caller's e-mail address, or proves the current one, with a token that was mailed to it
          * @description Only sessions of the account that asked for the change can confirm it. After a change the account's other sessions end. The former address gets a mail with a token that reverts the change. For seven days the token is valid, and the former address stays reserved for the account.
          */
         post: operations["confirmEmailChange"];
@@ -471,7 +471,7 @@ export interface paths {
         put?: never;
         /**
          * Creates an account and logs it in
-         * @description With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.
+         * @description With EMAIL_VERIFICATION=required the answer is 202 for new and for taken addresses, and a mail is sent.
          */
         post: operations["register"];
         delete?: never;
@@ -1072,7 +1072,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Products, in pages
+         * The products in the shop, in pages
          * @description Every page costs the same, because pages are read by key. The call ignores tokens, so caches may keep the answer. Send the `ETag` as `If-None-Match` to revalidate it.
          */
         get: operations["listProducts"];
@@ -1470,8 +1470,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * What an order would cost and whether there is enough stock; nothing is reserved
-         * @description Uses the present prices and stock. `billing_address` and `vat_number` are checked, and change nothing.
+         * What an order would cost and whether there is enough stock, without reserving anything
+         * @description Uses the current prices and stock. `billing_address` and `vat_number` are checked, but do not affect the answer.
          */
         post: operations["quoteOrder"];
         delete?: never;
@@ -1595,7 +1595,7 @@ export interface paths {
         put?: never;
         /**
          * Ships a part of an order, or the rest of it, as one parcel
-         * @description The order must be confirmed, and stays so until its last open unit is shipped. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description The order must be confirmed, and stays confirmed until its last open unit is shipped. A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. A different request with that `reference` is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["shipLines"];
         delete?: never;
@@ -1615,7 +1615,7 @@ export interface paths {
         put?: never;
         /**
          * Cancels a part of an order that is not shipped yet, or the rest of it
-         * @description The units return to the stock, and the total falls. When no unit is open, the order becomes `shipped`. It becomes `cancelled` if nothing was shipped, or `returned` if all shipped units were returned. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description The units return to the stock, and the total falls. When no unit is open, the order becomes `shipped`. It becomes `cancelled` if nothing was shipped, or `returned` if all shipped units were returned. A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. A different request with that `reference` is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["cancelLines"];
         delete?: never;
@@ -1635,7 +1635,7 @@ export interface paths {
         put?: never;
         /**
          * Takes back a part of what was shipped, or all of it
-         * @description The order becomes `returned` when all shipped units are back and no unit is open. The total stays. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description The order becomes `returned` when all shipped units are back and no unit is open. The total stays. A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. A different request with that `reference` is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["returnLines"];
         delete?: never;
@@ -1676,7 +1676,7 @@ export interface paths {
         post?: never;
         /**
          * Voids an adjustment of an order
-         * @description The history keeps both. Voiding it again changes nothing, with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         * @description The history keeps the adjustment and its removal. Voiding it again changes nothing and is answered with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
          */
         delete: operations["voidAdjustment"];
         options?: never;
@@ -2534,7 +2534,7 @@ export interface components {
             subject: {
                 /** @enum {string} */
                 type: "product" | "category" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
-                /** @description Null if there are many subjects: `after` counts them. */
+                /** @description Null if the activity has many subjects. `after` then counts them. */
                 id: string | null;
             };
             /** @description The properties that the change altered, with their values before it. Long texts are cut. */
@@ -2563,7 +2563,7 @@ export interface components {
             amount: components["schemas"]["SignedMoney"];
             /** Format: date-time */
             made_at: string;
-            /** @description The id of the cause of the transition, such as a payment or a parcel. The customer can see it. */
+            /** @description The id of the cause of the change, such as a payment or a parcel. The customer can see it. */
             reference?: string;
         };
         AdjustmentReferenceTakenProblem: {
@@ -2572,7 +2572,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -2582,7 +2582,7 @@ export interface components {
              */
             code: "adjustment_reference_taken";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -2602,12 +2602,12 @@ export interface components {
             total: components["schemas"]["Money"];
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
-            /** @description Absent: as `shipping_address`. */
+            /** @description Absent if the invoice goes to `shipping_address`. */
             billing_address?: components["schemas"]["ShippingAddress"] | null;
-            /** @description The customer's. Absent: none. */
+            /** @description The customer's VAT number. Absent if there is none. */
             vat_number?: string | null;
             note: string | null;
-            /** @description As the order was placed. Absent: none. */
+            /** @description The attributes with which the order was placed. Absent if there are none. */
             attributes?: {
                 [key: string]: string | number | boolean;
             };
@@ -2636,7 +2636,7 @@ export interface components {
             parcels: components["schemas"]["Parcel"][];
             /** Format: uuid */
             user_id: string;
-            /** @description The payments of which something is left to refund. */
+            /** @description The payments that can still be refunded, at least in part. */
             refundable: components["schemas"]["RefundablePayment"][];
             /** @description The values that amendments have replaced. The key is the index of the amendment in `status_history`, from 0. Absent in lists, and if nothing was replaced. */
             former_values?: {
@@ -2659,12 +2659,12 @@ export interface components {
             total: components["schemas"]["Money"];
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
-            /** @description Absent: as `shipping_address`. */
+            /** @description Absent if the invoice goes to `shipping_address`. */
             billing_address?: components["schemas"]["ShippingAddress"] | null;
-            /** @description The customer's. Absent: none. */
+            /** @description The customer's VAT number. Absent if there is none. */
             vat_number?: string | null;
             note: string | null;
-            /** @description As the order was placed. Absent: none. */
+            /** @description The attributes with which the order was placed. Absent if there are none. */
             attributes?: {
                 [key: string]: string | number | boolean;
             };
@@ -2693,7 +2693,7 @@ export interface components {
             parcels: components["schemas"]["Parcel"][];
             /** Format: uuid */
             user_id: string;
-            /** @description The payments of which something is left to refund. */
+            /** @description The payments that can still be refunded, at least in part. */
             refundable: components["schemas"]["RefundablePayment"][];
             /** @description The values that amendments have replaced. The key is the index of the amendment in `status_history`, from 0. Absent in lists, and if nothing was replaced. */
             former_values?: {
@@ -2737,7 +2737,7 @@ export interface components {
             published_at: string | null;
             /** @description The product is in the shop until this time. Null if there is no such time. */
             unpublished_at: string | null;
-            /** @description Null unless it is archived. */
+            /** @description When the product was archived. Null if it is not archived. */
             archived_at: string | null;
             /** Format: date-time */
             updated_at: string;
@@ -2904,9 +2904,9 @@ export interface components {
             revenue: components["schemas"]["Money"][];
         };
         Categories: {
-            /** @description Each category comes before those below it. */
+            /** @description Each category precedes those below it. */
             data: components["schemas"]["Category"][];
-            /** @description False if there are more categories: these are the first 10000. */
+            /** @description False if the store has more categories than the first 10000, which are listed. */
             is_complete: boolean;
         };
         Category: {
@@ -2926,7 +2926,7 @@ export interface components {
         CategoryChange: {
             /** @description No control characters, and at least one visible character. */
             name?: string;
-            /** @description Stored in lower case, with hyphens between words. By default made of the name. */
+            /** @description Stored in lower case, with hyphens between words. By default it is made from the name. */
             slug?: string;
             /** @description Null for a top-level category. */
             parent_id?: string | null;
@@ -2939,7 +2939,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -2949,7 +2949,7 @@ export interface components {
              */
             code: "change_reference_taken";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -2962,7 +2962,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -2972,7 +2972,7 @@ export interface components {
              */
             code: "client_reference_taken";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -2989,7 +2989,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -2999,7 +2999,7 @@ export interface components {
              */
             code: "currency_not_available";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -3029,7 +3029,7 @@ export interface components {
             /** Format: uuid */
             id: string;
             address: components["schemas"]["ShippingAddress"];
-            /** @description At most one address is. */
+            /** @description Whether this is the default address. An account has at most one. */
             is_default: boolean;
             /** Format: date-time */
             created_at: string;
@@ -3050,7 +3050,7 @@ export interface components {
             count: number;
             /** @description False if there are more orders: count and totals then include only the newest 1000. */
             is_complete: boolean;
-            /** @description One for each currency: what the orders cost now, without cancelled and returned ones; at most 9007199254740991. */
+            /** @description The current totals of the orders, one for each currency, without cancelled and returned orders. A total is at most 9007199254740991. */
             totals: components["schemas"]["Money"][];
             last_order_at: string | null;
         };
@@ -3146,9 +3146,9 @@ export interface components {
             password: string;
         };
         Facets: {
-            /** @description The 100 categories with most products. With `category`, only categories below it. */
+            /** @description The 100 categories with the most products. With `category`, only categories below it. */
             categories: {
-                /** @description Its name. */
+                /** @description The name of the category. */
                 category: string;
                 slug: string;
                 /** @description Counts the products in the category and below it. */
@@ -3166,7 +3166,7 @@ export interface components {
                 max: number | null;
                 count: number;
             }[];
-            /** @description Only with `include=attributes`: the 20 attributes that most products have. */
+            /** @description The 20 attributes that most products have. Present only with `include=attributes`. */
             attributes?: {
                 name: string;
                 count: number;
@@ -3250,7 +3250,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -3260,7 +3260,7 @@ export interface components {
              */
             code: "forbidden";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -3323,7 +3323,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -3333,7 +3333,7 @@ export interface components {
              */
             code: "illegal_transition";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -3350,7 +3350,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -3360,7 +3360,7 @@ export interface components {
              */
             code: "insufficient_stock";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -3381,7 +3381,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -3391,7 +3391,7 @@ export interface components {
              */
             code: "invalid_second_factor";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -3615,7 +3615,7 @@ export interface components {
             type: string;
         };
         MailRetry: {
-            /** @description Mails that this call queued again. */
+            /** @description The number of mails that this call has queued again. */
             queued: number;
             /** @description Whether more failed mails are left. If so, repeat the call. */
             has_more: boolean;
@@ -3727,7 +3727,7 @@ export interface components {
             currency: string;
         };
         MovedProduct: {
-            /** @description The slug of now. */
+            /** @description The current slug of the product. */
             moved_to: string;
         };
         NewAdjustment: {
@@ -3793,7 +3793,7 @@ export interface components {
             kind: components["schemas"]["AuditKind"];
         };
         NewCancellation: {
-            /** @description Name each product once. By default all units that are left. */
+            /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
             /** @description A change of this kind that is repeated with the same reference is made only once. */
@@ -3802,7 +3802,7 @@ export interface components {
         NewCategory: {
             /** @description No control characters, and at least one visible character. */
             name: string;
-            /** @description Stored in lower case, with hyphens between words. By default made of the name. */
+            /** @description Stored in lower case, with hyphens between words. By default it is made from the name. */
             slug?: string;
             /** @description Null for a top-level category. */
             parent_id?: string | null;
@@ -3830,7 +3830,7 @@ export interface components {
             /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
             items: components["schemas"]["NewOrderItem"][];
             /**
-             * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
+             * @description The currency of the prices (ISO 4217), in which each product must be sold. By default the own price of each product applies.
              * @example EUR
              */
             currency?: string;
@@ -3847,7 +3847,7 @@ export interface components {
             client_reference?: string;
             shipping_address?: components["schemas"]["ShippingAddress"];
             billing_address?: components["schemas"]["ShippingAddress"];
-            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
+            /** @description Begins with the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
             vat_number?: string;
             note?: string;
             attributes?: components["schemas"]["Attributes"];
@@ -3875,7 +3875,7 @@ export interface components {
             /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
             items: components["schemas"]["NewOrderItem"][];
             /**
-             * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
+             * @description The currency of the prices (ISO 4217), in which each product must be sold. By default the own price of each product applies.
              * @example EUR
              */
             currency?: string;
@@ -3892,7 +3892,7 @@ export interface components {
             client_reference?: string;
             shipping_address?: components["schemas"]["ShippingAddress"];
             billing_address?: components["schemas"]["ShippingAddress"];
-            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
+            /** @description Begins with the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
             vat_number?: string;
             note?: string;
             attributes?: components["schemas"]["Attributes"];
@@ -3928,7 +3928,7 @@ export interface components {
                 amount: number;
                 currency: string;
             };
-            /** @description Stored in lower case, with hyphens between words. By default made of the name. */
+            /** @description Stored in lower case, with hyphens between words. By default it is made from the name. */
             slug?: string;
             /** @description At most 65,536 bytes in UTF-8. */
             description?: string;
@@ -3966,7 +3966,7 @@ export interface components {
             };
             /** @description A draft is not in the shop. If absent, the status stays the same, and a new product is active. */
             status?: "draft" | "active";
-            /** @description An active product is in the shop from then on; null: at once. */
+            /** @description An active product is in the shop from this time on. Null: at once. */
             published_at?: string | null;
             /** @description When the product leaves the shop. Null if it does not leave. */
             unpublished_at?: string | null;
@@ -4005,7 +4005,7 @@ export interface components {
             };
         };
         NewReturn: {
-            /** @description Name each product once. By default all units that are left. */
+            /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
             /** @description A change of this kind that is repeated with the same reference is made only once. */
@@ -4022,7 +4022,7 @@ export interface components {
             until?: string | null;
         };
         NewShipment: {
-            /** @description Name each product once. By default all units that are left. */
+            /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
             /** @description A change of this kind that is repeated with the same reference is made only once. */
@@ -4032,7 +4032,7 @@ export interface components {
         NewStockAdjustment: {
             /** @description Units added (positive) or removed (negative). */
             delta: number;
-            /** @description The caller's name for the movement, such as a delivery note's number; booked once for each product. Without control characters and invisible characters. */
+            /** @description The caller's name for the movement, such as a delivery note's number. It is booked once for each product. It must not contain control characters or invisible characters. */
             reference: string;
             reason?: string | null;
         };
@@ -4087,7 +4087,7 @@ export interface components {
             role: components["schemas"]["OperatorRole"];
             /** @description Whether the holder of the mailbox has proven the address, for example by accepting an invitation. */
             is_email_verified: boolean;
-            /** @description Whether the invitation is still open: until the operator accepts it, nobody can sign in. */
+            /** @description Whether the invitation is still open. The operator cannot sign in before accepting it. */
             is_invited: boolean;
             /** @description A passkey or an authenticator app. */
             has_second_factor: boolean;
@@ -4112,12 +4112,12 @@ export interface components {
             total: components["schemas"]["Money"];
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
-            /** @description Absent: as `shipping_address`. */
+            /** @description Absent if the invoice goes to `shipping_address`. */
             billing_address?: components["schemas"]["ShippingAddress"] | null;
-            /** @description The customer's. Absent: none. */
+            /** @description The customer's VAT number. Absent if there is none. */
             vat_number?: string | null;
             note: string | null;
-            /** @description As the order was placed. Absent: none. */
+            /** @description The attributes with which the order was placed. Absent if there are none. */
             attributes?: {
                 [key: string]: string | number | boolean;
             };
@@ -4194,12 +4194,12 @@ export interface components {
             total: components["schemas"]["Money"];
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
-            /** @description Absent: as `shipping_address`. */
+            /** @description Absent if the invoice goes to `shipping_address`. */
             billing_address?: components["schemas"]["ShippingAddress"] | null;
-            /** @description The customer's. Absent: none. */
+            /** @description The customer's VAT number. Absent if there is none. */
             vat_number?: string | null;
             note: string | null;
-            /** @description As the order was placed. Absent: none. */
+            /** @description The attributes with which the order was placed. Absent if there are none. */
             attributes?: {
                 [key: string]: string | number | boolean;
             };
@@ -4302,7 +4302,7 @@ export interface components {
             version: number;
             /** Format: date-time */
             shipped_at: string;
-            /** @description The id of the cause of the transition, such as a payment or a parcel. The customer can see it. */
+            /** @description The id of the cause of the change, such as a payment or a parcel. The customer can see it. */
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
             lines: components["schemas"]["LineQuantity"][];
@@ -4390,7 +4390,7 @@ export interface components {
             /** Format: date-time */
             changed_at: string;
         };
-        /** @description Default: the one payment of which something is left. */
+        /** @description The payment that was refunded. By default the only payment that can still be refunded. */
         PaymentName: {
             /** @description A name that the shop chooses, such as `stripe`. */
             provider: string;
@@ -4492,14 +4492,14 @@ export interface components {
                 sku: string;
                 name: string;
                 image_url: string | null;
-                /** @description Its variants have the place together. */
+                /** @description The group of variants, which share the place. Null if the product is in no group. */
                 group: string | null;
-                /** @description False: it is not in the shop now, and takes its place when it is. */
+                /** @description Whether the product is in the shop now. If not, it keeps its place until it is. */
                 is_listed: boolean;
             }[];
         };
         PlacedProductsChange: {
-            /** @description Products of the category or of those below it, in their order, at most one of each group. Empty: the category has no order of its own. */
+            /** @description Products of this category or of those below it, in the wanted order, at most one of each group. An empty list removes the order. */
             product_ids: string[];
         };
         PlainProblem: {
@@ -4508,7 +4508,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -4518,7 +4518,7 @@ export interface components {
              */
             code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "invalid_signature" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_order_link" | "wrong_postal_code" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -4529,7 +4529,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -4539,7 +4539,7 @@ export interface components {
              */
             code: "precondition_failed";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -4556,7 +4556,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -4566,11 +4566,11 @@ export interface components {
              */
             code: "price_changed";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The current lines. */
+            /** @description The current lines with their prices. */
             items: {
                 /** Format: uuid */
                 product_id: string;
@@ -4589,7 +4589,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -4599,7 +4599,7 @@ export interface components {
              */
             code: "probably_placed_already";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -4653,7 +4653,7 @@ export interface components {
             [key: string]: string | number | boolean | string[];
         };
         ProductChange: {
-            /** @description Stored in lower case, with hyphens between words. By default made of the name. */
+            /** @description Stored in lower case, with hyphens between words. By default it is made from the name. */
             slug?: string;
             /** @description No control characters and no invisible ones. */
             sku?: string;
@@ -4699,7 +4699,7 @@ export interface components {
             };
             /** @description A draft is not in the shop. If absent, the status stays the same, and a new product is active. */
             status?: "draft" | "active";
-            /** @description An active product is in the shop from then on; null: at once. */
+            /** @description An active product is in the shop from this time on. Null: at once. */
             published_at?: string | null;
             /** @description When the product leaves the shop. Null if it does not leave. */
             unpublished_at?: string | null;
@@ -4806,7 +4806,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -4816,7 +4816,7 @@ export interface components {
              */
             code: "purchase_limit";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -4843,7 +4843,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -4853,7 +4853,7 @@ export interface components {
              */
             code: "quantity_exceeded";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -4881,12 +4881,12 @@ export interface components {
             /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
             items: components["schemas"]["NewOrderItem"][];
             /**
-             * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
+             * @description The currency of the prices (ISO 4217), in which each product must be sold. By default the own price of each product applies.
              * @example EUR
              */
             currency?: string;
             billing_address?: components["schemas"]["ShippingAddress"];
-            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
+            /** @description Begins with the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists. */
             vat_number?: string;
         };
         RecoveryCodes: {
@@ -4920,7 +4920,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -4930,7 +4930,7 @@ export interface components {
              */
             code: "refund_exceeded";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -4947,7 +4947,7 @@ export interface components {
             provider: string;
             /** @description The provider's id of the payment. */
             reference: string;
-            /** @description The most that can still be refunded of it. */
+            /** @description The amount that can still be refunded. */
             left: {
                 /** @description Minor units of the currency. */
                 amount: number;
@@ -4979,7 +4979,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -4989,7 +4989,7 @@ export interface components {
              */
             code: "request_in_progress";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -5042,7 +5042,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -5052,7 +5052,7 @@ export interface components {
              */
             code: "second_factor_required";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -5073,7 +5073,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description The last login or refresh.
+             * @description When the session was last opened or refreshed.
              */
             last_used_at: string;
             user_agent: string | null;
@@ -5105,7 +5105,7 @@ export interface components {
         };
         SignInProvider: {
             id: string;
-            /** @description For the button. */
+            /** @description The name to show on the button. */
             name: string;
             issuer: string;
         };
@@ -5131,7 +5131,7 @@ export interface components {
                 id: string | null;
             };
             reason: string | null;
-            /** @description The id of the cause of the transition, such as a payment or a parcel. The customer can see it. */
+            /** @description The id of the cause of the change, such as a payment or a parcel. The customer can see it. */
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
             change?: components["schemas"]["OrderChange"];
@@ -5171,11 +5171,11 @@ export interface components {
             version: number;
             /** @enum {string} */
             kind: "created" | "count" | "adjustment" | "import";
-            /** @description Units before; null: not tracked. */
+            /** @description Units before the change. Null if the stock was not tracked. */
             before: number | null;
-            /** @description Units after; null: not tracked. */
+            /** @description Units after the change. Null if the stock is not tracked. */
             after: number | null;
-            /** @description `after` − `before`; null when one of them is not tracked. */
+            /** @description `after` − `before`. Null if one of them is null. */
             delta: number | null;
             reference: string | null;
             reason: string | null;
@@ -5218,7 +5218,7 @@ export interface components {
              * @description When the change was made.
              */
             at: string;
-            /** @description The id of the cause of the transition, such as a payment or a parcel. The customer can see it. */
+            /** @description The id of the cause of the change, such as a payment or a parcel. The customer can see it. */
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
             change?: components["schemas"]["OrderChange"];
@@ -5239,7 +5239,7 @@ export interface components {
                 complained_at: string | null;
                 attempts: number;
             } | null;
-            /** @description The copies of the mail that were sent again, the oldest first. */
+            /** @description Copies of the mail that an operator has sent again, oldest first. */
             mail_copies: {
                 /** @enum {string} */
                 status: "queued" | "sent" | "failed";
@@ -5274,7 +5274,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -5284,7 +5284,7 @@ export interface components {
              */
             code: "too_late_to_amend";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -5297,7 +5297,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -5307,7 +5307,7 @@ export interface components {
              */
             code: "too_many_addresses";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -5319,7 +5319,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -5329,7 +5329,7 @@ export interface components {
              */
             code: "too_many_pending_orders";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -5342,7 +5342,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -5352,7 +5352,7 @@ export interface components {
              */
             code: "total_negative";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -5368,15 +5368,15 @@ export interface components {
         TotpSetup: {
             /** @description The secret in Base32, for apps that cannot read the QR code. Shown only once. */
             secret: string;
-            /** @description For a QR code. */
+            /** @description The URI to show as a QR code. */
             uri: string;
         };
-        /** @description How the customer follows the parcel. Only of goods that are shipped. */
+        /** @description How the customer can follow the parcel. Only for goods that are shipped. */
         Tracking: {
             carrier: string;
             /** @description The carrier's number of the parcel. */
             number: string;
-            /** @description The page that shows the parcel: absolute, http or https. */
+            /** @description The page that shows the parcel, as an absolute http or https URL. */
             url?: string;
         };
         Transition: {
@@ -5402,7 +5402,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -5412,7 +5412,7 @@ export interface components {
              */
             code: "unknown_product";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -5439,7 +5439,7 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
-        /** @description Only with `collapse=group`, and only of a product that has a group. */
+        /** @description The variants of the group. Present only with `collapse=group`, and only if the product has a group. */
         Variants: {
             count: number;
             /** @description The values of each option. */
@@ -5513,7 +5513,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In English, for people; may be reworded. */
+            /** @description A text for people, in English. Its wording may change. */
             title: string;
             status: number;
             detail: string;
@@ -5523,7 +5523,7 @@ export interface components {
              */
             code: "webhook_exists";
             request_id: string;
-            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
@@ -7683,7 +7683,7 @@ export interface operations {
                     "application/json": components["schemas"]["LoginResult"];
                 };
             };
-            /** @description With EMAIL_VERIFICATION=required: a token is mailed, and the account is created with it. */
+            /** @description With EMAIL_VERIFICATION=required a token is mailed. `POST /auth/verify-email` creates the account with it. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -8215,7 +8215,7 @@ export interface operations {
             query: {
                 /** @description The page to return to. Its origin must be one that the store allows. */
                 return_to: string;
-                /** @description SHA-256, base64url, of a random secret that the page keeps, such as in `sessionStorage` (RFC 7636, S256). */
+                /** @description The SHA-256 in base64url of a random secret that the page keeps, for example in `sessionStorage` (RFC 7636, S256). */
                 code_challenge: string;
                 purpose?: "sign_in" | "link";
             };
@@ -9348,9 +9348,9 @@ export interface operations {
                 subject_id?: string;
                 /** @description An `operationId`, or a command such as `webhook add`. */
                 action?: string;
-                /** @description Not before this time. */
+                /** @description Only activities at this time or later. RFC 3339. */
                 from?: string;
-                /** @description Before this time. */
+                /** @description Only activities before this time. RFC 3339. */
                 to?: string;
             };
             header?: never;
@@ -10432,13 +10432,13 @@ export interface operations {
     listProducts: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
+                /** @description The language of the texts (BCP 47), instead of `Accept-Language`: for pages that are built ahead of requests, and for caches that ignore `Vary`. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
                 /** @description Words to find in name, description, sku, category, brand or options. A `-` in front of a word excludes it. The last words may be incomplete: the last one needs two letters, the four before it three. Case and accents do not matter. Letters and digits, and the parts of a hyphenated word, may be written as one word or apart. At most 200 characters, except in a `Link` of the store. */
                 q?: string;
-                /** @description Only products of this category and of those below it: its slug, or else its name. If several categories have the name, all of them count. */
+                /** @description Only products of this category and of those below it. Give its slug or its name. If several categories have the name, all of them count. */
                 category?: string;
-                /** @description Only products of this brand, as it is written. */
+                /** @description Only products of this brand, written exactly as in the products. */
                 brand?: string;
                 /**
                  * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
@@ -10449,13 +10449,13 @@ export interface operations {
                 min_price?: number;
                 /** @description In minor units of `currency`, by default of each product's own currency. */
                 max_price?: number;
-                /** @description Only products that are, or are not, in stock. */
+                /** @description `true`: only products that are in stock. `false`: only products that are not. */
                 in_stock?: boolean;
                 /** @description Up to 100 product ids, separated by commas. */
                 ids?: string;
-                /** @description The variants of one thing. */
+                /** @description Only products of this group of variants. */
                 group?: string;
-                /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. A product must meet every condition, but only one of several values of the same attribute. Any value of a list counts. */
+                /** @description Only products with these attributes, such as `attr=material=wool`, or `attr=weight_g>=100` for numbers. A product must meet every condition, but only one of several values of the same attribute. Any value of a list counts. */
                 attr?: string[];
                 /** @description The maximum number of items on a page. */
                 limit?: number;
@@ -10463,7 +10463,7 @@ export interface operations {
                 cursor?: string;
                 /** @description A `-` in front means descending. The default is `relevance` if `q` is given, otherwise `-created_at`. `relevance` needs `q`, and begins with products whose whole name is the search. Names are sorted by their bytes (UTF-8). `best_selling` begins with the 200 products of which most units were ordered in the last 30 days, in the category or in the whole shop. `position` needs `category`, and begins with the products that the shop has placed in this category. Both continue with the other products, newest first. The variants of a group share one place, and their sales count together. */
                 sort?: "name" | "-name" | "price" | "-price" | "created_at" | "-created_at" | "best_selling" | "position" | "relevance";
-                /** @description Lists each group of variants once. */
+                /** @description `group` lists each group of variants once. */
                 collapse?: "group";
                 /** @description `count` adds the number of products. */
                 include?: "count";
@@ -10553,13 +10553,13 @@ export interface operations {
     listFacets: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
+                /** @description The language of the texts (BCP 47), instead of `Accept-Language`: for pages that are built ahead of requests, and for caches that ignore `Vary`. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
                 /** @description Words to find in name, description, sku, category, brand or options. A `-` in front of a word excludes it. The last words may be incomplete: the last one needs two letters, the four before it three. Case and accents do not matter. Letters and digits, and the parts of a hyphenated word, may be written as one word or apart. At most 200 characters, except in a `Link` of the store. */
                 q?: string;
-                /** @description Only products of this category and of those below it: its slug, or else its name. If several categories have the name, all of them count. */
+                /** @description Only products of this category and of those below it. Give its slug or its name. If several categories have the name, all of them count. */
                 category?: string;
-                /** @description Only products of this brand, as it is written. */
+                /** @description Only products of this brand, written exactly as in the products. */
                 brand?: string;
                 /**
                  * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
@@ -10570,13 +10570,13 @@ export interface operations {
                 min_price?: number;
                 /** @description In minor units of `currency`, by default of each product's own currency. */
                 max_price?: number;
-                /** @description Only products that are, or are not, in stock. */
+                /** @description `true`: only products that are in stock. `false`: only products that are not. */
                 in_stock?: boolean;
                 /** @description Up to 100 product ids, separated by commas. */
                 ids?: string;
-                /** @description The variants of one thing. */
+                /** @description Only products of this group of variants. */
                 group?: string;
-                /** @description Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. A product must meet every condition, but only one of several values of the same attribute. Any value of a list counts. */
+                /** @description Only products with these attributes, such as `attr=material=wool`, or `attr=weight_g>=100` for numbers. A product must meet every condition, but only one of several values of the same attribute. Any value of a list counts. */
                 attr?: string[];
                 /** @description Adds the attributes. */
                 include?: "attributes";
@@ -10668,7 +10668,7 @@ export interface operations {
     getProduct: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
+                /** @description The language of the texts (BCP 47), instead of `Accept-Language`: for pages that are built ahead of requests, and for caches that ignore `Vary`. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
                 /**
                  * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
@@ -10806,7 +10806,7 @@ export interface operations {
     getProductBySlug: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
+                /** @description The language of the texts (BCP 47), instead of `Accept-Language`: for pages that are built ahead of requests, and for caches that ignore `Vary`. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts. */
                 lang?: string;
                 /**
                  * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
@@ -10910,7 +10910,7 @@ export interface operations {
                     "application/json": components["schemas"]["ProductDetails"];
                 };
             };
-            /** @description The product has another slug; `Location` leads to it. */
+            /** @description The product has another slug. `Location` leads to it. */
             301: {
                 headers: {
                     [name: string]: unknown;
@@ -10958,7 +10958,7 @@ export interface operations {
     getProductFeed: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47); without it the products' own. */
+                /** @description The language of the texts (BCP 47). By default the products' own texts. */
                 lang?: string;
             };
             header?: never;
@@ -11018,7 +11018,7 @@ export interface operations {
     exportProducts: {
         parameters: {
             query?: {
-                /** @description The language of the texts (BCP 47); without it the products' own. */
+                /** @description The language of the texts (BCP 47). By default the products' own texts. */
                 lang?: string;
             };
             header?: never;
@@ -11137,7 +11137,7 @@ export interface operations {
                 cursor?: string;
                 /** @description By default `withheld`, or every state if `group`, `sku` or `ids` is given. `GET /products` lists the active products. */
                 state?: "withheld" | "archived";
-                /** @description The variants of one thing. */
+                /** @description Only products of this group of variants. */
                 group?: string;
                 /** @description The product with this sku. */
                 sku?: string;
@@ -11313,7 +11313,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The product; `Location` leads to it. */
+            /** @description The product. `Location` leads to it. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -12315,7 +12315,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The category; `Location` leads to it. */
+            /** @description The category. `Location` leads to it. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -13086,7 +13086,7 @@ export interface operations {
     listOrders: {
         parameters: {
             query?: {
-                /** @description Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true. */
+                /** @description The maximum number of orders on a page. A page has fewer if they are large: continue while `has_more` is true. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -13099,7 +13099,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of the orders; it ends early when its orders have 1 MiB. */
+            /** @description A page of the orders. It has fewer orders than `limit` if they reach 1 MiB. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13229,7 +13229,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes a retry safe; kept for 24 hours. */
+                /** @description Makes a retry safe. The key is kept for 24 hours. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -13273,7 +13273,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`. */
+            /** @description The order. `Location` leads to it. A repeated `Idempotency-Key` gets the same answer with `Idempotency-Replayed: true`. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -13818,7 +13818,7 @@ export interface operations {
     searchOrders: {
         parameters: {
             query?: {
-                /** @description Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true. */
+                /** @description The maximum number of orders on a page. A page has fewer if they are large: continue while `has_more` is true. */
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
@@ -13838,7 +13838,7 @@ export interface operations {
                 unpaid?: true;
                 /** @description Only orders placed at this time or later. RFC 3339. */
                 from?: string;
-                /** @description Placed before. RFC 3339. */
+                /** @description Only orders placed before this time. RFC 3339. */
                 to?: string;
             };
             header?: never;
@@ -13847,7 +13847,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of the orders; it ends early when its orders have 1 MiB. */
+            /** @description A page of the orders. It has fewer orders than `limit` if they reach 1 MiB. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13979,7 +13979,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Required. Makes a retry safe; kept for 24 hours. */
+                /** @description Required. Makes a retry safe. The key is kept for 24 hours. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -14024,7 +14024,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`. */
+            /** @description The order. `Location` leads to it. A repeated `Idempotency-Key` gets the same answer with `Idempotency-Replayed: true`. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -14322,7 +14322,7 @@ export interface operations {
     moveOrder: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -14491,7 +14491,7 @@ export interface operations {
     shipLines: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -14665,7 +14665,7 @@ export interface operations {
     cancelLines: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -14835,7 +14835,7 @@ export interface operations {
     returnLines: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -15006,7 +15006,7 @@ export interface operations {
     addAdjustment: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -15191,7 +15191,7 @@ export interface operations {
     voidAdjustment: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -15363,7 +15363,7 @@ export interface operations {
     reportPayment: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: never;
@@ -15540,7 +15540,7 @@ export interface operations {
     refundOrder: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -15730,7 +15730,7 @@ export interface operations {
     amendOrder: {
         parameters: {
             query?: {
-                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                /** @description With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -16143,7 +16143,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was found. */
+            /** @description The matches. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16400,7 +16400,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The process cannot do its work; `failing` names why. */
+            /** @description The process cannot do its work. `failing` names the reasons. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -18039,7 +18039,7 @@ export interface operations {
                 undelivered?: true;
                 /** @description Only mails queued at this time or later. RFC 3339. */
                 from?: string;
-                /** @description Queued before. RFC 3339. */
+                /** @description Only mails queued before this time. RFC 3339. */
                 to?: string;
             };
             header?: never;
@@ -18215,7 +18215,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The mail after it was queued again; it may be sent already. */
+            /** @description The mail after it was queued again. It may have been sent already. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -35,7 +35,7 @@ const ActivitySchema = Type.Object(
     action: Type.String({ description: 'The `operationId` of the call, or the command.' }),
     subject: Type.Object({
       type: Type.Enum([...SUBJECT_TYPES]),
-      id: NullableText('Null if there are many subjects: `after` counts them.'),
+      id: NullableText('Null if the activity has many subjects. `after` then counts them.'),
     }),
     before: State('The properties that the change altered, with their values before it. Long texts are cut.'),
     after: State('The same properties with their values after the change.'),
@@ -57,8 +57,8 @@ const Filters = Type.Object({
   subject_type: Type.Optional(Type.Enum([...SUBJECT_TYPES])),
   subject_id: Type.Optional(Word('The id of the product, order, account, …')),
   action: Type.Optional(Word('An `operationId`, or a command such as `webhook add`.')),
-  from: Instant('Not before this time.'),
-  to: Instant('Before this time.'),
+  from: Instant('Only activities at this time or later. RFC 3339.'),
+  to: Instant('Only activities before this time. RFC 3339.'),
 })
 const Position = Type.Tuple([
   Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),

@@ -63,11 +63,11 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       cost: 'password',
       operationId: 'register',
       summary: 'Creates an account and logs it in',
-      description: 'With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.',
+      description: 'With EMAIL_VERIFICATION=required the answer is 202 for new and for taken addresses, and a mail is sent.',
       body: Registration,
       answers: {
         201: [LoggedIn, 'The account, and the tokens of its first session.'],
-        202: [Pending, 'With EMAIL_VERIFICATION=required: a token is mailed, and the account is created with it.'],
+        202: [Pending, 'With EMAIL_VERIFICATION=required a token is mailed. `POST /auth/verify-email` creates the account with it.'],
       },
       refuses: ['email_taken', 'password_too_common', 'rate_limited'],
     },

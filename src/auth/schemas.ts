@@ -65,7 +65,7 @@ export const SessionSchema = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
     created_at: Type.String({ format: 'date-time' }),
-    last_used_at: Type.String({ format: 'date-time', description: 'The last login or refresh.' }),
+    last_used_at: Type.String({ format: 'date-time', description: 'When the session was last opened or refreshed.' }),
     user_agent: Type.Union([Type.String(), Type.Null()]),
     current: Type.Boolean({ description: 'Whether this request was sent in the session.' }),
   },

@@ -65,7 +65,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       description:
         'The product is in every list at once, unless it is a draft or has a later `published_at`. Without `stock` its stock is not tracked. Without `slug` the store makes a free one from the name.',
       body: NewProductBody,
-      answers: { 201: [EditedProductSchema, 'The product; `Location` leads to it.'] },
+      answers: { 201: [EditedProductSchema, 'The product. `Location` leads to it.'] },
       refuses: ['sku_taken', 'slug_taken'],
     },
     async (request, reply) => {

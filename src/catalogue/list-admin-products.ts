@@ -14,7 +14,9 @@ const AdminProductSchema = Type.Object(
     ...{ id, sku, name, category, image_url, group, options, price },
     state: { ...States, description: '`active`: in the shop. `withheld`: a draft, or outside its time. `archived`: by an operator.' },
     ...PublicationSchema.properties,
-    archived_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description: 'Null unless it is archived.' }),
+    archived_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+      description: 'When the product was archived. Null if it is not archived.',
+    }),
     updated_at,
   },
   { title: 'AdminProduct', examples: [EXAMPLE_ADMIN_PRODUCT] },
@@ -28,7 +30,7 @@ export const AdminProductFilters = Type.Object({
       description: 'By default `withheld`, or every state if `group`, `sku` or `ids` is given. `GET /products` lists the active products.',
     }),
   ),
-  group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The variants of one thing.' })),
+  group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'Only products of this group of variants.' })),
   sku: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The product with this sku.' })),
   ids: Type.Optional(ProductIds),
 })

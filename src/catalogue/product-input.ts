@@ -167,7 +167,7 @@ const SalePriceInput = Type.Object(
   { title: 'NewSalePrice', ...strict },
 )
 export const slugInput = withRule(
-  oneLine('slug', 'Stored in lower case, with hyphens between words. By default made of the name.'),
+  oneLine('slug', 'Stored in lower case, with hyphens between words. By default it is made from the name.'),
   (text) => findFaultInLabel('slug', text),
 )
 const CategoryReferenceInput = Type.Union([
@@ -219,7 +219,7 @@ const properties = {
     description: 'A draft is not in the shop. If absent, the status stays the same, and a new product is active.',
     'x-must': MUST.status,
   }),
-  published_at: optionalTime('published_at', 'An active product is in the shop from then on; null: at once.'),
+  published_at: optionalTime('published_at', 'An active product is in the shop from this time on. Null: at once.'),
   unpublished_at: optionalTime('unpublished_at', 'When the product leaves the shop. Null if it does not leave.'),
   prices: Type.Array(OfferedPriceInput, {
     maxItems: MAX_PRICES,

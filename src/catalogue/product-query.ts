@@ -34,7 +34,7 @@ export const Lang = Type.String({
   pattern: '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}$',
   examples: ['de', 'de-AT'],
   description:
-    "The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts.",
+    "The language of the texts (BCP 47), instead of `Accept-Language`: for pages that are built ahead of requests, and for caches that ignore `Vary`. `de-AT` gets the texts of `de`. A language that the catalogue lacks, and `und`, get the products' own texts.",
 })
 
 const MAX_SEARCH = 200
@@ -57,21 +57,23 @@ const filters = {
       minLength: 1,
       maxLength: 100,
       description:
-        'Only products of this category and of those below it: its slug, or else its name. If several categories have the name, all of them count.',
+        'Only products of this category and of those below it. Give its slug or its name. If several categories have the name, all of them count.',
     }),
   ),
-  brand: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Only products of this brand, as it is written.' })),
+  brand: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'Only products of this brand, written exactly as in the products.' }),
+  ),
   currency: Type.Optional(Currency),
   min_price: Type.Optional(Price),
   max_price: Type.Optional(Price),
-  in_stock: Type.Optional(Type.Boolean({ description: 'Only products that are, or are not, in stock.' })),
+  in_stock: Type.Optional(Type.Boolean({ description: '`true`: only products that are in stock. `false`: only products that are not.' })),
   ids: Type.Optional(ProductIds),
-  group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The variants of one thing.' })),
+  group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'Only products of this group of variants.' })),
   attr: Type.Optional(
     Type.Array(Type.String({ pattern: ATTRIBUTE_CONDITION, 'x-input': 'verbatim', examples: ['material=wool', 'weight_g>=100'] }), {
       maxItems: 20,
       description:
-        'Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. A product must meet every condition, but only one of ' +
+        'Only products with these attributes, such as `attr=material=wool`, or `attr=weight_g>=100` for numbers. A product must meet every condition, but only one of ' +
         'several values of the same attribute. Any value of a list counts.',
     }),
   ),
@@ -95,7 +97,7 @@ export const ProductQuery = Type.Object(
           'The variants of a group share one place, and their sales count together.',
       }),
     ),
-    collapse: Type.Optional(Type.Enum(['group'], { description: 'Lists each group of variants once.' })),
+    collapse: Type.Optional(Type.Enum(['group'], { description: '`group` lists each group of variants once.' })),
     include: Type.Optional(Type.Enum(['count'], { description: '`count` adds the number of products.' })),
   },
   { additionalProperties: false },

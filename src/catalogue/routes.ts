@@ -33,7 +33,7 @@ const SlugParams = Type.Object({
   slug: Type.String({ minLength: 1, maxLength: MAX_SLUG_LENGTH, description: 'The slug, percent-encoded.' }),
 })
 const MovedSchema = Type.Object(
-  { moved_to: Type.String({ description: 'The slug of now.' }) },
+  { moved_to: Type.String({ description: 'The current slug of the product.' }) },
   { title: 'MovedProduct', examples: [EXAMPLE_MOVED_PRODUCT] },
 )
 
@@ -48,7 +48,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       cost: ({ q, include, attr, collapse, sort }) =>
         (q ?? include ?? attr ?? collapse) === undefined && !isRankedSort(sort) ? 'page' : 'search',
       operationId: 'listProducts',
-      summary: 'Products, in pages',
+      summary: 'The products in the shop, in pages',
       description:
         'Every page costs the same, because pages are read by key. The call ignores tokens, so caches may keep the answer. Send the `ETag` as `If-None-Match` to revalidate it.',
       query: ProductQuery,
@@ -141,7 +141,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       description: 'Answers like `GET /products/{id}`. A former slug, or another spelling of a slug, redirects to the current slug.',
       params: SlugParams,
       query: PageQuery,
-      answers: { 200: [ProductDetailsSchema, 'The product.'], 301: [MovedSchema, 'The product has another slug; `Location` leads to it.'] },
+      answers: { 200: [ProductDetailsSchema, 'The product.'], 301: [MovedSchema, 'The product has another slug. `Location` leads to it.'] },
       refuses: ['currency_not_available'],
     },
     async (request, reply) => {

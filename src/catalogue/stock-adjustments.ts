@@ -30,9 +30,9 @@ export const StockAdjustmentSchema = Type.Object(
     product_id: Type.String({ format: 'uuid' }),
     version: Type.Integer({ description: 'The version of the stock after the change.' }),
     kind: Type.Enum(['created', 'count', 'adjustment', 'import']),
-    before: Available('Units before; null: not tracked.'),
-    after: Available('Units after; null: not tracked.'),
-    delta: Type.Union([Type.Integer(), Type.Null()], { description: '`after` − `before`; null when one of them is not tracked.' }),
+    before: Available('Units before the change. Null if the stock was not tracked.'),
+    after: Available('Units after the change. Null if the stock is not tracked.'),
+    delta: Type.Union([Type.Integer(), Type.Null()], { description: '`after` − `before`. Null if one of them is null.' }),
     reference: Type.Union([Type.String(), Type.Null()]),
     reason: Type.Union([Type.String(), Type.Null()]),
     actor: Type.Object({

@@ -32,7 +32,7 @@ const Reference = (description: string) =>
     maxLength: 100,
     pattern: `^(?=\\S)[^\\p{Cc}${INVISIBLE}]*(?<=\\S)$`,
     'x-must': 'have visible characters only',
-    description: `${description} Without control characters and invisible characters.`,
+    description: `${description} It must not contain control characters or invisible characters.`,
   })
 const Reason = Type.Union([Type.String({ minLength: 1, maxLength: 500 }), Type.Null()])
 
@@ -57,7 +57,7 @@ const AdjustmentBody = Type.Object(
       not: { const: 0 },
       description: 'Units added (positive) or removed (negative).',
     }),
-    reference: Reference("The caller's name for the movement, such as a delivery note's number; booked once for each product."),
+    reference: Reference("The caller's name for the movement, such as a delivery note's number. It is booked once for each product."),
     reason: Type.Optional(Reason),
   },
   { title: 'NewStockAdjustment', examples: [EXAMPLE_NEW_STOCK_ADJUSTMENT], ...strict },

@@ -11,7 +11,7 @@ export const VariantsSchema = Type.Object(
     prices: Type.Array(Type.Object({ currency: Type.String(), min: Type.Integer(), max: Type.Integer() }, { description: 'Minor units.' })),
     in_stock: Type.Boolean({ description: 'Whether any variant is in stock.' }),
   },
-  { title: 'Variants', description: 'Only with `collapse=group`, and only of a product that has a group.' },
+  { title: 'Variants', description: 'The variants of the group. Present only with `collapse=group`, and only if the product has a group.' },
 )
 type Variants = Static<typeof VariantsSchema>
 

@@ -13,7 +13,7 @@ export const AddressSchema = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
     address: ShippingAddressSchema,
-    is_default: Type.Boolean({ description: 'At most one address is.' }),
+    is_default: Type.Boolean({ description: 'Whether this is the default address. An account has at most one.' }),
     created_at: Type.String({ format: 'date-time' }),
   },
   { title: 'CustomerAddress', examples: [EXAMPLE_ADDRESS] },

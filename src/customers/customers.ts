@@ -39,7 +39,8 @@ export const CustomerSchema = Type.Object(
           description: `False if there are more orders: count and totals then include only the newest ${COUNTED_ORDERS}.`,
         }),
         totals: Type.Array(MoneySchema, {
-          description: 'One for each currency: what the orders cost now, without cancelled and returned ones; at most 9007199254740991.',
+          description:
+            'The current totals of the orders, one for each currency, without cancelled and returned orders. A total is at most 9007199254740991.',
         }),
         last_order_at: nullable(Time),
       },

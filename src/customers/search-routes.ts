@@ -39,7 +39,7 @@ export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool
               examples: [{ orders: [EXAMPLE_ADMIN_ORDER], customers: [EXAMPLE_CUSTOMER], products: [EXAMPLE_PRODUCT] }],
             },
           ),
-          'What was found.',
+          'The matches.',
         ],
       },
     },

@@ -50,7 +50,7 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
       description: 'For a load balancer: send no traffic while it answers 503.',
       answers: {
         200: [Health, 'The process can do its work.'],
-        503: [Health, 'The process cannot do its work; `failing` names why.'],
+        503: [Health, 'The process cannot do its work. `failing` names the reasons.'],
       },
       refuses: ['malformed_request'],
     },

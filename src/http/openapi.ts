@@ -12,8 +12,8 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
         title: 'Storefront',
         version: packageJson.version,
         description:
-          'A headless backend for an online store: accounts and sessions, a product catalogue, orders. Bodies are JSON with names in snake_case, ' +
-          'times RFC 3339 in UTC, amounts of money integers in minor units. Refusals are problem details (RFC 9457) with a stable `code`.',
+          'A headless backend for an online store: accounts and sessions, a product catalogue, and orders. Bodies are JSON with names in snake_case. ' +
+          'Times are RFC 3339 in UTC. Amounts of money are integers in minor units of the currency, such as cents. Errors are problem details (RFC 9457) with a stable `code`.',
         license: { name: 'MIT', url: 'https://spdx.org/licenses/MIT.html' },
         contact: { name: 'The operator of this store', url: baseUrl },
       },
@@ -43,8 +43,8 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
 }
 
 const BEARER =
-  'The access token of a session (RFC 6750), a JWT; where an operation names a scope (`x-required-scope`), an API key that has it (`storefront_key_…`) too. ' +
-  'In the header `Authorization` only.'
+  'The access token of a session, which is a JWT (RFC 6750). An operation that names a scope (`x-required-scope`) also accepts an API key with this scope (`storefront_key_…`). ' +
+  'Send it only in the header `Authorization`.'
 
 const TAGS = [
   {

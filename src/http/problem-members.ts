@@ -57,7 +57,7 @@ export const PROBLEM_MEMBERS = {
         quantity: Type.Integer(),
         total: MoneySchema,
       }),
-      { description: 'The current lines.' },
+      { description: 'The current lines with their prices.' },
     ),
     total: MoneySchema,
   },

@@ -107,12 +107,12 @@ function problemSchema($id: string, codes: string[], members: TProperties) {
   return Type.Object(
     {
       type: Type.String({ format: 'uri', description: 'The page that explains the problem: `/problems/<code>` of this store.' }),
-      title: Type.String({ description: 'In English, for people; may be reworded.' }),
+      title: Type.String({ description: 'A text for people, in English. Its wording may change.' }),
       status: Type.Integer(),
       detail: Type.String(),
       code: Type.Enum(codes, { description: 'Stable. docs/shop/errors.md lists all codes.' }),
       request_id: Type.String(),
-      trace_id: Type.String({ description: 'The W3C trace of the request: of its `traceparent`, if it had a valid one.' }),
+      trace_id: Type.String({ description: 'The W3C trace id of the request, from its header `traceparent` if that was valid.' }),
       errors: Type.Optional(
         Type.Array(
           Type.Object(

@@ -61,7 +61,7 @@ export const MailQuery = Type.Object({
     }),
   ),
   from: Instant('Only mails queued at this time or later. RFC 3339.'),
-  to: Instant('Queued before. RFC 3339.'),
+  to: Instant('Only mails queued before this time. RFC 3339.'),
 })
 
 export const MailParams = Type.Object({
@@ -127,7 +127,7 @@ export const MailSchema = Type.Object(
 
 export const MailRetrySchema = Type.Object(
   {
-    queued: Type.Integer({ description: 'Mails that this call queued again.' }),
+    queued: Type.Integer({ description: 'The number of mails that this call has queued again.' }),
     has_more: Type.Boolean({ description: 'Whether more failed mails are left. If so, repeat the call.' }),
   },
   { title: 'MailRetry', examples: [EXAMPLE_MAIL_RETRY] },

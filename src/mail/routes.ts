@@ -84,7 +84,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       summary: 'Queues a failed mail again',
       description: 'The mail gets as many attempts as a new one. It waits if its account has reached the hourly limit of mails.',
       params: MailParams,
-      answers: { 200: [MailSchema, 'The mail after it was queued again; it may be sent already.'] },
+      answers: { 200: [MailSchema, 'The mail after it was queued again. It may have been sent already.'] },
       refuses: ['mail_not_failed'],
     },
     async (request) => {

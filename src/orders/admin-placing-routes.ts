@@ -70,12 +70,12 @@ export function adminPlacingRoutes(server: HttpServer, options: AdminPlacingOpti
         'Its history names who placed it. All orders for one address belong to one guest and share its limits. They do not count towards the stock share of guests, and expire like ' +
         'the orders of an account. The `Idempotency-Key` is required and is shared by ' +
         'all operators and keys: only one order is placed, even if a colleague repeats the request. `POST /orders/quote` shows the total before.',
-      headers: KeyHeader('Required. Makes a retry safe; kept for 24 hours.'),
+      headers: KeyHeader('Required. Makes a retry safe. The key is kept for 24 hours.'),
       body: NewCustomerOrder,
       answers: {
         201: [
           AdminOrderSchema,
-          'The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`.',
+          'The order. `Location` leads to it. A repeated `Idempotency-Key` gets the same answer with `Idempotency-Replayed: true`.',
         ],
       },
       refuses: PLACING_REFUSALS,

@@ -51,7 +51,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       filters: OrderSearch,
       limit: OrderLimit,
       page: PageOf(AdminOrderSchema),
-      answer: 'A page of the orders; it ends early when its orders have 1 MiB.',
+      answer: 'A page of the orders. It has fewer orders than `limit` if they reach 1 MiB.',
       position: OrderPosition,
     },
     async (request, paging) => pageText(await searchOrders(pool, permittedFinders(finders, request), request.query, paging)),

@@ -62,7 +62,11 @@ const NewRefund = Type.Object(
     payment: Type.Optional(
       Type.Object(
         { provider: PaymentReport.properties.provider, reference: PaymentReport.properties.reference },
-        { title: 'PaymentName', ...strict, description: 'Default: the one payment of which something is left.' },
+        {
+          title: 'PaymentName',
+          ...strict,
+          description: 'The payment that was refunded. By default the only payment that can still be refunded.',
+        },
       ),
     ),
     lines: Type.Optional(
@@ -133,7 +137,8 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       access: 'orders:adjust',
       operationId: 'voidAdjustment',
       summary: 'Voids an adjustment of an order',
-      description: 'The history keeps both. Voiding it again changes nothing, with `Idempotency-Replayed: true`.',
+      description:
+        'The history keeps the adjustment and its removal. Voiding it again changes nothing and is answered with `Idempotency-Replayed: true`.',
       params: AdjustmentParams,
       query: Preview,
       headers: IfMatch,

@@ -28,7 +28,8 @@ export const Items = Type.Array(
 export const OrderCurrency = Type.String({
   pattern: '^[A-Z]{3}$',
   examples: ['EUR'],
-  description: 'ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.',
+  description:
+    'The currency of the prices (ISO 4217), in which each product must be sold. By default the own price of each product applies.',
 })
 export const NewOrder = Type.Object(
   {

@@ -231,7 +231,7 @@ export const RefundableSchema = Type.Object(
   {
     provider: Type.String(),
     reference: Type.String({ description: "The provider's id of the payment." }),
-    left: Type.Object(MoneySchema.properties, { description: 'The most that can still be refunded of it.' }),
+    left: Type.Object(MoneySchema.properties, { description: 'The amount that can still be refunded.' }),
   },
   { title: 'RefundablePayment' },
 )

@@ -45,7 +45,9 @@ const GIVEN_COLUMNS = {
     type: 'jsonb',
     isPersonal: true,
     input: ShippingAddressSchema,
-    shown: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()], { description: 'Absent: as `shipping_address`.' })),
+    shown: Type.Optional(
+      Type.Union([ShippingAddressSchema, Type.Null()], { description: 'Absent if the invoice goes to `shipping_address`.' }),
+    ),
     example: {
       ...{ name: 'Ada Lovelace', company: 'Analytical Engines Ltd', line1: '5 Savile Row', city: 'London' },
       ...{ postal_code: 'W1S 3PB', country: 'GB' },
@@ -55,7 +57,7 @@ const GIVEN_COLUMNS = {
     type: 'text',
     isPersonal: true,
     input: VatNumberInput,
-    shown: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: "The customer's. Absent: none." })),
+    shown: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: "The customer's VAT number. Absent if there is none." })),
     example: 'GB123456789',
   },
   note: {
@@ -69,7 +71,7 @@ const GIVEN_COLUMNS = {
     type: 'json',
     isPersonal: false,
     input: AttributesInput,
-    shown: Type.Optional({ ...AttributesSchema, description: 'As the order was placed. Absent: none.' }),
+    shown: Type.Optional({ ...AttributesSchema, description: 'The attributes with which the order was placed. Absent if there are none.' }),
     example: { channel: 'app', is_gift: false },
   },
 } as const satisfies Readonly<Record<string, GivenColumn>>

@@ -14,7 +14,7 @@ const LARGE_AT_ONCE_BYTES = 262_144
 
 export const OrderLimit = Type.Integer({
   ...Limit,
-  description: 'Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true.',
+  description: 'The maximum number of orders on a page. A page has fewer if they are large: continue while `has_more` is true.',
 })
 
 const TimePosition = Type.Tuple([

@@ -17,7 +17,7 @@ const Lines = Type.Array(
     { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
     { title: 'OrderPart', additionalProperties: false },
   ),
-  { minItems: 1, maxItems: MAX_LINES, description: 'Name each product once. By default all units that are left.' },
+  { minItems: 1, maxItems: MAX_LINES, description: 'Name each product once. By default all remaining units.' },
 )
 const common = {
   lines: Type.Optional(Lines),
@@ -40,8 +40,8 @@ const NewReturn = Type.Object(
 )
 
 const REPEATS =
-  'The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with ' +
-  '`Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`.'
+  'A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer ' +
+  'holds. A different request with that `reference` is refused with `change_reference_taken`.'
 
 interface PartRoute<Body extends TObject> {
   path: 'shipments' | 'cancellations' | 'returns'
@@ -57,7 +57,7 @@ export function partRoutes(server: HttpServer, context: AdminTransitionContext):
     path: 'shipments',
     operationId: 'shipLines',
     summary: 'Ships a part of an order, or the rest of it, as one parcel',
-    description: 'The order must be confirmed, and stays so until its last open unit is shipped.',
+    description: 'The order must be confirmed, and stays confirmed until its last open unit is shipped.',
     body: NewShipment,
     read: ({ lines }) => ({ type: 'shipped', lines: readLines(lines) }),
   })

@@ -43,7 +43,8 @@ export const Preview = Type.Object(
   {
     preview: Type.Optional(
       Type.Boolean({
-        description: 'Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too.',
+        description:
+          'With `true`, shows what the change would do or why it would be refused, and changes nothing. Needs the scope `orders:read`, too.',
       }),
     ),
   },
@@ -84,12 +85,12 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       summary: 'Places an order',
       description:
         'The order gets the current prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key`. If no answer arrives, repeat the request with the same key: only one order is placed. Without `billing_address` the invoice goes to `shipping_address`. `attributes` cannot be changed later. The data lake keeps them and `client_reference`, so they must not contain personal data.',
-      headers: KeyHeader('Makes a retry safe; kept for 24 hours.'),
+      headers: KeyHeader('Makes a retry safe. The key is kept for 24 hours.'),
       body: NewOrder,
       answers: {
         201: [
           OrderSchema,
-          'The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`.',
+          'The order. `Location` leads to it. A repeated `Idempotency-Key` gets the same answer with `Idempotency-Replayed: true`.',
         ],
       },
       refuses: PLACING_REFUSALS,
@@ -120,8 +121,8 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       cost: 'quote',
       bodyLimit: BASKET_LIMIT_BYTES,
       operationId: 'quoteOrder',
-      summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
-      description: 'Uses the present prices and stock. `billing_address` and `vat_number` are checked, and change nothing.',
+      summary: 'What an order would cost and whether there is enough stock, without reserving anything',
+      description: 'Uses the current prices and stock. `billing_address` and `vat_number` are checked, but do not affect the answer.',
       body: Type.Object(
         {
           items: Items,
@@ -183,7 +184,7 @@ function readingRoutes(server: HttpServer, { pool, findDeliveries, cancellableSt
       filters: OrderQuery,
       limit: OrderLimit,
       page: PageOf(OrderSchema),
-      answer: 'A page of the orders; it ends early when its orders have 1 MiB.',
+      answer: 'A page of the orders. It has fewer orders than `limit` if they reach 1 MiB.',
       position: NumberPosition,
     },
     async (request, paging) => pageText(await listOrders(pool, callerOf(request).userId, request.query, paging, cancellableStatuses)),

@@ -42,7 +42,7 @@ export const OrderSearch = Type.Object({
     }),
   ),
   from: Instant('Only orders placed at this time or later. RFC 3339.'),
-  to: Instant('Placed before. RFC 3339.'),
+  to: Instant('Only orders placed before this time. RFC 3339.'),
 })
 
 const FormerValuesSchema = Type.Object({
@@ -56,7 +56,7 @@ export const AdminOrderSchema = Type.Object(
   {
     ...OrderSchema.properties,
     user_id: Type.String({ format: 'uuid' }),
-    refundable: Type.Array(RefundableSchema, { description: 'The payments of which something is left to refund.' }),
+    refundable: Type.Array(RefundableSchema, { description: 'The payments that can still be refunded, at least in part.' }),
     former_values: Type.Optional(
       Type.Record(Type.String(), FormerValuesSchema, {
         description:

@@ -32,7 +32,7 @@ const TimelineEntrySchema = Type.Object(
       description: 'When its event was on the topic. Null if it is not yet there, or if the time was not recorded.',
     }),
     mail: Type.Union([MailStateSchema, Type.Null()]),
-    mail_copies: Type.Array(MailStateSchema, { description: 'The copies of the mail that were sent again, the oldest first.' }),
+    mail_copies: Type.Array(MailStateSchema, { description: 'Copies of the mail that an operator has sent again, oldest first.' }),
     lake_at: Type.Union(Time.anyOf, {
       description: 'When it was in the data lake. Null if it is not yet there, or if the time was not recorded.',
     }),

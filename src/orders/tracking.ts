@@ -11,11 +11,15 @@ export const TrackingSchema = Type.Object(
         maxLength: 2_000,
         pattern: '^https?://[!-~]+$',
         'x-must': 'be an address that begins with https:// or http://, without blanks and letters beyond ASCII',
-        description: 'The page that shows the parcel: absolute, http or https.',
+        description: 'The page that shows the parcel, as an absolute http or https URL.',
       }),
     ),
   },
-  { title: 'Tracking', additionalProperties: false, description: 'How the customer follows the parcel. Only of goods that are shipped.' },
+  {
+    title: 'Tracking',
+    additionalProperties: false,
+    description: 'How the customer can follow the parcel. Only for goods that are shipped.',
+  },
 )
 export type Tracking = Static<typeof TrackingSchema>
 
@@ -23,5 +27,5 @@ export type Tracking = Static<typeof TrackingSchema>
 export const ReferenceSchema = Type.String({
   minLength: 1,
   maxLength: 200,
-  description: 'The id of the cause of the transition, such as a payment or a parcel. The customer can see it.',
+  description: 'The id of the cause of the change, such as a payment or a parcel. The customer can see it.',
 })

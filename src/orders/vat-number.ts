@@ -61,7 +61,7 @@ export const VatNumberInput = Type.Refine(
     maxLength: 40,
     'x-input': 'identifier',
     description:
-      'With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists.',
+      'Begins with the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. The store checks its form, but not whether it exists.',
   }),
   (number) => findVatNumberFault(number) === null,
   (number) => findVatNumberFault(number) ?? '',

@@ -63,7 +63,7 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
       access: 'caller',
       cost: 'change',
       operationId: 'confirmEmailChange',
-      summary: "Changes the caller's e-mail address, or proves the present one, by a token that was mailed to it",
+      summary: "Changes the caller's e-mail address, or proves the current one, with a token that was mailed to it",
       description:
         "Only sessions of the account that asked for the change can confirm it. After a change the account's other sessions end. The former address gets a mail with a token " +
         'that reverts the change. For seven days the token is valid, and the former address stays reserved for the account.',

@@ -151,7 +151,7 @@ export const NewPasskeyRequest = Type.Object(
 export const TotpSetup = Type.Object(
   {
     secret: Type.String({ description: 'The secret in Base32, for apps that cannot read the QR code. Shown only once.' }),
-    uri: Type.String({ description: 'For a QR code.' }),
+    uri: Type.String({ description: 'The URI to show as a QR code.' }),
   },
   { title: 'TotpSetup', examples: [EXAMPLE_TOTP_SETUP] },
 )

@@ -205,7 +205,7 @@ const StartQuery = Type.Object(
     code_challenge: Type.String({
       pattern: '^[A-Za-z0-9_-]{43}$',
       'x-must': 'be a SHA-256 in base64url, which has 43 characters',
-      description: 'SHA-256, base64url, of a random secret that the page keeps, such as in `sessionStorage` (RFC 7636, S256).',
+      description: 'The SHA-256 in base64url of a random secret that the page keeps, for example in `sessionStorage` (RFC 7636, S256).',
     }),
     purpose: Type.Optional(Type.Enum([...PURPOSES])),
   },
@@ -219,7 +219,7 @@ const ProviderListSchema = Type.Object(
   {
     data: Type.Array(
       Type.Object(
-        { id: Type.String(), name: Type.String({ description: 'For the button.' }), issuer: Type.String() },
+        { id: Type.String(), name: Type.String({ description: 'The name to show on the button.' }), issuer: Type.String() },
         { title: 'SignInProvider', examples: EXAMPLE_PROVIDER_LIST.data.slice(0, 1) },
       ),
     ),

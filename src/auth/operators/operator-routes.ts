@@ -23,7 +23,7 @@ const OperatorSchema = Type.Object(
     is_email_verified: Type.Boolean({
       description: 'Whether the holder of the mailbox has proven the address, for example by accepting an invitation.',
     }),
-    is_invited: Type.Boolean({ description: 'Whether the invitation is still open: until the operator accepts it, nobody can sign in.' }),
+    is_invited: Type.Boolean({ description: 'Whether the invitation is still open. The operator cannot sign in before accepting it.' }),
     has_second_factor: Type.Boolean({ description: 'A passkey or an authenticator app.' }),
     created_at: Type.String({ format: 'date-time' }),
   },

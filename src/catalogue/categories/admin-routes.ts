@@ -42,7 +42,7 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       description:
         'Without `slug` the store makes a free one from the name. Without `position` the category follows its siblings that have one, sorted by name.',
       body: NewCategoryBody,
-      answers: { 201: [CategorySchema, 'The category; `Location` leads to it.'] },
+      answers: { 201: [CategorySchema, 'The category. `Location` leads to it.'] },
       refuses: ['slug_taken', 'category_name_taken', 'category_misplaced', 'too_many_categories'],
     },
     async (request, reply) => {

@@ -21,8 +21,10 @@ export const PlacedProductsSchema = Type.Object(
         sku: Type.String(),
         name: Type.String(),
         image_url: Type.Union([Type.String(), Type.Null()]),
-        group: Type.Union([Type.String(), Type.Null()], { description: 'Its variants have the place together.' }),
-        is_listed: Type.Boolean({ description: 'False: it is not in the shop now, and takes its place when it is.' }),
+        group: Type.Union([Type.String(), Type.Null()], {
+          description: 'The group of variants, which share the place. Null if the product is in no group.',
+        }),
+        is_listed: Type.Boolean({ description: 'Whether the product is in the shop now. If not, it keeps its place until it is.' }),
       }),
       { description: 'In the order of `sort=position`. All other products of the category follow, newest first.' },
     ),
@@ -37,7 +39,7 @@ export const PlacedProductsBody = Type.Object(
       maxItems: MAX_RANKED,
       uniqueItems: true,
       description:
-        'Products of the category or of those below it, in their order, at most one of each group. Empty: the category has no order of its own.',
+        'Products of this category or of those below it, in the wanted order, at most one of each group. An empty list removes the order.',
     }),
   },
   { title: 'PlacedProductsChange', additionalProperties: false, examples: [EXAMPLE_PLACED_PRODUCTS_CHANGE] },

@@ -8,8 +8,10 @@ import { CategorySchema, MAX_CATEGORIES, readTree } from './category.ts'
 
 const TreeSchema = Type.Object(
   {
-    data: Type.Array(CategorySchema, { description: 'Each category comes before those below it.' }),
-    is_complete: Type.Boolean({ description: `False if there are more categories: these are the first ${MAX_CATEGORIES}.` }),
+    data: Type.Array(CategorySchema, { description: 'Each category precedes those below it.' }),
+    is_complete: Type.Boolean({
+      description: `False if the store has more categories than the first ${MAX_CATEGORIES}, which are listed.`,
+    }),
   },
   { title: 'Categories', examples: [EXAMPLE_CATEGORIES] },
 )

@@ -8,7 +8,7 @@ import { type LinkTo, RSS_END, rssHead, rssItem } from './product-rss.ts'
 import { serveFeed } from './serve-feed.ts'
 
 const FeedQuery = Type.Object(
-  { lang: Type.Optional({ ...Lang, description: "The language of the texts (BCP 47); without it the products' own." }) },
+  { lang: Type.Optional({ ...Lang, description: "The language of the texts (BCP 47). By default the products' own texts." }) },
   { additionalProperties: false },
 )
 const document = (contentType: string) => ({ content: { [contentType]: { schema: Type.String() } } })

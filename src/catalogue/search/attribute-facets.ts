@@ -16,7 +16,7 @@ export const AttributeFacetsSchema = Type.Array(
       description: 'The lowest and highest number. Null if the attribute has no numbers.',
     }),
   }),
-  { description: 'Only with `include=attributes`: the 20 attributes that most products have.' },
+  { description: 'The 20 attributes that most products have. Present only with `include=attributes`.' },
 )
 export type AttributeFacets = Static<typeof AttributeFacetsSchema>
 

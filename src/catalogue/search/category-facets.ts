@@ -4,11 +4,11 @@ import { sql } from '../../db/sql.ts'
 
 export const CategoryFacetsSchema = Type.Array(
   Type.Object({
-    category: Type.String({ description: 'Its name.' }),
+    category: Type.String({ description: 'The name of the category.' }),
     slug: Type.String(),
     count: Type.Integer({ minimum: 0, description: 'Counts the products in the category and below it.' }),
   }),
-  { description: 'The 100 categories with most products. With `category`, only categories below it.' },
+  { description: 'The 100 categories with the most products. With `category`, only categories below it.' },
 )
 export type CategoryFacets = Static<typeof CategoryFacetsSchema>
 
