@@ -29,7 +29,7 @@ const moveLines = (lines: (object | string)[], as = token) =>
   })
 const ids = (answer: { json: { data: { id: string }[] } }) => answer.json.data.map(({ id }) => id)
 
-test('finds orders by status, customer, number, e-mail, product and period, alone and together', async () => {
+test('finds orders by status, customer, number, e-mail, product and period, and by combinations of them', async () => {
   const [lamp, vase] = [await store.addProduct(), await store.addProduct()]
   const [first, second, third] = [await place(lamp), await place(vase, { by: bob }), await place(lamp, { by: bob })]
   await move(third.id, { to: 'confirmed' })
@@ -69,7 +69,7 @@ test('answers 304 to a poll of the list until an order has changed', async () =>
   assert.equal((await store.call('GET', `/admin/orders/${order.id}`, { token })).headers.etag, undefined, 'If-Match takes the version')
 })
 
-test('lists orders by number, whatever the clock did, and by time when a period is asked for', async () => {
+test('lists orders by number even if the clock goes back, and by time when the request has a period', async () => {
   const lamp = await store.addProduct()
   const [first, second] = [await place(lamp), await place(lamp)]
   await store.pool.query(`update orders set created_at = '2027-03-01T12:00:00Z' where id = $1`, [first.id])
@@ -85,7 +85,7 @@ test('lists orders by number, whatever the clock did, and by time when a period 
   assert.deepEqual(ids(await search(`${period}&cursor=${page.json.next_cursor}`)), [second.id])
 })
 
-test('moves an order with its reason, only from the version that If-Match names', async () => {
+test('moves an order and stores the reason, only from the version in If-Match', async () => {
   const order = await place(await store.addProduct())
   const confirmed = await move(order.id, { to: 'confirmed', reason: 'paid' }, { 'if-match': '"1"' })
   assert.equal(confirmed.status, 200, confirmed.text)
@@ -105,13 +105,13 @@ test('moves an order with its reason, only from the version that If-Match names'
     assertProblem(await move(order.id, body), 422, 'invalid_body', JSON.stringify(body))
 })
 
-test('lets one of two operators win who move an order at once', async () => {
+test('one of two operators who move an order at once succeeds', async () => {
   const order = await place(await store.addProduct())
   const answers = await Promise.all(['confirmed', 'cancelled'].map((to) => move(order.id, { to }, { 'if-match': '"1"' })))
   assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 412])
 })
 
-test('puts returned goods back for sale only when the operator asks for it', async () => {
+test('restocks returned goods only when the operator asks for it', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   for (const [restock, left] of [
     [false, 8],
@@ -124,7 +124,7 @@ test('puts returned goods back for sale only when the operator asks for it', asy
   }
 })
 
-test('moves many orders by lines, each on its own', async () => {
+test('moves many orders by lines, each independently of the others', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const [a, b, c] = [await place(lamp), await place(lamp, { by: bob }), await place(lamp)]
   const answer = await moveLines([
@@ -171,7 +171,7 @@ test('moves many orders by lines, each on its own', async () => {
   assertProblem(await store.call('POST', '/admin/orders/transitions', { token }), 415, 'unsupported_media_type', 'no body')
 })
 
-test('a line with more values than a move can have is refused before it is explained', async () => {
+test('refuses a line with more values than a move can have before its faults are explained', async () => {
   const order = await place(await store.addProduct())
   const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, 1]))
   const answer = await moveLines([
@@ -197,7 +197,7 @@ test('a line with more values than a move can have is refused before it is expla
   )
 })
 
-test('deletes keys that are older than 24 hours and no others', async () => {
+test('deletes only keys that are older than 24 hours', async () => {
   const lamp = await store.addProduct()
   const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
   for (const key of ['old', 'young']) {

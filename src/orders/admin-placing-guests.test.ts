@@ -11,7 +11,7 @@ const store = await startStore({ after }, { duplicateOrderSeconds: 60, maxQuanti
 const second = await startSecondProcess({ after }, store)
 const operator = await registerOperator(store)
 
-/** Orders for an address by the phone. */
+/** Places an operator's order for an e-mail address. */
 async function place(product: { id: string }, email: string, body: object = {}, at: Pick<typeof store, 'call'> = store): Promise<Answer> {
   return at.call('POST', '/admin/orders', {
     token: operator.token,
@@ -31,7 +31,7 @@ const guestsOf = async (email: string) =>
 const customers = async (query: string): Promise<{ id: string }[]> =>
   (await store.call('GET', `/admin/customers?${query}`, { token: operator.token })).json.data
 
-test('orders of one address have one guest, also of two processes at once, who is listed by its age', async () => {
+test('orders for one address share one guest, even from two processes at once, and the guest is listed by its age', async () => {
   const [lamp, email] = [await store.addProduct({ stock: 50 }), 'one-guest@example.com']
   const answers = await Promise.all(
     Array.from({ length: 10 }, (_, i) => place(lamp, i % 2 ? email : email.toUpperCase(), { again: true }, i % 4 < 2 ? store : second)),
@@ -45,7 +45,7 @@ test('orders of one address have one guest, also of two processes at once, who i
   assert.equal(newest[0], ada.id)
 })
 
-test('the account of an address is found whatever number of guests has the address', async () => {
+test('finds the account of an address however many guests have the address', async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 50 }), await store.register()]
   for (let i = 0; i < 3; i++) await placeOrder(store, (await createGuest(store, ada.email)).token, lamp)
   const q = encodeURIComponent(ada.email)
@@ -60,7 +60,7 @@ test('the account of an address is found whatever number of guests has the addre
   assert.equal((await customers(`email=${q}&role=guest`)).length, 3)
 })
 
-test('a guest of the shop who has typed the address does not see the orders of the phone', async () => {
+test('a guest who types the same address in the shop does not see the orders that operators placed for it', async () => {
   const [lamp, email] = [await store.addProduct({ stock: 50 }), 'typed@example.com']
   const typist = await createGuest(store, email)
   const { json } = await place(lamp, email)
@@ -74,7 +74,7 @@ test('a guest of the shop who has typed the address does not see the orders of t
   }
 })
 
-test('orders of an address share its limits, and a corrected address has another guest', async () => {
+test('orders for one address share its limits, and a corrected address gets another guest', async () => {
   const [lamp, email] = [await store.addProduct({ stock: 500 }), 'limits@example.com']
   const of = (quantity: number) => ({ items: [{ product_id: lamp.id, quantity }] })
   const { json } = await place(lamp, email, of(40))
@@ -85,7 +85,7 @@ test('orders of an address share its limits, and a corrected address has another
   assert.notEqual(other.json.user_id, json.user_id, 'who proves the address does not get the order of another mailbox')
 })
 
-test('a guest belongs to the account that has proven the address now', async () => {
+test('a guest belongs to the account that has proven the address most recently', async () => {
   const [lamp, ada, bob] = [await store.addProduct({ stock: 5 }), await store.register(), await store.register()]
   const { email } = ada
   await prove(ada.id)
@@ -101,7 +101,7 @@ test('a guest belongs to the account that has proven the address now', async () 
   assert.deepEqual([(await guestsOf(email)).find(({ id }) => id === json.user_id)?.owner_id, (await guestsOf(email)).length], [bob.id, 2])
 })
 
-test('the same lines are one order, whether the account, a guest or an operator orders them first', async () => {
+test('the same lines are refused as a repeat, whether the account, a guest or an operator ordered them first', async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 50 }), await store.register()]
   await prove(ada.id)
   const body = (product: { id: string }) => ({ items: [{ product_id: product.id, quantity: 1 }] })
@@ -114,7 +114,7 @@ test('the same lines are one order, whether the account, a guest or an operator 
   }
 })
 
-test('an account that is erased while its address is ordered for owns no guest', async () => {
+test('an account that is erased while an operator orders for its address owns no guest', async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 5 }), await store.register()]
   await prove(ada.id)
   const eraser = await store.pool.connect()

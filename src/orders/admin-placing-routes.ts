@@ -51,7 +51,7 @@ export interface AdminPlacingOptions extends PlacingOptions {
   now: () => Date
   /** The canonical form of an e-mail address. Throws `invalid_body`. */
   parseEmail: (address: string) => string
-  /** Returns the id of the guest that has an address's orders of operators. */
+  /** Returns the id of the guest who owns the orders that operators place for an address. */
   ensureGuest: (pool: Pool, guest: { email: string; language: Language | null; now: Date }) => Promise<string>
 }
 
@@ -90,7 +90,7 @@ export function adminPlacingRoutes(server: HttpServer, options: AdminPlacingOpti
       const content = { ...order.content, customer_id: customerId, email, language }
       const key = readIdempotencyKey(request.headers['idempotency-key'], '', content)
       if (key === null) throw keyRequired()
-      // A retry gets its order, also when the customer was blocked since.
+      // A retry gets its order even if the customer has been blocked since.
       const earlier = await findOperatorOrder(pool, key, nameOf)
       if (earlier !== null) return sendPlaced(reply, earlier, locationOf(baseUrl, earlier.orderId, true))
       const orderingId = email === null ? customerId : await ensureGuest(pool, { email, language, now: now() })

@@ -48,7 +48,7 @@ const block = async (id: string) => {
   assert.equal((await store.call('POST', `/admin/customers/${id}/block`, { token: admin.token, body: { reason: 'fraud' } })).status, 204)
 }
 
-test("an operator's order for an account is the customer's, and its history and the activities name the operator", async () => {
+test("an operator's order for an account belongs to the customer, and its history and the activities name the operator", async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 5 }), await store.register()]
   const answer = await place(lamp, { customer_id: ada.id.toUpperCase(), note: 'Called.' })
   assert.equal(answer.status, 201, answer.text)
@@ -74,7 +74,7 @@ test('a key with the scope places orders, and its id is in the history', async (
   assert.deepEqual([answer.status, answer.json.status_history?.[0].actor], [201, { type: 'key', id }], answer.text)
 })
 
-test('one key is one order of one guest, also of two operators, in two processes at once', async (t) => {
+test('one key places one order for one guest, even when two operators send it to two processes at once', async (t) => {
   const second = await startSecondProcess(t, store)
   const [lamp, email, key] = [await store.addProduct({ stock: 50 }), 'at-once@example.com', randomUUID()]
   const answers = await Promise.all(
@@ -99,7 +99,7 @@ test('one key is one order of one guest, also of two operators, in two processes
   assert.deepEqual(await store.readStock(lamp), [49])
 })
 
-test('the account that has proven the address owns the guest, so it sees and cancels the order; an unproven one does not', async () => {
+test('the account with the proven address owns the guest and can see and cancel its order; an unproven account cannot', async () => {
   const [lamp, ada, bob] = [await store.addProduct({ stock: 5 }), await store.register(), await store.register()]
   await prove(ada.id)
   const key = randomUUID()
@@ -114,7 +114,7 @@ test('the account that has proven the address owns the guest, so it sees and can
   assert.deepEqual([own?.owner_id, own?.language, (await guestsOf(bob.email))[0]?.owner_id], [ada.id, 'de', null])
 })
 
-test('refuses an order without a key or a customer, for an operator, an erased account, and blocked customers', async () => {
+test('refuses an order without a key or a customer, for an operator, for an erased account, and for a blocked customer', async () => {
   const [lamp, ada, bob] = [await store.addProduct({ stock: 5 }), await store.register(), await store.register()]
   assertProblem(await place(lamp, { customer_id: ada.id }, { key: null }), 400, 'idempotency_key_required')
   assert.deepEqual(faults(assertProblem(await place(lamp, {}), 422, 'invalid_body')), ['#'])
@@ -133,7 +133,7 @@ test('refuses an order without a key or a customer, for an operator, an erased a
   assert.deepEqual(await store.readStock(lamp), [5])
 })
 
-test('a retry finds its order when the customer was blocked meanwhile, and places nothing when the customer was erased', async () => {
+test('a retry finds its order after the customer was blocked, and places nothing after the customer was erased', async () => {
   const [lamp, ada, email] = [await store.addProduct({ stock: 5 }), await store.register(), 'erased@example.com']
   const admin = await registerOperator(store)
   for (const customer of [{ email }, { customer_id: ada.id }]) {
@@ -149,7 +149,7 @@ test('a retry finds its order when the customer was blocked meanwhile, and place
   assert.deepEqual([await store.readStock(lamp), await guestsOf(email)], [[3], []])
 })
 
-test('a key that was used for another customer is named before the stock that its order has taken', async () => {
+test('a key that was used for another customer is refused before the stock is checked', async () => {
   const [lamp, key] = [await store.addProduct({ stock: 1 }), randomUUID()]
   assert.equal((await place(lamp, { email: 'mistyped@example.com' }, { key })).status, 201)
   for (const body of [
@@ -166,7 +166,7 @@ test('a key that was used for another customer is named before the stock that it
   assert.deepEqual(answers.map(({ json }) => json.code ?? 'placed').sort(), ['idempotency_key_reused', 'placed'])
 })
 
-test("the customer's limits hold, and those of a guest's network do not", async () => {
+test("the customer's limits apply, and the limits of a guest's network do not", async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 100 }), await store.register()]
   const many = (quantity: number) => ({ items: [{ product_id: lamp.id, quantity }] })
   assertProblem(await place(lamp, { customer_id: ada.id, ...many(51) }), 409, 'purchase_limit')
@@ -176,7 +176,7 @@ test("the customer's limits hold, and those of a guest's network do not", async 
   assert.equal(await expireGuestOrders(store.pool, 3_600, new Date()), 0)
 })
 
-test('the same order as one that the customer has just placed is refused with its id', async () => {
+test("refuses an order that repeats the customer's own recent order, with the id of that order", async () => {
   const [lamp, email] = [await store.addProduct({ stock: 5 }), 'twice@example.com']
   const guest = await createGuest(store, email)
   const body = { items: [{ product_id: lamp.id, quantity: 1 }], shipping_address: HOME }

@@ -72,7 +72,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     async (request) => {
       const order = await getAnyOrder(pool, request.params.id)
       const detail = presentOrderDetail(order, await findDeliveries(order))
-      // The route sets no entity tag: `If-Match` of a transition takes the version.
+      // The route sets no entity tag, because `If-Match` of a transition takes the version.
       return { ...detail, ...forOperators(order) }
     },
   )

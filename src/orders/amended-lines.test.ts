@@ -19,7 +19,7 @@ const row = async (id: string) =>
   (await store.pool.query('select version, status, items, product_ids, total_amount, status_history from orders where id = $1', [id]))
     .rows[0]
 
-/** An order of two lamps at 10.00 and a pot at 5.00. There are 10 of each, also of a mug at 7.00. */
+/** Places an order of two lamps at 10.00 and a pot at 5.00. The stock has 10 of each, and 10 mugs at 7.00. */
 async function place(...moves: string[]) {
   const buyer = await store.register()
   const [lamp, pot, mug] = await Promise.all([1_000, 500, 700].map((amount) => store.addProduct({ stock: 10, amount })))
@@ -34,7 +34,7 @@ async function place(...moves: string[]) {
   return { id: json.id as string, buyer, lamp, pot, mug, stock: () => store.readStock(lamp, pot, mug) }
 }
 
-test('units are added at the price of now or of then, and removed, as one version; stock, total and what is owed follow', async () => {
+test('one version adds units at the current or the earlier price and removes others; stock, total and amount due follow', async () => {
   const { id, buyer, lamp, pot, mug, stock } = await place()
   assert.equal(
     (await store.call('PUT', `/admin/orders/${id}/payment`, { token, body: { provider: 'p', reference: '1', state: 'paid' } })).status,
@@ -89,7 +89,7 @@ test('units are added at the price of now or of then, and removed, as one versio
     found.json.data.map((each: { id: string }) => each.id),
     [id],
   )
-  // The lamp that was added last goes first.
+  // The lamps that were added last are removed first.
   const now = await amend(id, { lines: [{ product_id: lamp.id, quantity: 4 }] })
   assert.deepEqual([now.json.amount, now.json.order.total], [EUR(1_200), EUR(5_600)], now.text)
   const back = await amend(id, { lines: [{ product_id: lamp.id, quantity: 2 }] })
@@ -97,7 +97,7 @@ test('units are added at the price of now or of then, and removed, as one versio
   assert.deepEqual(await stock(), [8, 10, 8])
 })
 
-test('an amended order is shipped, cancelled and returned with the lines that it has', async () => {
+test('an amended order is shipped, cancelled and returned with its amended lines', async () => {
   const { id, lamp, pot, mug, stock } = await place('confirmed')
   assert.equal(
     (
@@ -159,7 +159,7 @@ test('an amended order is shipped, cancelled and returned with the lines that it
   assertProblem(await amend(second.id, { lines: [{ product_id: second.mug.id, quantity: 2 }] }), 409, 'too_late_to_amend')
 })
 
-test('what cannot be added is refused with its place, and changes nothing', async () => {
+test('refuses lines that cannot be added and points to each, and changes nothing', async () => {
   const { id, lamp, pot, mug, stock } = await place()
   const dear = await store.addProduct({ stock: 5, amount: Number.MAX_SAFE_INTEGER })
   const foreign = await store.addProduct({ stock: 5, amount: 300, currency: 'USD' })
@@ -209,7 +209,7 @@ test('what cannot be added is refused with its place, and changes nothing', asyn
   assert.deepEqual(before.status_history, (await row(id)).status_history.slice(0, 1))
 })
 
-test('a discount and tax stay, and a removed archived product needs no stock of its own', async () => {
+test('keeps a discount and tax, and returns the stock of an archived product that is removed', async () => {
   const { id, lamp, pot, stock } = await place()
   for (const [kind, amount] of [
     ['discount', -300],
@@ -231,7 +231,7 @@ test('a discount and tax stay, and a removed archived product needs no stock of 
   assert.deepEqual((await stock()).slice(0, 2), [9, 10])
 })
 
-test('the same lines again change nothing, with or without a reference; another amendment with it is refused', async () => {
+test('the same lines again change nothing, with or without a reference, and the reference is refused for other lines', async () => {
   const { id, lamp, mug, stock } = await place()
   const body = {
     lines: [
@@ -283,7 +283,7 @@ test('the same lines again change nothing, with or without a reference; another 
   assert.deepEqual([ended.headers['idempotency-replayed'], ended.json.due], ['true', null], 'an order that has ended owes nothing')
 })
 
-test('the same reference with the price of then is another amendment where units were added at the price of now', async () => {
+test('refuses the reference of an amendment at the current price for the same lines at the earlier price', async () => {
   const { id, lamp, mug } = await place()
   assert.equal(
     (await store.call('PATCH', `/admin/products/${lamp.id}`, { token, body: { price: EUR(1_200) }, headers: { 'if-match': '*' } })).status,
@@ -301,7 +301,7 @@ test('the same reference with the price of then is another amendment where units
   assert.equal((await row(id)).version, 4)
 })
 
-test('of amendments at once in two processes none sells what is not there, and none exceeds the limit of purchases', async () => {
+test('amendments at once in two processes sell no more than the stock, and no more than the purchase limit', async () => {
   for (let round = 0; round < 4; round++) {
     const scarce = await store.addProduct({ stock: 3 })
     const orders = [await place(), await place(), await place()]
@@ -324,7 +324,7 @@ test('of amendments at once in two processes none sells what is not there, and n
   }
 })
 
-test('beside a shipment, a cancellation or a return of the rest no unit is moved twice', async () => {
+test('an amendment beside a shipment, a cancellation or a return of the rest moves no unit twice', async () => {
   for (const [path, body] of [
     ['transitions', { to: 'shipped' }],
     ['transitions', { to: 'cancelled' }],
@@ -354,7 +354,7 @@ test('beside a shipment, a cancellation or a return of the rest no unit is moved
   }
 })
 
-test('the database refuses added lines that do not add up, and more removed than the order has', async () => {
+test('the database refuses added lines with wrong totals, and removals of more units than the order has', async () => {
   const { id, lamp } = await place()
   const { rows } = await store.pool.query('select status_history, items from orders where id = $1', [id])
   const [line] = rows[0].items

@@ -20,7 +20,7 @@ async function place(): Promise<string> {
   return json.id
 }
 
-test('a product that leaves or enters the shop by its schedule is judged by the clock of the amendment', async () => {
+test("a product's scheduled start or end of sale is judged at the time of the amendment", async () => {
   const id = await place()
   const soon = new Date(Date.now() + 3_600_000).toISOString()
   const [left, entered] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: 5 })]
@@ -47,7 +47,7 @@ test('a product that leaves or enters the shop by its schedule is judged by the 
   assert.equal(status, 200, text)
 })
 
-test('a preview rounds stock like a quote, so it cannot be searched for the exact number', async () => {
+test('a preview rounds stock like a quote, so the exact number cannot be searched for', async () => {
   const id = await place()
   const many = await store.addProduct({ stock: 30 })
   const add = (quantity: number, query: string) => amend(id, { lines: [{ product_id: many.id, quantity }] }, query)

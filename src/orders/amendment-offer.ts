@@ -5,23 +5,23 @@ import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { findPurchases, type Purchases } from './placing/customer-limits.ts'
 
-/** The rows of the stock and of the customer's purchases are locked. */
+/** What the shop can sell in an amendment. The rows of the stock and of the customer's purchases are locked. */
 export interface AmendmentOffer {
   products: ReadonlyMap<string, SellableProduct>
   stock: StockLevels
   precision: StockPrecision
-  /** Includes this order. The value is null when the shop has no limit. */
+  /** The customer's purchases, including this order. Null when the shop has no limit. */
   purchases: Purchases | null
 }
 
-/** `limit`: units of one product that one customer can buy, null for any number. The order must be locked. */
+/** `limit` is the largest number of units of one product for one customer, or null. The order must be locked. */
 export async function readOffer(
   tx: Transaction,
   userId: string,
   lines: readonly StockLine[],
   { limit, precision }: { limit: number | null; precision: StockPrecision },
 ): Promise<AmendmentOffer> {
-  // Placing an order locks this row, too, so its units are counted.
+  // The transaction that places an order locks this row, too, so the new order's units are counted.
   const lockCount = sql`insert into pending_order_counts (user_id, pending) values (${userId}, 0)
     on conflict (user_id) do update set pending = pending_order_counts.pending`
   if (limit !== null) await tx.query(lockCount)

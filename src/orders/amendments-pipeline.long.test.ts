@@ -16,7 +16,7 @@ const OLD = { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London',
 const NEW = { name: 'Ada Lovelace', line1: '3 rue de la Paix', city: 'Paris', postal_code: '75002', country: 'FR' }
 const PERSONAL = /Lovelace|James|rue de la Paix|SW1Y|75002|new-ada|newest-ada|GB123456789/
 
-test('an amendment is an event, a mail to the new and to the former address and a row of the lake; every version is made again, also after an erasure', async (t) => {
+test('an amendment makes an event, mails to the new and the former address, and a lake row; replay makes every version again, even after an erasure', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [ada, { token }, lamp] = [await store.register(), await registerOperator(store), await store.addProduct({ stock: 9 })]
@@ -28,7 +28,7 @@ test('an amendment is an event, a mail to the new and to the former address and 
   const post = async (path: string, body: object) => {
     const { status, text, json } = await store.call('POST', `/admin/orders/${id}/${path}`, { token, body })
     assert.equal(status, 200, text)
-    // A mail goes to the address of the time when it is sent.
+    // The sender uses the address that is current when the mail is sent.
     await eventually(
       async () =>
         (
@@ -172,7 +172,7 @@ test('an amendment is an event, a mail to the new and to the former address and 
   assert.deepEqual(await inLake(), rows, 'the lake has the countries')
 })
 
-test('lines of an amendment are in event, mail and lake, and every version is made again with the lines of its time', async (t) => {
+test('amended lines are in event, mail and lake, and replay makes every version again with the lines that it had', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [ada, { token }] = [await store.register(), await registerOperator(store)]

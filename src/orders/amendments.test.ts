@@ -24,7 +24,7 @@ const row = async (id: string) =>
   (await store.pool.query('select version, status, shipping_address, email, former_values, status_history from orders where id = $1', [id]))
     .rows[0]
 
-/** An order of two lamps of a customer of its own, moved as named. */
+/** Places a customer's order of two lamps and moves it to the given statuses in turn. */
 async function place(...moves: string[]) {
   const buyer = await store.register()
   const lamp = await store.addProduct({ stock: 10, amount: 1_000 })
@@ -35,7 +35,7 @@ async function place(...moves: string[]) {
   return { id: json.id as string, buyer }
 }
 
-test('an amendment changes the address and where mails go, as one version with its actor; what was there is kept apart', async () => {
+test('an amendment changes the delivery and mail addresses in one version with its actor, and keeps the former values apart', async () => {
   const { id, buyer } = await place('confirmed')
   const amended = await amend(
     id,
@@ -76,7 +76,7 @@ test('an amendment changes the address and where mails go, as one version with i
   )
 })
 
-test('a preview answers the same and leaves everything as it was, also what it refuses', async () => {
+test('a preview has the same answers and refusals, and changes nothing', async () => {
   const { id } = await place()
   const before = await row(id)
   const body = { shipping_address: NEW, email: 'new@example.com' }
@@ -92,7 +92,7 @@ test('a preview answers the same and leaves everything as it was, also what it r
   assertProblem(await amend(id, { email: 'third@example.com' }, { 'if-match': '"1"' }, '?preview=true'), 412, 'precondition_failed')
 })
 
-test('the tracking of a parcel is corrected by its version', async () => {
+test('corrects the tracking of a parcel that is named by its version', async () => {
   const { id } = await place('confirmed', 'shipped')
   const tracking = { carrier: 'UPS', number: '1Z', url: 'https://ups.example/1Z' }
   const amended = await amend(id, { parcel: { version: 3, tracking } })
@@ -107,7 +107,7 @@ test('the tracking of a parcel is corrected by its version', async () => {
   assert.equal((await row(id)).version, 4)
 })
 
-test('what comes too late is refused with its place, and changes nothing', async () => {
+test('refuses late amendments and points to each value, and changes nothing', async () => {
   const shipped = await place('confirmed', 'shipped')
   const late = assertProblem(await amend(shipped.id, { shipping_address: NEW, email: 'a@example.com' }), 409, 'too_late_to_amend')
   assert.deepEqual([faults(late), late.current_status], [['#/shipping_address'], 'shipped'])
@@ -121,7 +121,7 @@ test('what comes too late is refused with its place, and changes nothing', async
   }
 })
 
-test('bodies that name nothing, no address or no e-mail address are refused', async () => {
+test('refuses bodies that change nothing or have an invalid address or e-mail address', async () => {
   const { id } = await place()
   const cases = [
     [{}, '#'],
@@ -140,7 +140,7 @@ test('bodies that name nothing, no address or no e-mail address are refused', as
   assert.equal((await row(id)).version, 1)
 })
 
-test('a key needs the scope of amendments', async () => {
+test('a key needs the scope for amendments', async () => {
   const { id } = await place()
   const body = { shipping_address: NEW }
   const call = async (scope: Scope) => {
@@ -155,7 +155,7 @@ test('a key needs the scope of amendments', async () => {
   assert.equal(amended.json.order?.status_history[1].actor.type, 'key', amended.text)
 })
 
-test('the same amendment again changes nothing, under its reference or without one; another one with the reference is refused', async () => {
+test('the same amendment again changes nothing, with or without its reference, and the reference is refused for another amendment', async () => {
   const { id } = await place()
   const body = { shipping_address: NEW, email: 'ada@example.com', reference: 'call-1' }
   assert.equal((await amend(id, body)).status, 200)
@@ -172,7 +172,7 @@ test('the same amendment again changes nothing, under its reference or without o
   assert.equal((await row(id)).version, 3)
 })
 
-test('of two amendments from one version one is made, in any process', async () => {
+test('one of two amendments of the same version is made, in any process', async () => {
   for (let round = 0; round < 5; round++) {
     const { id } = await place()
     const answers = await Promise.all([
@@ -186,7 +186,7 @@ test('of two amendments from one version one is made, in any process', async () 
   }
 })
 
-test('beside a shipment or a cancellation an amendment is before it, or too late', async () => {
+test('an amendment beside a shipment or a cancellation is made before it or refused as too late', async () => {
   for (const to of ['shipped', 'cancelled', 'shipped', 'cancelled']) {
     const { id } = await place('confirmed')
     const [moved, amended] = await Promise.all([move(id, to), amend(id, { shipping_address: NEW }, {}, '', other)])
@@ -203,7 +203,7 @@ test('beside a shipment or a cancellation an amendment is before it, or too late
   }
 })
 
-test('an erased order takes no personal data again, and one that is erased at once keeps none', async () => {
+test('an erased order takes no new personal data, and an order that is amended during its erasure keeps none', async () => {
   const erasure = { eraseCopies, retainDays: 30 }
   const later = new Date(Date.now() + 40 * 86_400_000)
   const { id, buyer } = await place('confirmed', 'shipped')
@@ -226,7 +226,7 @@ test('an erased order takes no personal data again, and one that is erased at on
   }
 })
 
-test('an e-mail address is taken back, operators see what was there, and a search by it finds this order alone', async () => {
+test('an amended e-mail address is removed again, operators see the former values, and a search by it finds only this order', async () => {
   const { id, buyer } = await place()
   const other = (
     await store.call('POST', '/orders', {

@@ -10,7 +10,7 @@ const ada = await store.register()
 const line = (product: { id: string }, quantity = 1) => ({ product_id: product.id, quantity })
 const order = (items: object[], more: object = {}) => store.call('POST', '/orders', { token: ada.token, body: { items, ...more } })
 
-test('names everything that is wrong with the lines in one answer', async () => {
+test('names all faults of the lines in one answer', async () => {
   const [few, plenty] = [await store.addProduct({ stock: 2 }), await store.addProduct()]
   const unknown = randomUUID()
   const problem = assertProblem(await order([line(few, 3), line({ id: unknown }), line(plenty)]), 422, 'unknown_product')
@@ -18,7 +18,7 @@ test('names everything that is wrong with the lines in one answer', async () => 
   assert.deepEqual(problem.shortages, [{ product_id: few.id, requested: 3, available: 2 }])
 })
 
-test('refuses an order that costs something else than the customer was shown, and says what it costs', async () => {
+test('refuses an order whose total is not the one the customer saw, and says the current total', async () => {
   const lamp = await store.addProduct({ amount: 500, stock: 10 })
   const shown = { expected_total: { amount: 1_000, currency: 'EUR' } }
   assert.equal((await order([line(lamp, 2)], shown)).status, 201)
@@ -36,7 +36,7 @@ test('refuses an order that costs something else than the customer was shown, an
   assert.deepEqual(await store.readStock(lamp), [8])
 })
 
-test('quotes a basket, and neither reserves nor stores anything', async () => {
+test('quotes a basket, and reserves and stores nothing', async () => {
   const [lamp, vase] = [await store.addProduct({ amount: 500, stock: 3 }), await store.addProduct({ amount: 100, stock: 1 })]
   const quote = (items: object[], token: string | undefined = ada.token) =>
     store.call('POST', '/orders/quote', { body: { items }, ...(token === undefined ? {} : { token }) })

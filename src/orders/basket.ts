@@ -10,7 +10,7 @@ import type { OrderItem } from './order.ts'
 export const MAX_LINES = 1_000
 export const MAX_QUANTITY = 10_000
 
-/** The lines as sent, and merged to one line per product. */
+/** The lines as sent, and the lines merged to one per product. */
 export interface Basket {
   sent: readonly StockLine[]
   lines: readonly StockLine[]
@@ -33,7 +33,7 @@ export interface Offer {
 /** Call `take` only with lines that are not short. */
 export type Stock = Pick<StockLevels, 'shortagesOf' | 'take'>
 
-/** Keeps the order of first mention. Throws `invalid_body` when a quantity is too large. */
+/** The merged lines keep the sequence of first mention. Throws `invalid_body` when a quantity is too large. */
 export function mergeLines(sent: readonly StockLine[]): Basket {
   const lines = new Map<string, { product_id: string; quantity: number }>()
   for (const [index, item] of sent.entries()) {
@@ -48,7 +48,7 @@ export function mergeLines(sent: readonly StockLine[]): Basket {
   return { sent, lines: [...lines.values()] }
 }
 
-/** `currency` null: the products' own prices. */
+/** The products' own prices apply when `currency` is null. */
 export function priceBasket(basket: Basket, currency: string | null, { products, stock }: Offer): { items: OrderItem[]; total: Money } {
   const items: OrderItem[] = []
   const { lines } = basket

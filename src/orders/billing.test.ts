@@ -28,7 +28,7 @@ const amend = (id: string, body: object, query = '') => store.call('POST', `/adm
 const row = async (id: string) =>
   (await store.pool.query('select billing_address, vat_number, former_values from orders where id = $1', [id])).rows[0]
 
-test('an order has a billing address and a VAT number in one spelling, and one without them is as before', async () => {
+test('an order has a billing address and a normalized VAT number, and an order without them has no such members', async () => {
   const order = await place({ shipping_address: SHIPPING, billing_address: BILLING, vat_number: ' atu 1234.56-78 ' })
   assert.deepEqual([order.billing_address, order.vat_number], [BILLING, 'ATU12345678'])
   for (const path of [`/orders/${order.id}`, `/admin/orders/${order.id}`]) {
@@ -43,7 +43,7 @@ test('an order has a billing address and a VAT number in one spelling, and one w
   assert.deepEqual(await row(plain.id), { billing_address: null, vat_number: null, former_values: null })
 })
 
-test('an order and a quote refuse a billing address that its country does not know, and a number that can be none', async () => {
+test('an order and a quote refuse an undeliverable billing address and an impossible VAT number', async () => {
   const cases = [
     [{ billing_address: { ...BILLING, postal_code: undefined } }, '#/billing_address/postal_code', 'is required'],
     [
@@ -65,7 +65,7 @@ test('an order and a quote refuse a billing address that its country does not kn
   }
 })
 
-test('numbers of each country of the EU and of others are accepted as they are written there', () => {
+test('accepts VAT numbers of each EU country and of others in their national spelling', () => {
   const written = `ATU12345678 BE0123456789 BG123456789 CY12345678X CZ12345678 DE123456789 DK12345678 EE123456789 EL123456789 ESX1234567X
     ES12345678Z FI12345678 FR12123456789 FRK7399859412 HR12345678901 HU12345678 IE1234567WA IE1A23456B IT12345678901 LT123456789
     LT123456789012 LU12345678 LV12345678901 MT12345678 NL123456789B01 PL1234567890 PT123456789 RO12 SE123456789001 SI12345678 SK1234567890
@@ -93,7 +93,7 @@ test('numbers of each country of the EU and of others are accepted as they are w
   )
 })
 
-test('the same request in another spelling is a repeat, and one with another number is not', async () => {
+test('the same request in another spelling is a repeat, and a request with another number is not', async () => {
   const headers = { 'idempotency-key': '"billing-1"' }
   const send = (vat_number: string) => post('/orders', { items, billing_address: BILLING, vat_number }, { headers })
   const first = await send('DE 123456789')
@@ -102,7 +102,7 @@ test('the same request in another spelling is a repeat, and one with another num
   assertProblem(await send('DE987654321'), 422, 'idempotency_key_reused')
 })
 
-test('an amendment replaces and removes them, keeps what was there, and each version has its own', async () => {
+test('an amendment replaces and removes billing data, keeps the former values, and each version has its own', async () => {
   const order = await place({ shipping_address: SHIPPING })
   const body = { billing_address: BILLING, vat_number: 'atu12345678', reference: 'call-9' }
   const preview = await amend(order.id, body, '?preview=true')
@@ -136,7 +136,7 @@ test('an amendment replaces and removes them, keeps what was there, and each ver
   assert.doesNotMatch(JSON.stringify(status_history), /Quadrille|ATU12345678/, 'the history is never erased')
 })
 
-test('an operator finds an order by the company, the VAT number and the billing address, and no more once they are removed', async () => {
+test('operators find an order by company, VAT number and billing address until these are removed', async () => {
   const order = await place({
     shipping_address: { ...SHIPPING, company: 'Difference Engines' },
     billing_address: BILLING,
@@ -153,7 +153,7 @@ test('an operator finds an order by the company, the VAT number and the billing 
   assert.deepEqual(await findInvalidRows(store.pool, 5), [])
 })
 
-test('the page of the link shows them for a postal code that both addresses have, without a phone', async () => {
+test('the order-link page shows billing data for a postal code that both addresses have, without a phone', async () => {
   const linked = await placeLinkedOrder(store, lamp, { billing_address: { ...BILLING, phone: '+43 99' }, vat_number: 'ATU12345678' })
   const read = (more: object = {}) => store.call('POST', '/orders/by-link', { body: { token: linked.token, ...more } })
   const closed = await read()
@@ -164,7 +164,7 @@ test('the page of the link shows them for a postal code that both addresses have
   assert.doesNotMatch(text, /\+43/)
 })
 
-test('the page of the link does not show the recipient of a present where the buyer lives', async () => {
+test('the order-link page does not show the recipient of a present where the buyer lives', async () => {
   const readWith = async (given: object, postal_code: string) => {
     const { token } = await placeLinkedOrder(store, lamp, { vat_number: 'ATU12345678', ...given })
     return store.call('POST', '/orders/by-link', { body: { token, postal_code } })

@@ -24,7 +24,7 @@ async function readOrder(id: string) {
   return rows[0]
 }
 
-test('cancels an order, gives its stock back and writes down who did it', async () => {
+test('cancels an order, returns its stock and records the actor', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const download = await store.addProduct({ stock: null })
   const placed = await place([
@@ -60,7 +60,7 @@ test('shows a sold-out product in stock again when its order is cancelled', asyn
   await place([{ product_id: lamp.id, quantity: 1 }])
 })
 
-test('cancels a confirmed order, and refuses to later on, naming the moves that are left', async () => {
+test('cancels a confirmed order, and refuses a later cancellation with the moves that remain', async () => {
   const lamp = await store.addProduct({ stock: 100 })
   for (const [status, allowed] of [
     ['shipped', ['delivered', 'returned']],
@@ -81,7 +81,7 @@ test('cancels a confirmed order, and refuses to later on, naming the moves that 
   assert.equal((await cancel(confirmed.id)).status, 200)
 })
 
-test('customers cancel as the shop allows it, and are shown it; operators cancel until an order is shipped', async (t) => {
+test('customers see and use the cancellations that the shop allows, and operators cancel until an order is shipped', async (t) => {
   const { token } = await registerOperator(store)
   for (const [customerCancel, expected] of [
     ['pending', { pending: 200, confirmed: 409 }],
@@ -113,7 +113,7 @@ test('customers cancel as the shop allows it, and are shown it; operators cancel
   }
 })
 
-test('cancels for clients that name a content type though they send no body', async () => {
+test('accepts a cancellation that names a content type but has no body', async () => {
   const lamp = await store.addProduct()
   for (const raw of ['', '{}']) {
     const placed = await place([{ product_id: lamp.id, quantity: 1 }])
@@ -122,7 +122,7 @@ test('cancels for clients that name a content type though they send no body', as
   }
 })
 
-test('refuses a second cancel and gives the stock back once', async () => {
+test('refuses a second cancellation and returns the stock once', async () => {
   const lamp = await store.addProduct({ stock: 4 })
   const placed = await place([{ product_id: lamp.id, quantity: 3 }])
   assert.equal((await cancel(placed.id)).status, 200)
@@ -131,12 +131,12 @@ test('refuses a second cancel and gives the stock back once', async () => {
   assert.equal((await readOrder(placed.id)).version, 2)
 })
 
-test('gives the stock back once when several cancel at the same time', async () => {
+test('returns the stock once when several requests cancel at the same time', async () => {
   const lamp = await store.addProduct({ stock: 4 })
   const placed = await place([{ product_id: lamp.id, quantity: 3 }])
   const cancellations = await inTransaction(store.pool, async (holder) => {
     await holder.query('select from inventory where product_id = $1 for update', [lamp.id])
-    // An account has a share of the places: the others wait for their turn and find the order cancelled.
+    // An account has a share of the places. Its other requests wait for their turn and find the order cancelled.
     const waiting = Array.from({ length: 5 }, () => cancel(placed.id))
     await eventually(async () => (await countWaiting()) >= 2, { what: 'cancellations that wait for a lock' })
     return waiting
@@ -154,7 +154,7 @@ async function countWaiting(): Promise<number> {
   return rows[0]?.count ?? 0
 }
 
-test("treats another customer's order like one that does not exist", async () => {
+test("answers for another customer's order as for a missing one", async () => {
   const lamp = await store.addProduct({ stock: 4 })
   const placed = await place([{ product_id: lamp.id, quantity: 3 }])
   const theirs = assertProblem(await cancel(placed.id, bob), 404, 'not_found')
@@ -175,7 +175,7 @@ test('cancels an order whose product has left the catalogue', async () => {
   assert.deepEqual(await store.readStock(vase), [4])
 })
 
-test('neither loses nor makes stock when orders and cancellations of the same products cross', async () => {
+test('neither loses nor adds stock when orders and cancellations of the same products cross', async () => {
   const products = await Promise.all(Array.from({ length: 6 }, () => store.addProduct({ stock: 8 })))
   const basket = products.map(({ id }) => ({ product_id: id, quantity: 1 }))
   const outcomes = await Promise.all(

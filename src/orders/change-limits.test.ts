@@ -14,14 +14,14 @@ import { newOrder, type Order, stateOf } from './order.ts'
 import type { LineQuantity } from './order-changes.ts'
 
 const NOW = new Date('2026-03-01T10:00:00.000Z')
-/** What a NATS server takes by default, with its headers. */
+/** Largest message of a NATS server with default settings, headers included. */
 const DEFAULT_MAX_PAYLOAD = 1024 * 1024
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -'
-/** Letters that no compression makes much shorter. */
+/** Random letters, which compress badly. */
 const text = (length: number) => Array.from({ length }, () => LETTERS[randomInt(LETTERS.length)]).join('')
 const EUR = (amount: number) => ({ amount, currency: 'EUR' })
 
-/** A confirmed order with as many lines. */
+/** Makes a confirmed order with this number of lines. */
 function place(lines: number, quantity: number, { name = 300, sku = 64, category = 100 } = {}): Order {
   const items = Array.from({ length: lines }, () =>
     makeOrderItem({
@@ -54,7 +54,7 @@ function take(order: Order, requested: Requested, offer?: AmendmentOffer): Order
   return outcome.order
 }
 
-/** Takes the changes until one is refused: the order, and how many it took. */
+/** Applies changes until one is refused. Returns the order and the number of applied changes. */
 function takeAll(order: Order, next: (index: number) => Requested, code = 'too_many_changes'): { order: Order; taken: number } {
   for (let [now, taken] = [order, 0]; ; taken++) {
     try {
@@ -82,7 +82,7 @@ function eventOf(order: Order): OrderEvent {
 const payloadBytes = (order: Order) => encodeEvent(eventOf(order)).payload.length
 const jsonBytes = (order: Order) => Buffer.byteLength(JSON.stringify(eventOf(order)))
 
-test('an order takes a hundred part changes of each kind, and then still its rest', () => {
+test('an order takes a hundred part changes of each kind, and after them its rest', () => {
   const placed = place(2, 500, { name: 4 })
   const part = (type: 'lines_cancelled' | 'shipped') => (index: number) => ({ change: { type, lines: one(placed, index) } })
   const first = placed.items.map(({ product_id }) => ({ product_id, quantity: 100 }))
@@ -98,7 +98,7 @@ test('an order takes a hundred part changes of each kind, and then still its res
   assert.deepEqual([done.status, take(done, { change: { type: 'returned', lines: null, restock: false } }).status], ['shipped', 'returned'])
 })
 
-test('an amendment leaves an order of at most a thousand lines', () => {
+test('an amendment leaves at most a thousand lines in an order', () => {
   const placed = place(1, 1)
   const added = Array.from({ length: 1_000 }, (): SellableProduct => {
     return { id: randomUUID(), sku: 'S', name: 'Lamp', category: 'Lamps', price: EUR(100), prices: {}, inStock: true }
@@ -119,7 +119,7 @@ test('an amendment leaves an order of at most a thousand lines', () => {
 const ADJUST = () =>
   ({ change: { type: 'adjusted', kind: 'fee', label: text(100), amount: 1, currency: 'EUR' }, reference: text(200) }) as const
 
-/** The largest histories, by what fills them: parcels of many lines, or entries with much text. */
+/** Orders with the largest histories: parcels of many lines, or entries with much text. */
 const LARGEST: Record<string, (placed: Order) => Order> = {
   lines: (placed) => takeAll(placed, () => ({ ...ship(eachOnce(placed)), ...LONG(), tracking: TRACKING() })).order,
   texts: (placed) => {
@@ -132,7 +132,7 @@ const LARGEST: Record<string, (placed: Order) => Order> = {
 }
 
 for (const [what, fill] of Object.entries(LARGEST)) {
-  test(`an order of a thousand lines can end, and its event is below what a broker takes, however many ${what} its history has`, () => {
+  test(`an order of a thousand lines can end, and its event fits into a broker's message, however many ${what} its history has`, () => {
     const placed = place(1_000, 10)
     const filled = takeAll(fill(placed), (index) => ({ ...ship(one(placed, index)), ...LONG(), tracking: TRACKING() })).order
     const adjusted = takeAll(filled, ADJUST).order

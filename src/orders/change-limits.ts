@@ -2,7 +2,7 @@ import { AppError } from '../errors.ts'
 import { type Order, stateOf } from './order.ts'
 import type { OrderChange } from './order-changes.ts'
 
-/** Largest number of changes of one kind in an order's history. Each order event contains the history. */
+/** Largest number of changes of one kind in an order's history. The history is part of each order event. */
 const MAX_CHANGES = 100
 /** Largest size of the history and its consequences as JSON. The event stays below the 1 MB limit of a NATS server. */
 export const MAX_CHANGES_BYTES = 512 * 1024
@@ -30,7 +30,7 @@ export function assertHistoryFits(order: Order): void {
 
 export function changesSizeBytes(order: Order): number {
   const { items, parcels, adjustments, payment } = stateOf(order)
-  // Added lines are in the event twice.
+  // The event contains added lines twice.
   const added = items.slice(order.items.length)
   return Buffer.byteLength(JSON.stringify([order.statusHistory, added, parcels, adjustments, payment]))
 }

@@ -13,7 +13,7 @@ import { type OrderEvent, toEarlierEvents } from './events.ts'
 const EUR = (amount: number) => ({ amount, currency: 'EUR' })
 const HOSTILE = '<script>x</script> & "Express"'
 
-test('events, mails and the lake have adjustments and payments, and replay makes the same again', async (t) => {
+test('events, mails and the lake have adjustments and payments, and replay makes them again', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [ada, { token }, lamp] = [

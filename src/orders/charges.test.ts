@@ -26,7 +26,7 @@ const read = async (id: string) => (await store.call('GET', `/orders/${id}`, { t
 const row = async (id: string) =>
   (await store.pool.query('select version, total_amount, status_history from orders where id = $1', [id])).rows[0]
 
-/** An order of two lamps at 10.00. */
+/** Places an order of two lamps at 10.00. */
 async function place(...moves: string[]) {
   const lamp = await store.addProduct({ stock: 10, amount: 1_000 })
   const { status, json, text } = await store.call('POST', '/orders', {
@@ -70,7 +70,7 @@ test('adjustments change the total, and the customer sees each with its label', 
   assert.deepEqual([(await row(id)).total_amount, order.status_history.length], [2_000, 6], 'what was placed stays')
 })
 
-test('an adjustment is voided once, and both stay in the history', async () => {
+test('voids an adjustment once, and keeps both entries in the history', async () => {
   const { id } = await place()
   await adjust(id, SHIPPING)
   const { json } = await adjust(id, { kind: 'fee', label: 'Free of charge', amount: EUR(0) })
@@ -94,7 +94,7 @@ test('an adjustment is voided once, and both stay in the history', async () => {
   for (const version of ['0', '-1', '2.0', '1e1', 'x', '9999999999']) assertProblem(await undo(id, version), 404, 'not_found')
 })
 
-test('a repeated reference adjusts once; with another body it is refused', async () => {
+test('a repeated reference adjusts once and is refused with another body', async () => {
   const { id } = await place()
   const sent = { ...SHIPPING, reference: 'r-1' }
   const answers = await Promise.all(Array.from({ length: 4 }, () => adjust(id, sent)))
@@ -114,7 +114,7 @@ test('a repeated reference adjusts once; with another body it is refused', async
   assert.equal((await row(id)).version, 3)
 })
 
-test('refuses what would leave the total out of its range, also together with cancelled lines', async () => {
+test('refuses changes that would take the total out of its range, even together with cancelled lines', async () => {
   const { id, lamp } = await place('confirmed')
   const negative = assertProblem(await adjust(id, { ...DISCOUNT, amount: EUR(-2_001) }), 409, 'total_negative')
   assert.deepEqual([negative.total, negative.detail], [EUR(2_000), 'The total of the order is 20.00 EUR, and would be negative.'])
@@ -134,7 +134,7 @@ test('refuses what would leave the total out of its range, also together with ca
   assert.equal((await row(id)).version, 7)
 })
 
-test('of two at once that would together make the total negative one is refused, in two processes', async (t) => {
+test('refuses one of two adjustments at once that would together make the total negative, in two processes', async (t) => {
   const second = await startSecondProcess(t, store)
   for (let round = 0; round < 5; round++) {
     const { id, lamp } = await place('confirmed')
@@ -185,7 +185,7 @@ test('an order takes a hundred adjustments', async () => {
   assertProblem(await adjust(id, SHIPPING), 409, 'too_many_changes')
 })
 
-test('the sum of each kind of adjustment stays exact in the lake, whatever discounts lie between', async () => {
+test('the sum of each kind of adjustment stays exact in the lake, even with discounts between', async () => {
   const { id } = await place()
   const most = Number.MAX_SAFE_INTEGER - 2_000
   assert.equal((await adjust(id, { ...SHIPPING, kind: 'fee', amount: EUR(most) })).status, 200)
@@ -195,7 +195,7 @@ test('the sum of each kind of adjustment stays exact in the lake, whatever disco
   assertProblem(await adjust(id, { ...DISCOUNT, amount: EUR(-2_001) }), 422, 'total_too_large')
 })
 
-test('the payment of an order follows what the provider reports, whatever the order in which messages arrive', async () => {
+test("an order's payment follows the provider's reports in whatever sequence they arrive", async () => {
   const states = ['pending', 'authorized', 'failed', 'paid', 'partially_refunded', 'refunded']
   const payment = { provider: 'stripe', reference: 'pi_1' }
   const { id } = await place('cancelled')
@@ -229,7 +229,7 @@ test('the payment of an order follows what the provider reports, whatever the or
   assert.equal((await read(atOnce.id)).payment.state, 'refunded')
 })
 
-test('a payment that failed may be authorized under the same id, and the other way round, once each', async () => {
+test('a failed payment may be authorized under the same id and an authorized one may fail, once each', async () => {
   const holdsMoney = async (id: string) =>
     (await store.pool.query('select order_holds_money(status_history) as held from orders where id = $1', [id])).rows[0].held
   for (const [states, last] of [
@@ -246,7 +246,7 @@ test('a payment that failed may be authorized under the same id, and the other w
   }
 })
 
-test('of several payments the one that holds money is shown, and all are kept', async () => {
+test('shows the payment that holds money, and keeps all payments', async () => {
   const { id } = await place()
   const shown = async (provider: string, reference: string, state: string) => {
     const { json } = await pay(id, { provider, reference, state })
@@ -269,7 +269,7 @@ test('of several payments the one that holds money is shown, and all are kept', 
   assert.equal(rows[0].held, true, 'the order does not expire')
 })
 
-test('the record of what operators did has what was charged and paid, and no text of a person', async () => {
+test('the audit log of operators has charges and payments, and no text about a person', async () => {
   const { id } = await place()
   const { json } = await adjust(id, { ...SHIPPING, reference: 'for Ada' })
   assert.equal((await store.call('DELETE', `/admin/orders/${id}/adjustments/${json.version}`, { token })).status, 200)
@@ -285,7 +285,7 @@ test('the record of what operators did has what was charged and paid, and no tex
   ])
 })
 
-test('a payment covers the order as it was authorized, less what others cover, and what cannot be known is null', () => {
+test('a payment covers the authorized total less what other payments cover, and unknown amounts are null', () => {
   const at = '2026-03-01T10:00:00.000Z'
   const amend = (amount: number): OrderChange => ({ type: 'amended', amended: ['lines'], amount })
   const report = (state: PaymentState, reference = 'a'): OrderChange => ({ type: 'payment', provider: 'p', reference, state })
@@ -328,7 +328,7 @@ test('a payment covers the order as it was authorized, less what others cover, a
   }
 })
 
-test('what was refunded pays nothing again: a later payment covers what earlier ones did not before their refunds', () => {
+test('refunded money pays nothing again: a later payment covers what earlier payments did not cover before their refunds', () => {
   const charge = (amount: number): OrderChange => ({ type: 'adjusted', kind: amount < 0 ? 'discount' : 'fee', label: 'x', amount })
   const lines = (amount: number): OrderChange => ({ type: 'amended', amended: ['lines'], amount })
   const report = (state: PaymentState, reference = 'a'): OrderChange => ({ type: 'payment', provider: 'p', reference, state })
@@ -343,17 +343,17 @@ test('what was refunded pays nothing again: a later payment covers what earlier 
     [[...goodwill, charge(500), second], null, 300, [700, 500]],
     [[...goodwill, charge(500), second, whole], null, 1_000, [500]],
     [[...goodwill, charge(500), whole, second], null, 1_000, [1_500]],
-    // A second payment by mistake, that the shop pays back.
+    // The customer pays a second time by mistake, and the shop pays that back.
     [[...goodwill, second], null, 300, [700, 1_000]],
     [[...goodwill, second, refund(1_000, 'refunded', 'b'), charge(200), report('paid', 'c')], null, 1_300, [700, 200]],
-    // All was paid back: another payment may pay everything again.
+    // Everything was paid back, so another payment may pay the whole total again.
     [[paid, refund(1_000, 'refunded'), charge(250), second], null, 1_000, [1_250]],
-    // What was owed back is known.
+    // The shop knows what it owed.
     [[paid, lines(-300), refund(300)], 0, 300, [700]],
     [[paid, lines(-300), refund(300), lines(500), second], 0, 300, [700, 500]],
     [[paid, second, refund(1_000, 'refunded', 'b')], 0, 1_000, [1_000]],
     [[paid, second, refund(400, 'partially_refunded', 'b'), refund(600, 'refunded', 'b'), charge(200)], 200, 1_000, [1_000]],
-    // No more is refunded than was paid.
+    // At most the paid amount is refunded.
     [[paid, charge(500), second, report('refunded', 'b')], 500, 500, [1_000]],
     [[paid, charge(500), second, refund(100), report('refunded', 'b')], null, 600, [900]],
     [[authorized, charge(-300), paid, refund(700), whole], null, 700, []],

@@ -10,7 +10,7 @@ const [[ada], [operator]] = [await addBuyers(store, 1), await addBuyers(store, 1
 
 const TABLES = ['orders', 'inventory', 'products', 'sessions']
 
-// For each table a sequence counts the conflicts that are still to come: what is undone does not give its number back.
+// A sequence per table counts the planned conflicts. A rollback does not return a sequence's number.
 await store.pool.query(`
   create sequence conflicts;
   grant usage, select on sequence conflicts to public;
@@ -28,7 +28,7 @@ await store.pool.query(`
   end $$;
   ${TABLES.map((table) => `create trigger conflict after insert or update on ${table} for each row execute function conflict()`).join(';')}`)
 
-/** Lets the next `times` writes of these tables end in a conflict. */
+/** The next `times` writes of these tables fail with a conflict. */
 async function plan(state: string, times: number): Promise<void> {
   await store.pool.query('truncate planned_conflicts; alter sequence conflicts restart')
   await store.pool.query('insert into planned_conflicts values ($1, $2)', [state, times])
@@ -37,7 +37,7 @@ async function plan(state: string, times: number): Promise<void> {
 const FOREVER = 1_000_000
 
 for (const state of [SERIALIZATION_FAILURE, DEADLOCK_DETECTED]) {
-  test(`an SQLSTATE ${state} that retrying does not end is 503 with Retry-After, and one that ends is not seen`, async () => {
+  test(`an SQLSTATE ${state} that outlasts the retries is 503 with Retry-After, and a shorter one is not visible`, async () => {
     await store.pool.query('truncate planned_conflicts')
     const lamp = await store.addProduct({ stock: 100 })
     const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
@@ -79,10 +79,10 @@ for (const state of [SERIALIZATION_FAILURE, DEADLOCK_DETECTED]) {
 }
 
 for (const level of ['repeatable read', 'serializable'])
-  test(`no call is 500 where the isolation of the database is ${level} and all want the same product`, async (t) => {
+  test(`no call is 500 where the isolation of the database is ${level} and all calls want the same product`, async (t) => {
     await store.pool.query('truncate planned_conflicts')
     await store.pool.query(`alter database ${new URL(store.url).pathname.slice(1)} set default_transaction_isolation = '${level}'`)
-    // Its connections are new.
+    // The second process opens new connections, which have this isolation level.
     const { call } = await startSecondProcess(t, store)
     const lamp = await store.addProduct({ stock: 1_000 })
     const buyers = await addBuyers(store, 4)

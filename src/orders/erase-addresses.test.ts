@@ -27,11 +27,11 @@ async function order(store: TestStore, { token }: Account, isCancelled = false):
 const backdate = (store: TestStore, ids: string[], days = RETAIN_DAYS * 2) =>
   store.pool.query(`update orders set updated_at = updated_at - make_interval(days => $2) where id = any($1)`, [ids, days])
 
-/** Copies the topic's events to where webhooks keep them. */
+/** Copies the topic's events to the table that keeps them for webhooks. */
 const keepForWebhooks = (store: TestStore) =>
   store.pool.query(`insert into webhook_events (event_id, type, body) select id, event ->> 'type', event from topic_messages`)
 
-/** The orders that have an address, a phone or a note, in their rows and in the topic or what webhooks keep. */
+/** The orders that still have an address, a phone or a note, in their rows, in the topic and for webhooks. */
 async function holding(store: TestStore, ids: string[]): Promise<{ rows: string[]; events: string[]; webhooks: string[] }> {
   const { rows } = await store.pool.query('select id::text from orders where id = any($1) and concat(shipping_address, note) <> $2', [
     ids,
@@ -49,7 +49,7 @@ async function holding(store: TestStore, ids: string[]): Promise<{ rows: string[
   return { rows: inOrder(rows.map(({ id }) => id)), events: subjectsOf(events), webhooks: subjectsOf(webhooks) }
 }
 
-test('deleting an account erases address, phone and note of the orders whose time is over, in the topic and for webhooks too, and later those of the others', async (t) => {
+test('deleting an account erases personal data of its orders after the retention period, in the rows, in the topic and for webhooks, and later of its other orders', async (t) => {
   const store = await startShop(t)
   await store.startPipeline()
   const [ada, bob] = [await store.register(), await store.register()]
@@ -91,7 +91,7 @@ test('deleting an account erases address, phone and note of the orders whose tim
   assert.deepEqual(await findings(), [['topic', 'altered', moved]], 'only the orders whose time this test has moved')
   assert.equal(await countMessages(), messages, 'nothing was published')
 
-  // What the topic has lost comes again without what was erased, and otherwise as it was.
+  // Events that the topic has lost are published again without the erased values and otherwise unchanged.
   await backdate(store, [old], -RETAIN_DAYS * 2)
   await store.pool.query(`delete from topic_messages where event ->> 'subject' = $1`, [old])
   assert.equal((await store.replay()).published, 2)
@@ -99,7 +99,7 @@ test('deleting an account erases address, phone and note of the orders whose tim
   assert.deepEqual(await findings(), [['topic', 'altered', moved.filter((id) => !id.startsWith(old))]])
 })
 
-test('each column of an order is in the table of columns, and no table has a word of a personal one after its erasure', async (t) => {
+test('the column table has each column of an order, and no table has personal words of an order after its erasure', async (t) => {
   const store = await startShop(t)
   await store.startPipeline()
   const columns = await store.pool.query<{ name: string }>(
@@ -154,7 +154,7 @@ const KEYS = [
   'null',
 ]
 
-/** The tables that have a row with one of these words. */
+/** The tables that contain one of these words. */
 async function tablesWith({ pool }: TestStore, words: string[]): Promise<string[]> {
   const { rows } = await pool.query<{ name: string }>(
     `select format('%I.%I', nspname, relname)::regclass::text as name from pg_class join pg_namespace on pg_namespace.oid = relnamespace
@@ -169,7 +169,7 @@ async function tablesWith({ pool }: TestStore, words: string[]): Promise<string[
   return rows.map(({ name }) => name).filter((_, index) => having[index] === 1)
 }
 
-test('an account that an operator deletes is noticed, and orders that come just after; what is all erased is looked at no more', async (t) => {
+test('notices an account that an operator deletes, and its last orders; an account without personal data is no longer watched', async (t) => {
   const store = await startShop(t)
   const [ada, bob] = [await store.register(), await store.register()]
   const [first, ofBob] = [await order(store, ada, true), await order(store, bob, true)]
@@ -180,7 +180,7 @@ test('an account that an operator deletes is noticed, and orders that come just 
   const watched = async () => (await store.pool.query('select user_id from deleted_accounts')).rows.map(({ user_id }) => user_id)
   assert.deepEqual(await watched(), [ada.id])
 
-  // This order was being placed at that moment.
+  // This order was being placed during the deletion.
   await store.pool.query('update orders set user_id = $2 where id = $1', [ofBob, ada.id])
   assert.equal(await eraseDueAddresses(store.pool, ERASURE, new Date()), 1)
   assert.deepEqual((await holding(store, [first, ofBob])).rows, [])
@@ -188,7 +188,7 @@ test('an account that an operator deletes is noticed, and orders that come just 
   assert.deepEqual(await watched(), [])
 })
 
-test('erases the orders of an account with a thousand of them, batch by batch', async (t) => {
+test('erases the thousand orders of an account in batches', async (t) => {
   const store = await startShop(t)
   const ada = await store.register()
   const first = await order(store, ada, true)

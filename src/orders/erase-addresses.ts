@@ -21,10 +21,10 @@ export interface Erasure {
   retainDays: number
 }
 
-/** Erases up to 200 due orders. `eraseDueAddresses` erases the rest. Versions stay, so no event is published. */
+/** Erases up to 200 due orders. `eraseDueAddresses` erases the rest. The versions stay, so no event is published. */
 export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseCopies, retainDays }: Erasure, now: Date): Promise<number> {
   await deleteKeysOf(tx, [userId])
-  // Waits for a transaction that adds an operator's note: see `order-notes.ts`.
+  // Waits for a transaction that adds an operator's note. See `order-notes.ts`.
   await tx.query('select from deleted_accounts where user_id = $1 for update', [userId])
   // An unshipped order needs its address at any age.
   const { rows } = await tx.query<{ id: string }>(
@@ -52,7 +52,7 @@ export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseC
   return rows.length
 }
 
-/** The responses contain addresses. `eraseDueAddresses` erases the orders within a minute. */
+/** The deleted keys have responses, which contain addresses. */
 export async function deleteKeysOf(tx: Transaction, userIds: readonly string[]): Promise<void> {
   await tx.query(sql`delete from idempotency_keys where user_id = any(${userIds}::uuid[])`)
   // A retry of an operator must not place the order of an erased guest again.
@@ -73,7 +73,7 @@ async function recordRest(tx: Transaction, userId: string, now: Date): Promise<v
   await tx.query('delete from deleted_accounts where user_id = $1 and deleted_at < $2', [userId, new Date(now.getTime() - DAY_MS)])
 }
 
-/** Several processes may run it at once. Returns the number of orders. */
+/** Returns the number of erased orders. Several processes may run it at once. */
 export async function eraseDueAddresses(pool: Pool, erasure: Erasure, now: Date): Promise<number> {
   let erased = 0
   for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {

@@ -2,7 +2,7 @@ import { isDate, isTime, isTimeOfSomeForm } from '../event-time.ts'
 import { ORDER_EVENT_TYPES, type OrderRecord } from './events.ts'
 import { isStatus } from './order-status.ts'
 
-/** Why a row cannot become an event, or null. Names the place, never its value. */
+/** Returns why a row cannot become an event, or null. The reason names the place and never the value. */
 export function findDefect({ items, status_history, created_at, updated_at }: OrderRecord): string | null {
   // `pg` parses an infinite timestamp to a number.
   if (!isDate(created_at)) return 'created_at is no time'
@@ -10,7 +10,7 @@ export function findDefect({ items, status_history, created_at, updated_at }: Or
   return findDefectInLists(items, status_history)
 }
 
-/** Every program that can write to the topic can send anything, so the reason never contains a value. */
+/** Any program with write access to the topic can send anything, so the reason never contains a value. */
 export function findEventDefect(event: unknown): string | null {
   const data = isObject(event) ? event.data : null
   const order = isObject(data) ? data.order : null
@@ -27,7 +27,7 @@ export function findEventDefect(event: unknown): string | null {
   if (!isTime(event.time)) return 'time is no time'
   if (order.adjustments !== undefined && !areAdjustments(order.adjustments)) return 'adjustments is no list of adjustments'
   if (order.refunded !== undefined && order.refunded !== null && !isMoney(order.refunded)) return 'order.refunded is no amount'
-  // The three times of a new order are equal.
+  // A new order has the same time in all three members.
   if (order.created_at !== event.time && !isTime(order.created_at)) return 'created_at is no time'
   if (order.updated_at !== event.time && !isTime(order.updated_at)) return 'updated_at is no time'
   return findDefectInLists(order.items, order.status_history)
@@ -42,7 +42,7 @@ function findDefectInLists(items: unknown, status_history: unknown): string | nu
   return change === -1 ? null : `status_history[${change}] is no change of status`
 }
 
-/** Source of a regular expression for a UUID as the store writes it: RFC 9562 text in lower case. */
+/** Source of a regular expression for a UUID in the store's spelling: RFC 9562 text in lower case. */
 export const UUID_PATTERN = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
 const UUID = new RegExp(`^${UUID_PATTERN}$`)
 
@@ -50,7 +50,7 @@ function isUuid(value: unknown): boolean {
   return typeof value === 'string' && UUID.test(value)
 }
 
-/** Whether the value fits `integer` of the database and the lake. */
+/** Whether the value fits into an `integer` of the database and the lake. */
 function isVersion(value: unknown): boolean {
   return Number.isInteger(value) && Number(value) >= 1 && Number(value) < 2 ** 31
 }

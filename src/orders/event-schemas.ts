@@ -6,13 +6,13 @@ import { OrderSchema, OrderStatusSchema } from './order.ts'
 import { PaymentSchema } from './order-changes.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus, ruleOf } from './order-status.ts'
 
-/** Additional properties are allowed at every depth, so a consumer also accepts events of later releases. */
+/** Additional properties are allowed at every depth, so the schemas accept events of later releases, too. */
 export function orderEventSchemas(): Record<string, TObject> {
   const moves = ORDER_STATUSES.map((status) => [orderEventType(status), eventSchema(orderEventType(status), status)])
   return Object.fromEntries([...moves, ...[UPDATED, AMENDED].map((type) => [type, eventSchema(type, null)])])
 }
 
-/** CloudEvents 1.0 in JSON, with three extensions. `status` null allows any status. */
+/** CloudEvents 1.0 in JSON, with three extensions. Any status is allowed when `status` is null. */
 function eventSchema(type: string, status: OrderStatus | null): TObject {
   return Type.Object(
     {
@@ -55,7 +55,7 @@ function orderSchema(status: OrderStatus | null): TObject {
     ...shown,
     user_id: Type.String({ format: 'uuid' }),
     status: status === null ? OrderStatusSchema : Type.Literal(status),
-    // Both are absent while the order only moved as a whole, as in earlier releases.
+    // Both are absent while all moves were moves of the whole order, as in earlier releases.
     original_total: Type.Optional(original_total),
     parcels: Type.Optional(parcels),
     adjustments: Type.Optional(adjustments),
@@ -73,7 +73,10 @@ function previousStatus(status: OrderStatus | null): TSchema {
   return before.length === 0 ? Type.Null({ description }) : Type.Enum(before, { description })
 }
 
-/** Cancelling the rest ends the order as returned when every shipped unit was returned. */
+/**
+ * Whether changes of parts lead from one status to the other. Cancelling the rest of an order whose shipped units were
+ * all returned ends it as returned.
+ */
 function leadsByParts(previous: OrderStatus, status: OrderStatus): boolean {
   const { phase, parts } = ruleOf(previous)
   return phase === 'open' && parts.includes('returned') && ruleOf(status).moves === 'returned'

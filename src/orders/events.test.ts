@@ -11,7 +11,7 @@ const admin = { type: 'admin', id: 'op' } as const
 const tracking = { carrier: 'DHL', number: '1', url: 'https://track.example/1' }
 const EUR = (amount: number) => ({ amount, currency: 'EUR' })
 
-/** An order of two mugs that moved as a whole, through every status of a return. */
+/** An order of two mugs that moved as a whole up to its return. */
 const WHOLE: OrderRecord = {
   ...{ id, number: '100042', user_id: user, status: 'returned' },
   items: [{ product_id, sku: 'MUG', name: 'Mug', category: 'kitchen', unit_price: EUR(1_290), quantity: 2, total: EUR(2_580) }],
@@ -35,16 +35,16 @@ const WHOLE: OrderRecord = {
   ...{ created_at: new Date(at(1)), updated_at: new Date(at(5)) },
 }
 
-test('the events of an order that moved as a whole are byte for byte those of the releases before parts', () => {
+test('events of an order that moved as a whole are byte for byte those of releases without parts', () => {
   const text = toOrderEvents(WHOLE)
     .map((event) => JSON.stringify(event))
     .join('\n')
-  // Digest of the text that the previous release made of this row.
+  // Digest of the text that an earlier release made of this row.
   const before = '62e3b45af1e7b905ce9b2b31ff452bf3e873e5f79058724bfcefb243403dc1a9'
   assert.equal(createHash('sha256').update(text).digest('hex'), before, text)
 })
 
-test('an event has the adjustments of its time, and no member where there are none', () => {
+test('an event has the adjustments up to its time, and no such member when there are none', () => {
   const [placed] = WHOLE.status_history
   assert.ok(placed !== undefined)
   const adjusted = { type: 'adjusted', kind: 'fee', label: 'Wrapping', amount: 200 } as const
@@ -66,7 +66,7 @@ test('an event has the adjustments of its time, and no member where there are no
   )
 })
 
-test('each version of an order with parts has the total and the units of its time, also when made from a later event', () => {
+test('each version of an order with parts has its own total and units, even when it is made from a later event', () => {
   const part = [{ product_id, quantity: 1 }]
   const [placed, confirmed] = WHOLE.status_history
   assert.ok(placed !== undefined && confirmed !== undefined)

@@ -36,7 +36,7 @@ export const ORDER_EVENT_TYPES: readonly OrderEventType[] = [...ORDER_STATUSES.m
 /** A CloudEvents 1.0 event in JSON, with the extensions sequence, partitioning and distributed tracing. */
 export interface OrderEvent {
   specversion: '1.0'
-  /** `<order id>.<version>`: every read of the change gives the same id. Subscribers dedupe by it. */
+  /** `<order id>.<version>`. Every read of the change gives the same id, and subscribers dedupe by it. */
   id: string
   source: '/orders'
   type: OrderEventType
@@ -65,12 +65,15 @@ export interface OrderEventData {
     created_at: string
     updated_at: string
     status_history: StatusChange[]
-    /** This member and `parcels` appear with the first change besides the status. */
+    /** This member and `parcels` appear with the first change that is more than a status. */
     original_total?: { amount: number; currency: string }
     parcels?: Parcel[]
     adjustments?: Adjustment[]
     payment?: Payment
-    /** Appears with the first refund that the shop records. Null when the amount of another refund is unknown. */
+    /**
+     * Appears with the first refund that the shop records. The value is null when the amount of another refund is
+     * unknown.
+     */
     refunded?: Money | null
   }
   previous_status: OrderStatus | null
@@ -140,7 +143,7 @@ function typeOf({ status, status_history }: OrderRecord, previous: Pick<OrderRec
   return previous?.status === status && change !== undefined ? UPDATED : orderEventType(status)
 }
 
-/** An order that only moved as a whole keeps its placed content, as in earlier releases. */
+/** The content is as placed while all moves were moves of the whole order, as in earlier releases. */
 function contentOf({ items, total_amount, currency, status_history: history }: OrderRecord) {
   const total = { amount: Number(total_amount), currency }
   if (!isAmended(history)) return { items, total }
@@ -150,12 +153,14 @@ function contentOf({ items, total_amount, currency, status_history: history }: O
     ...{ items: itemsWith(state.items, state.lines), total: state.total, original_total: total, parcels: state.parcels },
     ...(adjustments.length === 0 ? {} : { adjustments }),
     ...(payment === null ? {} : { payment }),
-    // Events of orders that only have providers' reports are published without it.
+    // Orders with only providers' reports have no such member in their published events.
     ...(hasRefunds(history) ? { refunded } : {}),
   }
 }
 
-/** Whether another shop made the change before the order was moved in. Subscribers send no message about it. */
+/**
+ * Whether another shop made the change before the order was imported. Subscribers send no message about such a change.
+ */
 export function isImported({ data: { order } }: OrderEvent): boolean {
   return order.status_history.at(-1)?.imported === true
 }
@@ -181,7 +186,7 @@ export function toOrderEvents(record: OrderRecord): OrderEvent[] {
   })
 }
 
-/** Like `toOrderEvents`, without an address that was amended since. Empty when a version is missing. */
+/** Like `toOrderEvents`, but addresses that were amended later are missing. Empty when a version is missing. */
 export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
   const { items, total, created_at, updated_at, original_total: _total, parcels: _parcels, ...same } = order
   if (!hasWholeHistory(order)) return []
@@ -194,7 +199,7 @@ export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
   return toOrderEvents({ ...same, ...times, ...placed, traceparent: null }).slice(0, -1)
 }
 
-/** The id of the last of `toEarlierEvents`, or null. Making all events of a long history takes long. */
+/** The id of the last event of `toEarlierEvents`, or null. It avoids making all events of a long history. */
 export function previousEventId({ data: { order } }: OrderEvent): string | null {
   const index = order.status_history.length - 2
   const previous = order.status_history[index]
@@ -211,7 +216,7 @@ export function isMailed({ type, data: { order } }: OrderEvent): boolean {
   return type !== UPDATED || CHANGES_WITH_MAIL.includes(order.status_history.at(-1)?.change?.type ?? '')
 }
 
-/** Accepts older events, which lack these members. */
+/** Accepts older events, which lack `original_total`. */
 export function linesOf({ data: { order } }: OrderEvent, history = order.status_history): LineState[] {
   const { items, total, original_total = total } = order
   return orderStateOf({ items: placedItems(items, order.status_history), total: original_total, history }).lines
@@ -221,7 +226,7 @@ export function parcelsOf({ parcels, items, total, status_history: history }: Im
   return parcels ?? orderStateOf({ items, total, history }).parcels
 }
 
-/** `amount` is in minor units. It is absent for reported partial refunds, and for a later report of the rest. */
+/** Amounts are in minor units. A reported partial refund has none, and neither has a later report of the rest. */
 export function listPaymentEntries({ status_history: history, total, original_total: placed = total }: ImpersonalOrder) {
   return followPayments(history, placed.amount, true).entries
 }

@@ -17,8 +17,8 @@ async function place(product: { id: string }, age: string, status = 'pending'): 
 const read = async (id: string) =>
   (await store.pool.query('select status, version, status_history -> -1 as last from orders where id = $1', [id])).rows[0]
 
-// It is due each minute.
-test('cancels, as a scheduled job, what has been pending for too long, gives its stock back and says why', async () => {
+// The scheduled job runs each minute.
+test('the scheduled job cancels orders that were pending for too long, returns their stock and records the reason', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const [old, young, paid] = [await place(lamp, '2 hours'), await place(lamp, '30 minutes'), await place(lamp, '2 hours', 'confirmed')]
   const order = await eventually(
@@ -35,7 +35,7 @@ test('cancels, as a scheduled job, what has been pending for too long, gives its
   assert.deepEqual(await store.readStock(lamp), [8])
 })
 
-test('cancels the others when one order cannot be cancelled, and reports that one', async () => {
+test('reports an order that cannot be cancelled, and cancels the others', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const ids: string[] = []
   for (const age of ['5 hours', '4 hours', '3 hours', '2 hours']) ids.push(await place(lamp, age))
@@ -57,7 +57,7 @@ test('cancels the others when one order cannot be cancelled, and reports that on
   await store.pool.query('delete from orders where id = any($1)', [[refused, malformed]])
 })
 
-test('cancels each order once when several expire them at once, however many there are', async () => {
+test('cancels each of many orders once when several processes expire them at once', async () => {
   const lamp = await store.addProduct({ stock: 300 })
   const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
   await Promise.all(Array.from({ length: 250 }, () => store.call('POST', '/orders', { token: ada.token, body })))

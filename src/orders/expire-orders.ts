@@ -7,13 +7,16 @@ import { type MoveOutcome, moveOrders, type TransitionContext } from './move-ord
 import { LockedRows } from './placing/locked-rows.ts'
 
 const AT_ONCE = 100
-/** Bounds one run, so it can be stopped. The next run continues after a long downtime. */
+/** Bounds one run, so it can be stopped. After a long downtime the next runs continue. */
 const MAX_ORDERS = 10_000
 const REASON = 'not confirmed in time'
 
 type OnFailed = (orderId: string, error: unknown) => void
 
-/** The oldest first. Several processes may run it at once. Orders with an authorized or paid payment stay. */
+/**
+ * Cancels the oldest orders first. Orders with an authorized or paid payment stay. Several processes may run it at
+ * once.
+ */
 export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
   return expire(
@@ -31,7 +34,7 @@ export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed
   )
 }
 
-/** For orders of guests, and of accounts with a guest's limits, whose address is still unproven. */
+/** Applies to orders of guests, and of accounts with a guest's limits, whose address is still unproven. */
 export function expireGuestOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
   return expire(
@@ -70,7 +73,7 @@ async function expire(pool: Pool, dueAfter: (after: DueOrder) => Sql, now: Date,
     })
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome.kind === 'moved') cancelled += 1
-      // An AppError means that another transaction has moved the order or locks rows that it needs.
+      // An AppError means that another transaction has moved the order or locks rows that this move needs.
       if (outcome.kind === 'refused' && !(outcome.error instanceof AppError)) onFailed(ids[index] ?? '', outcome.error)
     }
     after = last

@@ -25,7 +25,7 @@ async function pay(id: string, state: PaymentState, reference = 'pi_1') {
 }
 const statusOf = async (id: string) => (await store.pool.query('select status from orders where id = $1', [id])).rows[0]?.status
 
-test('the scheduled job leaves an order alone whose payment is authorized, paid or partially refunded', async () => {
+test('the scheduled job does not cancel an order whose payment is authorized, paid or partially refunded', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const outcomes: [PaymentState[], string][] = [
     [[], 'cancelled'],
@@ -36,7 +36,7 @@ test('the scheduled job leaves an order alone whose payment is authorized, paid 
     [['paid', 'partially_refunded'], 'pending'],
     [['paid', 'refunded'], 'cancelled'],
   ]
-  // Younger than an hour until every payment is known.
+  // The orders only become old after every payment is known.
   const ids = await Promise.all(outcomes.map(() => place(lamp)))
   await store.pool.query(`update orders set created_at = created_at + interval '2 hours' where id = any($1)`, [ids])
   for (const [index, [states]] of outcomes.entries()) for (const state of states) await pay(ids[index] ?? '', state)
@@ -51,7 +51,7 @@ test('the scheduled job leaves an order alone whose payment is authorized, paid 
   assert.deepEqual(await store.readStock(lamp), [7])
 })
 
-test('a payment that arrives after the expiry has found the order keeps it', async () => {
+test('keeps an order whose payment arrives after the scheduled job has found it', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const [paid, other] = [await place(lamp), await place(lamp)]
   let found: string[] = []
@@ -71,7 +71,7 @@ test('a payment that arrives after the expiry has found the order keeps it', asy
   assert.deepEqual([await statusOf(paid), await statusOf(other)], ['pending', 'cancelled'])
 })
 
-test('paid orders are in no run of the expiry: its index has only those that can expire', async () => {
+test('the index of the scheduled job has only orders that can expire, so no run reads paid ones', async () => {
   const lamp = await store.addProduct({ stock: 1_000 })
   await place(lamp)
   const paid = await Promise.all(Array.from({ length: 120 }, () => place(lamp)))

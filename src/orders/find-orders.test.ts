@@ -10,7 +10,7 @@ const pool = createPool({ url, size: 1, applicationName: 'test', onError: () => 
 after(() => pool.end())
 const NOBODY = { findPeople: null, findProducts: async () => [] }
 
-/** Replaces all texts: each sixth order has the name Legion. Returns the numbers of those, newest first. */
+/** Replaces all texts. Each sixth order has the name Legion. Returns the numbers of those orders, newest first. */
 async function addTexts(count: number, numberOf: (place: number) => number): Promise<number[]> {
   const numbers = Array.from({ length: count }, (_, place) => numberOf(place + 1))
   await pool.query('truncate order_search_texts')
@@ -35,18 +35,18 @@ async function walk(q: string, most: number): Promise<number[]> {
   }
 }
 
-test('more than a thousand orders that resemble what was typed are paged without gaps, newest first', async () => {
+test('pages more than a thousand orders that resemble the search text without gaps, newest first', async () => {
   const all = await addTexts(7_000, (place) => place)
   assert.deepEqual(await walk('legiom', 101), all)
   assert.deepEqual(await walk('legiom', 500), all)
   assert.deepEqual(await walk('legion', 101), all)
 })
 
-test('gaps between numbers hide no order, and cost nothing', async () => {
+test('gaps between numbers hide no order and cost no time', async () => {
   const restored = await addTexts(7_000, (place) => place + (place > 3_000 ? 18_000_000 : 0) + (place > 5_000 ? 900_000_000_000_000 : 0))
   assert.deepEqual(await walk('legiom', 101), restored)
   assert.deepEqual(await walk('legion', 101), restored)
-  // Each order has an era of its own.
+  // These numbers put each order into a separate era.
   const imported = await addTexts(7_000, (place) => place * 100_000_000_000)
   assert.deepEqual(await walk('legion', 101), imported)
   const resembling = await walk('legiom', 101)

@@ -3,7 +3,7 @@ import { literal, type Sql, sql } from '../db/sql.ts'
 import { containing, resembling, type SearchText } from './search-text.ts'
 
 export interface Finders {
-  /** The value is null when the caller may not read accounts. */
+  /** It is null when the caller may not read accounts. */
   findPeople: ((text: SearchText, how: { isResembling: boolean; most: number }) => Promise<readonly string[]>) | null
   findProducts: (q: string, most: number) => Promise<readonly string[]>
 }
@@ -14,16 +14,18 @@ interface Window {
 }
 
 const ALL = Number.MAX_SAFE_INTEGER
-/** More matches are read era by era, so a page costs the same at any age. */
+/** The largest number of matches that are sorted. More are read era by era, so a page costs the same at any age. */
 const FEW = 1_000
-/** More matches mean that the text is too unspecific. */
+/** More matching people mean that the text is too unspecific. */
 const MOST_PEOPLE = 50
 const MOST_PRODUCTS = 5
-/** Typing errors are searched in this number of newest orders. Similar words share trigrams with many others. */
+/**
+ * Typing errors are searched in this number of newest orders, because similar words share trigrams with many others.
+ */
 const RESEMBLING_ORDERS = 131_072
-/** Number of eras searched. Bounds the search when imported numbers have wide gaps. */
+/** Largest number of eras that one search reads. Imported numbers can have wide gaps. */
 const RESEMBLING_ERAS = 64
-/** The index of `order_search_texts` contains the same number. */
+/** Order numbers of one era. The index of `order_search_texts` contains the same number. */
 const ORDERS_OF_ERA = 32_768
 const ERA = literal(ORDERS_OF_ERA)
 /** Number of newest texts that are read before any index. They usually fill the page for a common word. */
@@ -31,12 +33,14 @@ const NEWEST = 500
 
 const WORDS = sql`words`
 
-/** Falls back to orders with a matching product, then with a similar name. Text with `#` finds one number. */
+/**
+ * Falls back to orders with a matching product, and then to orders with a similar name. Text with `#` finds one number.
+ */
 export async function findOrders(db: Queryable, text: SearchText, finders: Finders, window: { before?: number; most: number }) {
   const { before = ALL, most } = window
   for (const find of [findContaining, findByProduct, findResembling]) {
     const numbers = await find(db, text, finders, { before, most })
-    // All pages use the search that matched on the first page. A later page may be empty.
+    // All pages use the search that found matches on the first page. A later page may be empty.
     if (numbers.length > 0 || (before !== ALL && (await find(db, text, finders, { before: ALL, most: 1 })).length > 0)) return numbers
   }
   return []

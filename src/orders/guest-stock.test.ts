@@ -17,7 +17,7 @@ const holdsOf = async (product: { id: string }) =>
     ])
   ).rows[0]?.units
 
-test('guests of one network hold a fifth of a product at most, all together, until an order is no longer pending', async () => {
+test('the guests of one network together hold at most a fifth of a product while their orders are pending', async () => {
   const lamp = await store.addProduct({ stock: 100 })
   const [grace, other] = [await guest(), await guest()]
   const { limits } = assertProblem(await order(grace, lamp, 21), 409, 'purchase_limit')
@@ -32,20 +32,20 @@ test('guests of one network hold a fifth of a product at most, all together, unt
   assert.equal((await order(other, lamp, 10)).status, 201)
 })
 
-test('the networks of one IPv6 site, which its customer chooses, are one', async () => {
+test('the networks of one IPv6 site count as one, because its customer chooses among them', async () => {
   const lamp = await store.addProduct({ stock: 100 })
   assert.equal((await order(await guest(), lamp, 20, '2001:db8:1:1::1')).status, 201)
   assert.equal(assertProblem(await order(await guest(), lamp, 1, '2001:db8:1:ffff::2'), 409, 'purchase_limit').limits[0].bought, 20)
   assert.equal((await order(await guest(), lamp, 1, '2001:db8:2:1::1')).status, 201)
 })
 
-test('a guest can buy ten units of what there are few of, and any number of what is not counted', async () => {
+test('a guest can buy ten units of a scarce product, and any number of an uncounted one', async () => {
   const [vase, poster] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: null })]
   assert.equal((await order(await guest(), vase, 5)).status, 201)
   assert.equal((await order(await guest(), poster, 5_000)).status, 201)
 })
 
-test('the share holds when many guests order at once, in two processes', async (t) => {
+test('the share holds when many guests order at once from two processes', async (t) => {
   const second = await startSecondProcess(t, store)
   const lamp = await store.addProduct({ stock: 100 })
   const guests: Guest[] = await Promise.all(Array.from({ length: 24 }, guest))
@@ -57,7 +57,7 @@ test('the share holds when many guests order at once, in two processes', async (
   assert.deepEqual(await store.readStock(lamp), [82])
 })
 
-test('no answer that costs no order tells one level of stock from another above twenty units', async () => {
+test('above twenty units, answers that place no order do not tell one stock level from another', async () => {
   const [less, more] = [await store.addProduct({ stock: 137 }), await store.addProduct({ stock: 163 })]
   const [low, high, few] = [
     await store.addProduct({ stock: 52 }),
@@ -68,14 +68,14 @@ test('no answer that costs no order tells one level of stock from another above 
   const [grace, ada] = [await guest(), await store.register()]
   const line = (product: { id: string }, quantity: number) => ({ product_id: product.id, quantity })
   const wrong = { expected_total: { amount: 1, currency: 'EUR' } }
-  /** Each is refused whatever the stock is, or places nothing. */
+  /** Requests that are refused at any stock level, or that place nothing. */
   const questions = (by: { token: string }, of: { id: string }, quantity: number): [path: string, body: object][] => [
     ['/orders/quote', { items: [line(of, quantity)] }],
     ['/orders/quote', { items: [line(of, quantity), line({ id: randomUUID() }, 1)] }],
     ['/orders', { items: [line(of, quantity), line({ id: randomUUID() }, 1)] }],
     ['/orders', { items: [line(of, quantity)], ...wrong }],
     ['/orders', { items: [line(of, quantity), line(few, 9_999)] }],
-    // The other line is short by the exact stock alone, that of guests by the exact share.
+    // The other line is short only by the exact stock or, for guests, only by the exact share.
     ['/orders', { items: [line(of, quantity), by === grace ? line(shared, 20) : line(scarce, 200)] }],
   ]
   const known = new Map([few, scarce, shared].map(({ id }, place) => [id, String(place)]))
@@ -114,7 +114,7 @@ test('no answer that costs no order tells one level of stock from another above 
   assert.deepEqual([placed.status, bought.status], [201, 201])
 })
 
-test('where accounts need a proven address, one without it has the bounds of a guest, together with the guests of its network', async (t) => {
+test('where accounts need a proven address, an unproven account has the limits of a guest and shares those of its network', async (t) => {
   const strict = await startSecondProcess(t, store, { isEmailVerificationRequired: true })
   const lamp = await store.addProduct({ stock: 100 })
   const [eve, ada, moved] = [await store.register(), await store.register(), await store.register()]
@@ -141,7 +141,7 @@ test('where accounts need a proven address, one without it has the bounds of a g
   )
 })
 
-test("cancels guests' orders after their own time, and not those of customers or of a guest whose address an account has proven", async () => {
+test('expires orders of guests after their own time, but not of customers or of guests whose address an account has proven', async () => {
   const lamp = await store.addProduct({ stock: 100 })
   const [grace, proven, ada] = [await guest(), await guest(), await store.register()]
   const ids: string[] = []

@@ -24,7 +24,7 @@ export function listOrders(
     conditions: status === undefined ? [] : [sql`status = ${status}`],
     sort: 'number',
     present: (order) => presentOrder(order, cancellable),
-    // One prepared statement per set of conditions: planning takes as long as running it.
+    // Each set of conditions has a prepared statement, because planning takes as long as running it.
     statementName: `list_orders${status === undefined ? '' : '_of_status'}${paging.after === undefined ? '' : '_after'}`,
   })
 }

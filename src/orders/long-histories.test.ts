@@ -17,8 +17,8 @@ for (let n = 0; n < ORDERS; n++) {
   const { json } = await store.call('POST', '/orders', { token, body: { items: [{ product_id: product.id, quantity: 1 }] } })
   numbers.unshift(json.number)
 }
-// Fills the history up to the bytes that the API accepts, with letters that do not compress well. An answer has each
-// entry a second time, as an adjustment.
+// Fills the history up to the bytes that the API accepts, with letters that do not compress well. Each entry is also an
+// adjustment, so an answer contains it twice.
 await store.pool.query(
   `with long as (
     select jsonb_agg(jsonb_build_object('status', 'pending', 'at', '2026-03-01T12:00:00.000Z', 'actor', '{"type": "key", "id": null}'::jsonb, 'reason', null,
@@ -30,7 +30,7 @@ await store.pool.query(
   [MAX_CHANGES_BYTES, userId],
 )
 
-test('a page of orders with the longest histories has three MiB at most, and pages meet each order once', async () => {
+test('a page of orders with the longest histories has at most three MiB, and the pages have each order once', async () => {
   for (const [path, caller] of [
     ['/orders', token],
     ['/admin/orders', operator?.token ?? ''],
@@ -49,7 +49,7 @@ test('a page of orders with the longest histories has three MiB at most, and pag
   }
 })
 
-test('a page reads little more from the database than it shows', async () => {
+test('reading a page reads little more from the database than the page shows', async () => {
   const connection = await store.pool.connect()
   const { stream } = (connection as unknown as { connection: { stream: { bytesRead: number } } }).connection
   try {

@@ -4,7 +4,7 @@ import { sql } from '../db/sql.ts'
 
 const BATCHES_WITH_WORK = 100
 
-/** Writers around the triggers leave wrong texts. One call per minute visits all orders in turn. */
+/** Corrects texts that writes around the triggers have left wrong. One call per minute visits all orders in turn. */
 export async function mendSearchTexts(db: Queryable, examined: { last: number }): Promise<number> {
   let mended = 0
   for (let batch = 0; batch < BATCHES_WITH_WORK; batch++) {

@@ -37,15 +37,15 @@ interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
 
 type Decision = MoveOutcome & { restockedLines?: readonly StockLine[]; takenLines?: readonly StockLine[] }
 
-/** `repeated`: an earlier move with the same reference did this. The order is the current one. */
+/** `repeated` means that an earlier move with the same reference did this. The order is the current one. */
 export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind: 'refused'; error: unknown }
 
 export interface TransitionContext {
   pool: Pool
   lockedRows: LockedRows
-  /** Units of one product that one customer can buy, for amendments that add units. Absent or null: no limit. */
+  /** Units of one product that one customer can buy, for amendments that add units. Unlimited when absent or null. */
   maxQuantityPerProductAndUser?: number | null
-  /** Absent for moves of customers and of the scheduler, which are not recorded. */
+  /** Absent for moves by customers and the scheduler, which are not recorded. */
   auditContext?: AuditContext
 }
 
@@ -60,8 +60,8 @@ export async function moveOrder(context: TransitionContext, move: Move, now: Dat
 }
 
 /**
- * Each order, named once, is moved or refused separately. Throws `unavailable` when rows stay locked for longer than
- * `lockWaitMs`. Holds no connection while it waits.
+ * Moves or refuses each order separately. Each order may be named once. Throws `unavailable` when rows stay locked for
+ * longer than `lockWaitMs`. Holds no connection while it waits.
  */
 export async function moveOrders(
   { pool, ...context }: TransitionContext,
@@ -93,7 +93,7 @@ export async function moveOrders(
   }
 }
 
-/** Waiting in the transaction would delay others. */
+/** Ends the transaction, because waiting in it would delay others. */
 class RowsLocked extends Error {
   override readonly name = 'RowsLocked'
 }
@@ -119,7 +119,7 @@ async function attempt(
   { lockedRows, auditContext, maxQuantityPerProductAndUser = null, moves, now, rows }: Attempt,
 ): Promise<MoveOutcome[]> {
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
-  // An erasure locks in the same order: account, then order.
+  // An erasure locks in the same sequence: the account before the order.
   for (const { change, orderId } of moves) {
     if (change?.type === 'amended' && hasPersonalData(change)) await assertErasable(tx, orderId)
   }
@@ -139,8 +139,8 @@ async function attempt(
   rows.customers = [...new Set(moved.map(({ userId }) => userId))]
   rows.products = [...new Set([...restocked, ...taken].map((line) => line.product_id))]
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
-  // All code locks in this order, so deadlocks cannot occur: orders by id, their customers' counts by the update, stock
-  // by product id.
+  // All code locks in this sequence, so deadlocks cannot occur: orders by id, the customers' counts by the update, and
+  // stock by product id.
   const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
   // A preview judges rounded stock, so the real stock may be too small to take.
   if (rows.products.length > 0 && !moves.some(({ isPreview }) => isPreview)) await moveStock(tx, { restocked, taken })
@@ -150,7 +150,7 @@ async function attempt(
   )
 }
 
-/** Undefined unless the move amends lines. Rows are locked in the common order. */
+/** Undefined unless the move amends lines. Rows are locked in the common sequence. */
 async function readOfferFor(
   tx: Transaction,
   order: Order | undefined,
@@ -167,7 +167,7 @@ async function readOfferFor(
 export function decideMove(move: Move, order: Order | undefined, now: Date, offer?: AmendmentOffer): Decision {
   try {
     if (order === undefined || (move.ownerId !== undefined && order.userId !== move.ownerId)) throw notFound('order')
-    // Precedes the version check: a client that repeats a move has not received the new version.
+    // This check precedes the version check: a client that repeats a move has not received the new version.
     if (wasMade(order, move)) return { kind: 'repeated', order }
     assertVersion(order, move.versions ?? null)
     if (move.from !== undefined && order.status !== move.from) throw new AppError('illegal_transition', `The order is ${order.status} now.`)
@@ -188,7 +188,7 @@ function plan(order: Order, move: Move, offer: AmendmentOffer | undefined): Plan
   if (change?.type === 'amended') return planAmendment(order, change, offer)
   if (change !== undefined) {
     if (!isCharge(change)) return planChange(order, change)
-    // A discount or fee must always be voidable, and a provider's message must always be accepted.
+    // A discount or fee must always be voidable, and a provider's report must always be accepted.
     return {
       to: order.status,
       change: planCharge(order, change),
@@ -200,7 +200,7 @@ function plan(order: Order, move: Move, offer: AmendmentOffer | undefined): Plan
   return planTransition(order, move.to, move)
 }
 
-/** Whether the order made this move with the same reference at any time. Throws `change_reference_taken`. */
+/** Whether the order has ever made this move with the same reference. Throws `change_reference_taken`. */
 function wasMade(order: Order, { to, change, reference = null, tracking = null }: Move): boolean {
   if (change?.type === 'amended') return isAmendmentMade(order, change, reference)
   if (change !== undefined && isCharge(change)) return isChargeMade(order, change, reference)
@@ -213,7 +213,7 @@ function wasMade(order: Order, { to, change, reference = null, tracking = null }
 function assertNotInStatus(order: Order, { to, reference = null }: Move): void {
   const { status, statusHistory } = order
   if (reference === null || status !== to) return
-  // Later entries may have changed something else.
+  // Later entries may have changed something other than the status.
   const current = statusHistory.findLast((entry, at) => entry.status !== statusHistory[at - 1]?.status)?.reference ?? null
   const cause = current === null ? 'without a reference' : `with the reference ${current}`
   throw new AppError('illegal_transition', `The order became ${to} ${cause}.`, {
@@ -237,7 +237,7 @@ function assertVersion(order: Order, versions: ReadonlySet<string> | null): void
   })
 }
 
-/** Reasons, references and labels may name a person and stay in the order's history. */
+/** Records no reasons, references and labels: they may name a person and stay in the order's history. */
 async function recordMoves(
   tx: Transaction,
   auditContext: AuditContext,

@@ -13,7 +13,7 @@ import type { OrderBatcher } from './placing/order-batcher.ts'
 import { repeatsOf } from './placing/repeats.ts'
 import { assertDeliverable } from './postal-address.ts'
 
-/** 1,000 indented lines with the longest note and addresses, all characters escaped. */
+/** Size of 1,000 indented lines with the longest note and addresses, when all characters are escaped. */
 export const BASKET_LIMIT_BYTES = 262_144
 
 const strict = { additionalProperties: false }
@@ -51,7 +51,7 @@ export const NewOrder = Type.Object(
 
 export const KeyHeader = (description: string) => Type.Object({ 'idempotency-key': Type.Optional(Type.String({ description })) })
 
-/** The refusals of each route that places orders. */
+/** The refusals that each route for placing orders documents. */
 export const PLACING_REFUSALS = [
   'unknown_product',
   'currency_not_available',
@@ -69,7 +69,7 @@ export const PLACING_REFUSALS = [
   'idempotency_key_required',
 ] as const satisfies readonly ErrorCode[]
 
-/** Throws `invalid_body` for an address that no carrier can deliver to. `content` is what a retry has in common. */
+/** Throws `invalid_body` for an undeliverable address. `content` is the part that a retry has in common. */
 export function readNewOrder({ again = false, ...body }: Static<typeof NewOrder>) {
   const { items, currency = null, expected_total = null, attributes: asked = {}, ...given } = body
   assertDeliverable(given.shipping_address, '#/shipping_address')
@@ -86,23 +86,23 @@ export interface PlacingOptions {
   batcher: Pick<OrderBatcher, 'place'>
   admission: Admission
   nameOf: (who: string) => string
-  /** Seconds in which a person's same order is refused. 0: never. */
+  /** Time in which a person's same order is refused. Repeats are always allowed when it is 0. */
   duplicateOrderSeconds: number
 }
 
 export interface OrderOwner {
   userId: string
-  /** A guest's address. Null for an account. */
+  /** A guest's address. It is null for an account. */
   guestEmail: string | null
   /** The account that owns the guest. */
   ownerId: string | null
   isOfBlockedAddress: boolean
   stockHolder: string | null
-  /** An operator places the order. Absent: its owner does. */
+  /** Present when an operator places the order, and absent when its owner does. */
   auditContext?: AuditContext
 }
 
-/** The one way to place an order: every route with one calls it. */
+/** Every route that places orders calls it. */
 export function placeNewOrder(
   { batcher, admission, nameOf, duplicateOrderSeconds }: PlacingOptions,
   request: FastifyRequest,

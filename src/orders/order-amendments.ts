@@ -16,7 +16,7 @@ export const AMENDABLE_MEMBERS = {
 } as const satisfies Record<keyof AmendableValues, string>
 export const AMENDABLE_COLUMNS = Object.keys(AMENDABLE_MEMBERS) as (keyof AmendableValues)[]
 
-/** Keyed by the index of the amendment. Separate because the history is never erased and is part of every event. */
+/** Keyed by the index of the amendment. Kept apart from the history, which is never erased and part of every event. */
 export type FormerValues = Readonly<Record<string, Partial<AmendableValues>>>
 
 export interface Amended {
@@ -25,7 +25,7 @@ export interface Amended {
   history: readonly HistoryEntry[]
 }
 
-/** The values after the change at `index` of the history. They are null when erased or unknown. */
+/** The values after the change at `index` of the history. A value is null when it was erased or is unknown. */
 export function valuesAt({ values, former, history }: Amended, index: number): AmendableValues {
   return amendableValues((name) => {
     const place = history.findIndex(({ change }, at) => at > index && change?.type === 'amended' && change.amended.includes(name))

@@ -15,7 +15,7 @@ const ofBytes = (bytes: number) => ({
   z: 'x'.repeat(bytes - 3_984),
 })
 
-test('an order keeps the attributes it was placed with, in every answer and in the same order of names', async (t) => {
+test('an order keeps its attributes in every answer, with their names in the same sequence', async (t) => {
   const store = await startStore(t)
   const [ada, lamp, { token }] = [await store.register(), await store.addProduct(), await registerOperator(store)]
   const items = [{ product_id: lamp.id, quantity: 1 }]
@@ -60,7 +60,7 @@ test('an order keeps the attributes it was placed with, in every answer and in t
   assert.deepEqual((await store.pool.query('select count(*) from orders')).rows, before)
 })
 
-test('events and the lake have the attributes of an order, and nothing for an order without', async (t) => {
+test('events and the lake have the attributes of an order, and no such member for an order without attributes', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [ada, lamp] = [await store.register(), await store.addProduct()]
@@ -95,7 +95,7 @@ test('events and the lake have the attributes of an order, and nothing for an or
   ])
   await stop()
   assert.deepEqual((await store.verify()).findings, [])
-  // What is published again from the row is what the change stream had published.
+  // Replay publishes from the row the same event that the change stream published.
   await store.pool.query('delete from topic_messages where id = $1', [`${full}.2`])
   await store.replay()
   const withoutTrace = (all: { event: OrderEvent }[]) => all.map(({ event: { traceparent: _, ...rest } }) => JSON.stringify(rest))

@@ -34,7 +34,7 @@ export interface ShippedChange {
 export interface LinesCancelledChange {
   type: 'lines_cancelled'
   lines: LineQuantity[]
-  /** Absent when the last lines were cancelled and the order keeps its total. */
+  /** Absent when the last lines are cancelled, because the order then keeps its total. */
   amount?: number
 }
 
@@ -56,7 +56,7 @@ export interface AdjustedChange {
   type: 'adjusted'
   kind: AdjustmentKind
   label: string
-  /** Minor units; below 0 for a discount. */
+  /** Minor units. A discount is below 0. */
   amount: number
 }
 
@@ -66,7 +66,7 @@ export interface AdjustmentVoidedChange {
   amount: number
 }
 
-/** The order in which a payment passes its states. `authorized` may also follow `failed`: see `isPaymentKnown`. */
+/** The sequence of a payment's states. `authorized` may also follow `failed`: see `isPaymentKnown`. */
 export const PAYMENT_STATES = ['pending', 'authorized', 'failed', 'paid', 'partially_refunded', 'refunded'] as const
 export type PaymentState = (typeof PAYMENT_STATES)[number]
 
@@ -75,7 +75,7 @@ export interface PaymentChange {
   provider: string
   reference: string
   state: PaymentState
-  /** Present with a refund that the shop recorded. A provider's report has no amount. */
+  /** Present when the shop recorded the refund. A provider's report has no amount. */
   refund?: Refund
 }
 
@@ -94,13 +94,13 @@ export interface Refund {
 export const AMENDABLE = ['shipping_address', 'billing_address', 'vat_number', 'email', 'tracking', 'lines'] as const
 export type Amendable = (typeof AMENDABLE)[number]
 
-/** New tracking is in the entry, and personal values are in the order's columns. */
+/** The entry contains new tracking, and the order's columns contain personal values. */
 export interface AmendedChange {
   type: 'amended'
   amended: Amendable[]
-  /** The version that shipped the parcel, if the change has new tracking. */
+  /** The version that shipped the parcel whose tracking changes. */
   parcel?: number
-  /** Several lines of one product lose units from the last line on. Comes with `lines`, like the next two members. */
+  /** Several lines of one product lose units from the last line on. Present with `lines`, like the next two members. */
   removed?: LineQuantity[]
   added?: OrderLine[]
   amount?: number
@@ -124,7 +124,7 @@ export interface HistoryEntry {
   version?: number
 }
 
-/** The list of types is open: later releases add some, and a consumer's copy of the schema must accept them. */
+/** The list of types is open: later releases add types, and a consumer's copy of the schema must accept them. */
 export const OrderChangeSchema = Type.Unsafe<OrderChange>(
   Type.Object(
     {

@@ -2,7 +2,7 @@ import type { Money } from '../money.ts'
 import type { Adjustment, HistoryEntry, Payment, PaymentChange, PaymentState, RefundablePayment, RefundLine } from './order-changes.ts'
 import { versionOf } from './order-status.ts'
 
-/** The oldest first, without voided ones. */
+/** The adjustments that are not voided, oldest first. */
 export function adjustmentsOf(history: readonly HistoryEntry[], currency: string): Adjustment[] {
   const made = new Map<number, Adjustment>()
   for (const [index, { at, change, reference, version }] of history.entries()) {
@@ -18,7 +18,9 @@ export function adjustmentsOf(history: readonly HistoryEntry[], currency: string
 /** States in which the shop has the customer's money. An attempt at another payment does not replace such a payment. */
 const HOLDING: readonly PaymentState[] = ['paid', 'partially_refunded']
 
-/** The newest payment that holds money, else an authorized one that only refunded ones follow, else the newest. */
+/**
+ * The newest payment that holds money. Otherwise an authorized one that only refunded ones follow, and then the newest.
+ */
 export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   const payments = new Map<string, Payment>()
   for (const { at, change } of history) {
@@ -38,27 +40,27 @@ export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
 /** Known amounts of a payment, in minor units. */
 interface PaymentMoney {
   authorizedTotal?: number
-  /** It is null when unknown, and absent before the payment is paid. */
+  /** Null when the amount is unknown. Absent before the payment is paid. */
   covered?: number | null
-  /** Upper bound of what can still be refunded. Absent before the payment is paid. */
+  /** Upper bound of the refundable rest. Absent before the payment is paid. */
   left?: number
-  /** The order total at the payment, less the shop's refunds. Absent when unpaid or unknown. */
+  /** The order total when it was paid, less the shop's refunds. Absent when unpaid or unknown. */
   paidTotal?: number
 }
 
 interface PaymentEntry extends Pick<PaymentChange, 'provider' | 'reference' | 'state'> {
   version: number
   at: string
-  /** Minor units. Absent when there is none or it is unknown. */
+  /** Minor units. Absent when the entry has no amount or it is unknown. */
   amount?: number
   refund_reference?: string
   lines?: RefundLine[]
 }
 
 /**
- * In minor units. A paid payment covers the total at its authorization, or else at the payment, less other payments and
- * refunds. `covered` is null when a report without an amount leaves it unknown. `beyond`: refunds above what the shop
- * owed, which no other payment covers.
+ * Amounts are in minor units. A payment covers the total at its authorization, or else when paid, less other payments
+ * and refunds. `covered` is null when a report without an amount leaves it unknown. `beyond` is the sum of refunds
+ * above what the shop owed, which no other payment covers.
  */
 export function followPayments(history: readonly HistoryEntry[], placedAmount: number, isPublished = false) {
   const payments = new Map<string, PaymentMoney & Pick<PaymentChange, 'provider' | 'reference'>>()
@@ -68,7 +70,7 @@ export function followPayments(history: readonly HistoryEntry[], placedAmount: n
   const restOf = ({ covered, paidTotal }: PaymentMoney) => {
     if (isRecorded) return covered ?? paidTotal
     if (hasAmendedLines) return covered ?? undefined
-    // Published lake rows of these orders have the whole total at the payment.
+    // Published lake rows of these orders have the whole total when it was paid.
     return isPublished ? paidTotal : (covered ?? paidTotal)
   }
   const entries: PaymentEntry[] = []
@@ -97,7 +99,7 @@ export function followPayments(history: readonly HistoryEntry[], placedAmount: n
   return { entries, total, covered: sumCovered(), beyond, payments: [...payments.values()] }
 }
 
-/** `order`: its total, and the amount that all payments covered before their refunds. */
+/** `order` has its total, and the amount that all payments covered before their refunds. */
 function moneyAfter(
   { state, refund }: PaymentChange,
   before: PaymentMoney,
@@ -127,7 +129,7 @@ function moneyAfter(
   }
 }
 
-/** The refunds of all payments, null when an amount is unknown, and the refundable rest of paid ones. */
+/** Returns all refunds, or null when an amount is unknown, and the refundable rest of each paid payment. */
 export function refundsOf(history: readonly HistoryEntry[], { amount: placedAmount, currency }: Money) {
   const { entries, payments } = followPayments(history, placedAmount)
   const refunds = entries.filter(({ state }) => state === 'partially_refunded' || state === 'refunded')
@@ -150,8 +152,8 @@ function coverOf(total: number, authorizedTotal: number, earlier: number | null)
 }
 
 /**
- * Minor units. Below 0 the shop owes it. It is null when unknown, after refunds beyond what was owed, and after a
- * refund with returned units, whose price stays in the total.
+ * Minor units. The shop owes the amount when it is below 0. It is null when unknown, after refunds beyond what was
+ * owed, and after a refund with returned units, whose price stays in the total.
  */
 export function dueOf(history: readonly HistoryEntry[], placedAmount: number): number | null {
   const { total, covered, beyond } = followPayments(history, placedAmount)
@@ -163,12 +165,12 @@ export function hasRefunds(history: readonly HistoryEntry[]): boolean {
   return history.some(({ change }) => change?.type === 'payment' && change.refund !== undefined)
 }
 
-/** `order_holds_money` in the database is the same rule. */
+/** The database function `order_holds_money` is the same rule. */
 export function isMoneyHeld(payment: Payment | null): boolean {
   return payment !== null && (payment.state === 'authorized' || HOLDING.includes(payment.state))
 }
 
-/** An authorized attempt may follow a failed one, and an authorization may fail. */
+/** A failed payment may be authorized, and an authorized one may fail, so both have the same number. */
 const STAGES: Readonly<Record<PaymentState, number>> = { pending: 0, authorized: 1, failed: 1, paid: 2, partially_refunded: 3, refunded: 4 }
 
 export function isPaymentKnown(history: readonly HistoryEntry[], message: Omit<PaymentChange, 'type'>): boolean {

@@ -14,7 +14,7 @@ const GIFT_MESSAGE: GivenColumn = {
   shown: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 }
 
-test('a column that is added to the table is read, moved in and, when it is personal, erased', () => {
+test('a column that is added to the table is read, imported and, when it is personal, erased', () => {
   const copy = { ...ORDER_COLUMNS, gift_message: GIFT_MESSAGE }
   const without = (texts: readonly string[]) => texts.map((text) => text.replace('gift_message', ''))
   const places = [selectList(undefined, copy), recordList(copy), erasureOf(copy).set, erasureOf(copy).isErased].map(({ text }) => text)
@@ -26,7 +26,7 @@ test('a column that is added to the table is read, moved in and, when it is pers
   assert.deepEqual(without([kept.set.text, kept.isErased.text]), [erasureOf().set.text, erasureOf().isErased.text])
 })
 
-test('what comes with an order is in its row, answer, events and export, each column of the table', async (t) => {
+test('each column that a request gives is in the row, answer, event and export of its order', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream'] })
   const { token } = await store.register()
   const { json: order } = await placeOrder(store, token, await store.addProduct(), GIVEN_EXAMPLES)
@@ -42,7 +42,7 @@ test('what comes with an order is in its row, answer, events and export, each co
   assert.deepEqual(pick(exported.json.orders[0]), GIVEN_EXAMPLES, 'the export of the account')
 })
 
-test('the lake has nothing of a personal column but the country', () => {
+test('the country is the only part of a personal column in the lake', () => {
   const isPersonal = ([, column]: [string, OrderColumn]) => column.isPersonal
   const names = Object.entries(ORDER_COLUMNS)
     .filter(isPersonal)
@@ -53,7 +53,7 @@ test('the lake has nothing of a personal column but the country', () => {
   assert.doesNotMatch(JSON.stringify(row), /Grace/)
 })
 
-test('erasing an order empties, in its events, every column that its row no longer has, also one of a later release', async (t) => {
+test('erasing an order empties each column in its events that is empty in its row, even a column of a later release', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream'] })
   const { token } = await store.register()
   const { json: order } = await placeOrder(store, token, await store.addProduct(), GIVEN_EXAMPLES)
@@ -69,7 +69,7 @@ test('erasing an order empties, in its events, every column that its row no long
   assert.deepEqual([gift_message, note, shipping_address, items.length], [null, null, GIVEN_EXAMPLES.shipping_address, 1])
 })
 
-/** The order of its event in the topic. */
+/** The order in its only event of the topic. */
 async function publishedOrder({ pool }: TestStore, id: string) {
   const select = `select event -> 'data' -> 'order' as content from topic_messages where event ->> 'subject' = $1`
   await eventually(async () => (await pool.query(select, [id])).rowCount === 1, { what: 'the event of the order' })

@@ -9,14 +9,14 @@ export type ColumnType = 'uuid' | 'bigint' | 'integer' | 'text' | 'json' | 'json
 
 export interface OrderColumn {
   type: ColumnType
-  /** Personal data is erased from the order and its events, and never reaches the lake. */
+  /** Personal data is erased from the order and its events, and it never reaches the lake. */
   isPersonal: boolean
 }
 
-/** The value comes with `POST /orders`. Row, request, answers and events use the same name. */
+/** A column whose value comes with `POST /orders`. Row, request, answers and events use the same name. */
 export interface GivenColumn extends OrderColumn {
   input: TSchema
-  /** Schema in answers and events. A column of a later release is optional: older stored events lack it. */
+  /** Schema in answers and events. A column of a later release is optional, because older stored events lack it. */
   shown: TSchema
   example: unknown
 }
@@ -76,7 +76,7 @@ const GIVEN_COLUMNS = {
   },
 } as const satisfies Readonly<Record<string, GivenColumn>>
 
-/** The table also has `product_ids`, which only serves an index. */
+/** The database table also has `product_ids`, which only serves an index. */
 export const ORDER_COLUMNS = {
   id: column<string>('uuid'),
   number: column<number>('bigint'),
@@ -86,7 +86,7 @@ export const ORDER_COLUMNS = {
   total_amount: column<number>('bigint'),
   currency: column<string>('text'),
   ...GIVEN_COLUMNS,
-  // Amendments alone write them, and events leave them out.
+  // Only amendments write these columns, and events leave them out.
   email: personal<string | null>('text'),
   former_values: personal<FormerValues | null>('jsonb'),
   version: column<number>('integer'),

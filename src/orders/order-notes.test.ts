@@ -20,7 +20,7 @@ async function placeOrder(store: TestStore, { token }: Account): Promise<string>
   return json.id
 }
 
-test('keeps notes of operators in order, with who wrote them', async (t) => {
+test("keeps operators' notes in sequence, with their authors", async (t) => {
   const store = await startStore(t)
   const operator = await registerOperator(store)
   const ada = await store.register()
@@ -47,7 +47,7 @@ test('keeps notes of operators in order, with who wrote them', async (t) => {
   assert.equal((await store.pool.query('select from order_notes')).rowCount, 4)
 })
 
-test('no answer to the customer, event, mail or lake has a note, and the order does not change', async (t) => {
+test("a note is in no customer's answer, event, mail or lake row, and does not change the order", async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
   const [operator, ada] = [await registerOperator(store), await store.register()]
@@ -66,7 +66,7 @@ test('no answer to the customer, event, mail or lake has a note, and the order d
   assert.deepEqual((await store.verify()).findings, [])
 })
 
-test('notes are erased with the personal data of their order, also those that come after the account was deleted; then none is taken', async (t) => {
+test('erases notes with the personal data of their order, even notes added after the account was deleted, and then refuses new ones', async (t) => {
   const store = await startStore(t, { retainOrderAddressDays: 100 })
   const [operator, ada, bob] = [await registerOperator(store), await store.register(), await store.register()]
   const [id, late, ofBob] = [await placeOrder(store, ada), await placeOrder(store, ada), await placeOrder(store, bob)]
@@ -85,7 +85,7 @@ test('notes are erased with the personal data of their order, also those that co
   assert.equal(await erase(), 1)
   assert.deepEqual(await noted(), [ofBob])
 
-  // At once: either the note is erased later, or it is refused.
+  // The erasure and the note run at once: the note is erased later or refused.
   const outcomes = await Promise.all([
     add(late),
     erase(new Date(Date.now() + 2 * DAY_MS)),

@@ -60,13 +60,15 @@ export async function addOrderNote(pool: Pool, orderId: string, text: string, au
         returning ${COLUMNS}`,
     )
     const note = toNote(rows[0] as NoteRow)
-    // The text may be about a person, and activities are never erased.
+    // The activity leaves out the text: it may be about a person, and activities are never erased.
     await recordActivity(tx, auditContext, { subjectType: 'order', subjectId: orderId, before: null, after: { note_id: note.id } })
     return note
   })
 }
 
-/** Locks a deleted account and makes it due at once. Throws `order_erased` when new data would never be erased. */
+/**
+ * Locks a deleted account and makes its erasure due at once. Throws `order_erased` when new data would never be erased.
+ */
 export async function assertErasable(tx: Queryable, orderId: string): Promise<void> {
   const { rows } = await tx.query<{ user_id: string; has_account: boolean }>(
     sql`select user_id, exists (select from users where users.id = orders.user_id) as has_account from orders where id = ${orderId}`,

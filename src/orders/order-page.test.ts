@@ -12,7 +12,7 @@ const store = await startStore({ after })
 const products = await addProductsForLargeOrders(store)
 const [[ada, bob], [operator]] = await Promise.all([addBuyers(store, 2), addBuyers(store, 1, 'admin')])
 
-// Sizes of orders; another customer's order is always between two of them.
+// Numbers of lines per order. Another customer places an order after each of these.
 const SIZES = [1_000, 1, 1_000, 999, 1_000, 2, 1, 3, 1_000, 400, 400, 400, 400, 1_000, 1_000, 1]
 const placed: { adas: string[]; all: string[] } = { adas: [], all: [] }
 for (const lines of SIZES) {
@@ -56,7 +56,7 @@ const bytesOf = (page: Shown[]) => page.reduce((bytes, order) => bytes + Buffer.
 
 for (const list of lists) {
   const name = `${list.path}?${list.filters.replaceAll(/[0-9a-f-]{36}/g, '…')}`
-  test(`meets each order once, newest first, over pages of large orders of ${name}`, async () => {
+  test(`returns each order once, newest first, over pages of large orders of ${name}`, async () => {
     for (const limit of [1, 3, list.expected.length, 100]) {
       const pages = await readPages(list, limit)
       assert.deepEqual(
@@ -67,7 +67,7 @@ for (const list of lists) {
     }
   })
 
-  test(`ends a page with the order that brings it to its size, and no sooner, of ${name}`, async () => {
+  test(`ends a page with the order that reaches its size, and not before, for orders of ${name}`, async () => {
     const pages = await readPages(list, 100)
     assert.ok(pages.length > 1)
     for (const [index, page] of pages.entries()) {
@@ -77,14 +77,14 @@ for (const list of lists) {
   })
 }
 
-test('leaves out an order that is moved while the page is read and so meets the conditions no more, and no other', async () => {
+test('leaves out only an order that stops matching because it is moved while the page is read', async () => {
   const [, , moved = ''] = placed.adas
   let statements = 0
   const moving = new Proxy(store.pool, {
     get: (pool, name) => {
       if (name !== 'query') return Reflect.get(pool, name, pool)
       return async (statement: never) => {
-        // The first statement finds the orders, and the next one reads the large ones.
+        // The first statement finds the orders, and the second one reads the large ones.
         if (++statements === 2) assert.equal((await store.call('POST', `/orders/${moved}/cancel`, { token: ada?.token ?? '' })).status, 200)
         return pool.query(statement)
       }
@@ -99,7 +99,7 @@ test('leaves out an order that is moved while the page is read and so meets the 
   assert.notEqual(page.next_cursor, null)
 })
 
-test('shows an order of which somebody emptied the products', async () => {
+test('shows an order whose products somebody has emptied', async () => {
   await store.pool.query(`update orders set product_ids = '{}' where id = $1`, [placed.adas[0]])
   const [page] = await readPages({ path: '/orders', token: ada?.token ?? '', filters: '', expected: [] }, 1)
   assert.deepEqual(
@@ -108,7 +108,7 @@ test('shows an order of which somebody emptied the products', async () => {
   )
 })
 
-test('plans a page once on a connection, and not for each request', async (t) => {
+test('plans a page once per connection, not once per request', async (t) => {
   const pool = createPool({ url: store.url, size: 1, applicationName: 'test', onError: () => {} })
   t.after(() => pool.end())
   for (const { limit, ...filters } of [{}, { status: 'pending' as const }, { limit: 3 }])

@@ -8,7 +8,7 @@ import { toOrder } from './orders.ts'
 
 /** A page ends with the order that reaches this JSON size. See docs/decisions/orders-lists.md. */
 export const PAGE_BYTES = 1_048_576
-/** Stored, compressed size. Larger lines and histories are read separately. */
+/** Stored, compressed size above which lines and histories are read separately. */
 const LARGE_BYTES = 8_192
 const LARGE_AT_ONCE_BYTES = 262_144
 
@@ -24,16 +24,16 @@ const TimePosition = Type.Tuple([
 export const NumberPosition = Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })])
 export const OrderPosition = Type.Union([NumberPosition, TimePosition])
 
-/** Order numbers ascend even if the clock goes back: see docs/decisions/orders-lists.md#by-number. */
+/** Order numbers ascend even if the clock goes back. See docs/decisions/orders-lists.md#by-number. */
 export type OrderSort = 'number' | 'time'
 
 const DIRECTIONS = { number: sql`number desc`, time: sql`created_at desc, id desc` } as const
 
 export interface OrderPageQuery<T> {
   paging: Paging<Static<typeof OrderPosition>>
-  /** A query of `user_id`s. Absent: all owners. */
+  /** A query that selects `user_id`s. All owners match when it is absent. */
   owners?: Sql
-  /** A condition with an index. Matching orders are listed besides the orders of `owners`. */
+  /** A condition that an index serves. Its orders are listed together with the orders of `owners`. */
   others?: Sql
   conditions: readonly Sql[]
   sort: OrderSort
@@ -76,13 +76,13 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
   return { orders, next_cursor: cursorAfter(sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) }
 }
 
-/** Large items and histories are null. */
+/** The items and history are null when they are large. */
 type PageRow = { stored_bytes: number } & Omit<OrderRow, 'items' | 'status_history'> &
   (Pick<OrderRow, 'items' | 'status_history'> | { items: null; status_history: null })
 
 const unlessLarge = (value: Sql) => sql`case when stored_bytes <= ${LARGE_BYTES} then ${value} end`
 const PAGE_COLUMNS = sql`stored_bytes, ${selectList((name) => {
-  // Pages do not show replaced values.
+  // Pages do not show former values.
   if (name === 'former_values') return sql`null::jsonb`
   return name === 'items' || name === 'status_history' ? unlessLarge(identifier(name)) : undefined
 })}`

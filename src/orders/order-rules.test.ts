@@ -39,7 +39,7 @@ async function insert(changes: Partial<Row> = {}): Promise<string> {
   return rows[0]?.id ?? ''
 }
 
-/** The constraint that refuses it. */
+/** The name of the constraint that refuses the statement. */
 async function refusalOf(work: Promise<unknown>): Promise<string | undefined> {
   const error = await work.then(
     () => assert.fail('it was stored'),
@@ -107,7 +107,7 @@ const BROKEN_HISTORIES: Record<string, Partial<Row>> = {
   'an entry that is text': { history: ['pending'] },
 }
 
-test('stores an order whose lines add up and whose history is whole', async () => {
+test('stores an order with correct sums and a complete history', async () => {
   await insert()
   const moved = [
     ENTRY,
@@ -151,7 +151,7 @@ for (const [what, changes] of Object.entries(BROKEN_HISTORIES)) {
   })
 }
 
-test('of two orders of one statement, a broken one keeps out both', async () => {
+test('a broken order keeps out the other order of the same statement', async () => {
   const { rows: before } = await pool.query('select count(*)::int as n from orders')
   const items = [RIGHT.items, line({ quantity: 2 }).items].map((item) => JSON.stringify(item))
   const inserting = pool.query(
@@ -163,7 +163,7 @@ test('of two orders of one statement, a broken one keeps out both', async () => 
   assert.deepEqual((await pool.query('select count(*)::int as n from orders')).rows, before)
 })
 
-test('a row from before the rules can lose its address and note, and is held to them when its lines or status change', async () => {
+test('a row that is older than the rules can lose its address and note, and must meet the rules when its lines or status change', async () => {
   const id = await insert()
   const other = await insert()
   await pool.query('alter table orders disable trigger orders_lines_add_up, disable trigger orders_history_is_whole')
@@ -179,7 +179,7 @@ test('a row from before the rules can lose its address and note, and is held to 
   ])
 })
 
-test('stores no product with a price below 0 or a currency that is not three capitals, and no stock below 0', async () => {
+test('stores no product with a price below 0 or an invalid currency, and no stock below 0', async () => {
   const add = (amount: unknown, currency: string) =>
     pool.query(
       `insert into products (id, sku, name, category, price_amount, price_currency, in_stock) values (gen_random_uuid(), $1, 'Lamp', 'lamps', $2, $3, true)`,

@@ -12,7 +12,7 @@ import type {
 import { adjustmentsOf, paymentOf, refundsOf } from './order-charges.ts'
 import { allowedTransitions, type OrderStatus, type PartMove, ruleOf, versionOf } from './order-status.ts'
 
-/** `shipped` includes returned units. */
+/** The `shipped` units include returned ones. */
 export interface LineState {
   ordered: number
   shipped: number
@@ -21,7 +21,7 @@ export interface LineState {
 }
 
 export interface OrderState {
-  /** The placed lines, then the added ones. */
+  /** The placed lines, followed by the added ones. */
   items: OrderLine[]
   lines: LineState[]
   parcels: Parcel[]
@@ -83,7 +83,9 @@ function amendLines({ items, lines }: OrderState, { removed = [], added = [] }: 
   lines.push(...added.map(toLineState))
 }
 
-/** Takes open units from the last line on, so added units go first. Returns their price in minor units. */
+/**
+ * Takes open units from the last line on, so units that were added last go first. Returns their price in minor units.
+ */
 export function removeUnits({ items, lines }: Pick<OrderState, 'items' | 'lines'>, removed: readonly LineQuantity[]): number {
   if (removed.length === 0) return 0
   const byProduct = groupByProduct(items.toReversed(), lines.toReversed())
@@ -129,7 +131,9 @@ export function movableUnits(items: readonly OrderLine[], lines: readonly LineSt
   return [...units.values()]
 }
 
-/** The lines of each product, in order. Amended and imported orders may have several lines of one product. */
+/**
+ * The lines of each product, in the order's sequence. Amended and imported orders may have several lines of a product.
+ */
 type LinesByProduct = ReadonlyMap<string, readonly { line: LineState; price: number }[]>
 
 export function groupByProduct(items: readonly OrderLine[], lines: readonly LineState[]): LinesByProduct {
@@ -145,7 +149,7 @@ export function groupByProduct(items: readonly OrderLine[], lines: readonly Line
   return byProduct
 }
 
-/** Moves units of a product, from its first line on. Returns their price in minor units. */
+/** Moves units of a product, beginning with its first line. Returns their price in minor units. */
 export function moveUnits(byProduct: LinesByProduct, kind: PartMove, productId: string, quantity: number): number {
   let [left, moved] = [quantity, 0]
   for (const { line, price } of byProduct.get(productId) ?? []) {
@@ -172,7 +176,7 @@ export function itemsWith<Line extends object>(
   })
 }
 
-/** A partly shipped order cannot be cancelled as a whole. */
+/** The statuses that can follow. A partly shipped order cannot be cancelled as a whole. */
 export function transitionsOf(status: OrderStatus, lines: readonly LineState[]): readonly OrderStatus[] {
   const allowed = allowedTransitions(status)
   return lines.some(({ shipped }) => shipped > 0) ? allowed.filter((to) => ruleOf(to).moves !== 'cancelled') : allowed

@@ -12,7 +12,7 @@ test('allows the moves of the contract', () => {
   for (const [from, to] of PAIRS.filter(isAllowed)) assertTransition(from, to)
 })
 
-test('refuses every other move, staying included, and names those that are allowed', () => {
+test('refuses every other move, including a move to the same status, and names the allowed moves', () => {
   const refused = PAIRS.filter((pair) => !isAllowed(pair))
   assert.equal(refused.filter(([from, to]) => from === to).length, ORDER_STATUSES.length)
   for (const [from, to] of refused) {
@@ -28,7 +28,7 @@ test('refuses every other move, staying included, and names those that are allow
   }
 })
 
-test('a path to each status begins with pending, and each of its moves is allowed', () => {
+test('the path to each status begins with pending, and each of its moves is allowed', () => {
   for (const status of ORDER_STATUSES) {
     const path = pathTo(status)
     assert.deepEqual([path[0], path.at(-1)], ['pending', status])

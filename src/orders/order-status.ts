@@ -5,22 +5,22 @@ export type OrderStatus = (typeof ORDER_STATUSES)[number]
 export type PartMove = 'shipped' | 'cancelled' | 'returned'
 
 export interface StatusRule {
-  /** Last part of the event type of a move to this status, and name of its mail. */
+  /** Last part of the event type of a move to this status. Its mail has the same name. */
   event: string
   next: readonly OrderStatus[]
   /** What a move to this status does with all movable units. `shipped` takes tracking, `returned` takes `restock`. */
   moves: PartMove | null
   parts: readonly PartMove[]
-  /** `open`: not sent yet, so the order keeps its address. `ended`: no revenue and no further charges. */
+  /** `open` means not sent yet, so the order keeps its address. `ended` means no revenue and no further charges. */
   phase: 'open' | 'sent' | 'ended'
-  /** Verb of a move to this status, for operators. */
+  /** Verb that the console shows for a move to this status. */
   action: string
   badge: 'waiting' | 'next' | 'good' | 'neutral' | 'bad'
 }
 
 /**
- * The console bundles this file, so it imports nothing. Spreads would lose the literal types that close the tables of
- * events and mails. checks/statuses.test.ts lists the code that cannot ask here.
+ * The console bundles this file, so it imports nothing. Spreads would lose the literal types that the tables of events
+ * and mails depend on. checks/statuses.test.ts lists the code that cannot use this table.
  */
 const RULES = {
   pending: {
@@ -86,14 +86,14 @@ export function pathTo(status: OrderStatus): OrderStatus[] {
   return before === undefined ? [status] : [...pathTo(before), status]
 }
 
-/** The last status in which customers cancel their own orders, or `never`. */
+/** The possible values for the last status in which customers cancel their own orders. */
 export const CUSTOMER_CANCELS: readonly (OrderStatus | 'never')[] = [...statusesWhere(({ next }) => next.includes('cancelled')), 'never']
 
 export function cancellableUpTo(last: OrderStatus | 'never'): OrderStatus[] {
   return last === 'never' ? [] : pathTo(last)
 }
 
-/** An entry names its version where its place does not: see docs/decisions/audit-incarnations.md. */
+/** An entry has a version when its index does not determine it. See docs/decisions/audit-incarnations.md. */
 export function versionOf({ version }: { version?: number | undefined }, index: number): number {
   return version ?? index + 1
 }

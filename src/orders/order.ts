@@ -91,10 +91,10 @@ export interface Order extends GivenMembers {
   number: string
   userId: string
   status: OrderStatus
-  /** Items and total are as placed. `stateOf` applies the history. */
+  /** The items and the total are those of the placed order. `stateOf` applies the history. */
   items: OrderItem[]
   total: Money
-  /** Address for mails in place of the account's address. */
+  /** Replaces the account's address for mails. */
   email: string | null
   formerValues: FormerValues | null
   version: number
@@ -138,7 +138,7 @@ export function stateOf({ items, total, statusHistory: history }: Order): OrderS
   return orderStateOf({ items, total, history })
 }
 
-/** The database assigns the number. */
+/** The number is empty until the database assigns it. */
 export function newOrder(
   placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | keyof GivenMembers> & {
     actor: Actor
@@ -164,13 +164,15 @@ export function newOrder(
   }
 }
 
-/** Lacks the number and the items, which `renderResponse` adds. Items can be large and are stored with the order. */
+/**
+ * Lacks the number and the items, which `renderResponse` adds. The items can be large and are stored with the order.
+ */
 export function responseTemplateOf(order: Order, present: (order: Order) => OrderView): string {
   return JSON.stringify(present({ ...order, number: '', items: [] }))
 }
 
 export function renderResponse(template: string, number: string, itemsJson: string): string {
-  // Ids and statuses alone precede these members, so the first match is the member.
+  // Only ids and statuses precede these members, so the first match is the member.
   return replaceFirst(replaceFirst(template, NO_NUMBER, `"number":"${number}"`), NO_ITEMS, `"items":${itemsJson}`)
 }
 
@@ -182,7 +184,7 @@ function replaceFirst(text: string, part: string, replacement: string): string {
   return start === -1 ? text : text.slice(0, start) + replacement + text.slice(start + part.length)
 }
 
-/** The store itself has no id. */
+/** The store itself acts without an id. */
 export type Actor = StatusChange['actor']
 
 export interface StatusMove {
@@ -195,7 +197,7 @@ export interface StatusMove {
   traceparent: string
 }
 
-/** The caller checks the move with `assertTransition`. */
+/** The caller must have checked the move with `assertTransition`. */
 export function withStatus(order: Order, move: StatusMove, at: Date): Order {
   const { to: status, actor, reason, reference = null, tracking = null, change: parts, traceparent } = move
   const change: StatusChange = {

@@ -22,7 +22,7 @@ async function place(by: Account, count: number): Promise<string[]> {
   return placed
 }
 
-/** Each page, followed by its `Link`, with something done after each. */
+/** Reads page after page and returns each page followed by its `Link`. Calls `afterEach` after each page. */
 async function readPages(by: Account, query: string, afterEach: () => Promise<unknown> = async () => {}): Promise<string[][]> {
   const pages: string[][] = []
   for (let next: string | undefined = query; next !== undefined; ) {
@@ -41,7 +41,7 @@ async function readPages(by: Account, query: string, afterEach: () => Promise<un
 const adas = await place(ada, 7)
 const bobs = await place(bob, 3)
 
-test("lists the caller's orders only, the newest first", async () => {
+test("lists only the caller's orders, newest first", async () => {
   const [mine, theirs] = [await list(ada), await list(bob)]
   assert.deepEqual(ids(mine), adas.toReversed())
   assert.deepEqual(ids(theirs), bobs.toReversed())
@@ -56,7 +56,7 @@ test('lists nothing for a customer without orders', async () => {
   assert.deepEqual((await list(await store.register())).json, { data: [], has_more: false, next_cursor: null })
 })
 
-test('pages without gaps or doubles while new orders arrive', async () => {
+test('pages without gaps or duplicates while new orders arrive', async () => {
   const before = ids(await list(ada))
   const pages = await readPages(ada, '?limit=2', () => place(ada, 1))
   assert.deepEqual(pages.flat(), before)
@@ -66,7 +66,7 @@ test('pages without gaps or doubles while new orders arrive', async () => {
   )
 })
 
-test('shows new orders on top after the clock went back, over pages too', async () => {
+test('shows new orders first after the clock went back, even over pages', async () => {
   const eve = await store.register()
   const placed = await place(eve, 3)
   await store.pool.query(`update orders set created_at = created_at + interval '2 hours', updated_at = now() where user_id = $1`, [eve.id])
@@ -75,7 +75,7 @@ test('shows new orders on top after the clock went back, over pages too', async 
   assert.deepEqual((await readPages(eve, '?limit=2&status=pending')).flat(), placed.toReversed())
 })
 
-test('lists the orders of one status, over pages too', async () => {
+test('lists the orders of one status, even over pages', async () => {
   const eve = await store.register()
   const placed = await place(eve, 6)
   const shipped = placed.filter((_, i) => i % 2 === 0)
@@ -85,7 +85,7 @@ test('lists the orders of one status, over pages too', async () => {
   assert.deepEqual(ids(await list(eve, '?status=returned')), [])
 })
 
-test("answers for another customer's order what it answers for none", async () => {
+test("answers for another customer's order as for a missing one", async () => {
   const answers = await Promise.all([bobs[0], randomUUID()].map((id) => store.call('GET', `/orders/${id}`, { token: ada.token })))
   const [theirs, none] = answers.map((answer) => ({ ...assertProblem(answer, 404, 'not_found'), request_id: '', trace_id: '' }))
   assert.deepEqual(theirs, none)
@@ -94,7 +94,7 @@ test("answers for another customer's order what it answers for none", async () =
   assert.equal((await store.call('GET', `/orders/${bobs[0]}`, { token: bob.token })).status, 200)
 })
 
-test('reads an order under its id in any case', async () => {
+test('reads an order by its id in any letter case', async () => {
   const answer = await store.call('GET', `/orders/${adas[0]?.toUpperCase()}`, { token: ada.token })
   assert.equal(answer.json.id, adas[0])
 })

@@ -27,12 +27,12 @@ export function toOrder(row: OrderRow): Order {
   }
 }
 
-/** The user ids of a customer's orders: the account and its guests. See docs/decisions/auth-guests.md. */
+/** The user ids that own a customer's orders: the account and its guests. See docs/decisions/auth-guests.md. */
 export function orderOwnersOf(userId: string): Sql {
   return sql`select ${userId}::uuid as user_id union all select id from users where owner_id = ${userId}`
 }
 
-/** Throws `not_found` for another customer's order, too. */
+/** Throws `not_found` for a missing order and for another customer's order. */
 export async function getOrder(db: Queryable, userId: string, id: string): Promise<Order> {
   const { rows } = await db.query<OrderRow>(sql`select ${COLUMNS} from orders where id = ${id} and user_id in (${orderOwnersOf(userId)})`)
   if (rows[0] === undefined) throw notFound('order')
@@ -51,7 +51,7 @@ export async function findOrdersForUpdate(tx: Transaction, ids: readonly string[
   return new Map(rows.map((row) => [row.id, toOrder(row)]))
 }
 
-/** Call `findOrdersForUpdate` first, in the same transaction. After a restore the database chooses the version. */
+/** Call `findOrdersForUpdate` first, in the same transaction. The database chooses the version after a restore. */
 export async function updateOrderStatuses(tx: Transaction, orders: readonly Order[]): Promise<Order[]> {
   if (orders.length === 0) return []
   const { rows } = await tx.query<Pick<OrderRow, 'id' | 'version' | 'status_history'>>(
@@ -75,7 +75,7 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
       orders.map((order) => JSON.stringify(order.statusHistory)),
       orders.map((order) => order.traceparent),
       orders.map((order) => order.updatedAt),
-      // Other changes keep these columns.
+      // Changes that are no amendments keep these columns.
       orders.map((order) => ifAmended(order, toJson(order.shippingAddress))),
       orders.map((order) => ifAmended(order, order.email)),
       orders.map((order) => ifAmended(order, toJson(order.formerValues))),

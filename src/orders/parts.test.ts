@@ -15,7 +15,7 @@ const TRACKING = { carrier: 'DHL', number: 'JJD 0001', url: 'https://track.examp
 type Part = 'shipments' | 'cancellations' | 'returns'
 const change = (id: string, part: Part, body: object, headers: Record<string, string> = {}, by: Pick<typeof store, 'call'> = store) =>
   by.call('POST', `/admin/orders/${id}/${part}`, { token, body: part === 'returns' ? { restock: true, ...body } : body, headers })
-/** A change that is sent again while the machine is too busy for its locks. */
+/** Sends a change again while the machine is too busy to get its locks. */
 async function changeSurely(...sent: Parameters<typeof change>): ReturnType<typeof change> {
   for (;;) {
     const answer = await change(...sent)
@@ -26,7 +26,7 @@ const move = (id: string, to: string) => store.call('POST', `/admin/orders/${id}
 const row = async (id: string) =>
   (await store.pool.query('select status, version, status_history, items, total_amount from orders where id = $1', [id])).rows[0]
 
-/** An order of five lamps at 10.00 and three mugs at 2.50, of which there are as many and as many more. */
+/** Places an order of five lamps at 10.00 and three mugs at 2.50. The stock has twice these numbers. */
 async function place(...moves: string[]) {
   const lamp = await store.addProduct({ stock: 10, amount: 1_000 })
   const mug = await store.addProduct({ stock: 6, amount: 250 })
@@ -50,7 +50,7 @@ const partsOf = (lamp: string, mug: string) => (lamps: number, mugs: number) =>
 
 const AFTER_A_PARCEL = allowedTransitions('confirmed').filter((to) => to !== 'cancelled')
 
-test('ships an order in parcels, each with its tracking, and the last one ships the order', async () => {
+test('ships an order in parcels with their own tracking, and the last parcel ships the order', async () => {
   const { id, lines, stock } = await place('confirmed')
   const first = await change(id, 'shipments', { lines: lines(2, 0), tracking: TRACKING, reference: 'parcel-1' })
   assert.equal(first.status, 200, first.text)
@@ -88,7 +88,7 @@ test('ships an order in parcels, each with its tracking, and the last one ships 
   assert.equal((await move(id, 'delivered')).status, 200)
 })
 
-test('a move of the whole order shows its units and one parcel, and its history is as in the releases before', async () => {
+test('a move of the whole order shows its units and one parcel, and its history is as in releases without parts', async () => {
   const { id, lines } = await place('confirmed', 'shipped')
   const shown = (await store.call('GET', `/admin/orders/${id}`, { token })).json
   assert.deepEqual(shown.parcels, [{ version: 3, shipped_at: shown.updated_at, lines: lines(5, 3) }])
@@ -100,7 +100,7 @@ test('a move of the whole order shows its units and one parcel, and its history 
   assert.deepEqual(rest.json.status_history.at(-1).change, { type: 'returned', lines: lines(4, 3), restock: false })
 })
 
-test('cancelled lines lower the total and go back to stock; what was placed stays', async () => {
+test('cancelled lines lower the total and return to stock, and the placed content stays', async () => {
   const { id, lines, stock } = await place()
   const before = await row(id)
   const first = await change(id, 'cancellations', { lines: lines(2, 1), reason: 'no longer made' })
@@ -134,7 +134,7 @@ test('cancelled lines lower the total and go back to stock; what was placed stay
   )
 })
 
-test('what remains decides the status when nothing is open any more', async () => {
+test('the remaining units decide the status when none is open', async () => {
   const shipped = await place('confirmed')
   await change(shipped.id, 'shipments', { lines: shipped.lines(5, 0) })
   const rest = await change(shipped.id, 'cancellations', {})
@@ -153,7 +153,7 @@ test('what remains decides the status when nothing is open any more', async () =
   assert.equal(await delivered.stock(), '6,6')
 })
 
-test('a customer cancels what is left of a whole order, and none of which a part was shipped', async () => {
+test('a customer cancels the rest of an unshipped order, but no order that is partly shipped', async () => {
   const open = await place()
   await change(open.id, 'cancellations', { lines: open.lines(5, 0) })
   const cancelled = await store.call('POST', `/orders/${open.id}/cancel`, { token: ada.token })
@@ -169,7 +169,7 @@ test('a customer cancels what is left of a whole order, and none of which a part
   assert.equal(await stock(), '5,3')
 })
 
-test('refuses more than there is, what the order does not have, and what its status does not allow', async () => {
+test('refuses too many units, unknown products and changes that the status does not allow', async () => {
   const { id, lines, lamp } = await place()
   assertProblem(await change(id, 'shipments', {}), 409, 'illegal_transition', 'pending')
   assertProblem(await change(id, 'returns', {}), 409, 'illegal_transition', 'nothing is shipped')
@@ -202,7 +202,7 @@ test('refuses more than there is, what the order does not have, and what its sta
   }
 })
 
-test('makes a change once under its reference, and refuses the reference for another body', async () => {
+test('makes a change once per reference, and refuses the reference for another body', async () => {
   const { id, lines, stock } = await place('confirmed')
   const body = { lines: lines(2, 0), reference: 'parcel-1', tracking: TRACKING }
   const first = await change(id, 'shipments', body, { 'if-match': '"2"' })
@@ -228,7 +228,7 @@ test('makes a change once under its reference, and refuses the reference for ano
   assert.equal((await row(id))?.version, 5)
 })
 
-test('two operators ship the same units at once, from two processes: one parcel', async (t) => {
+test('two operators who ship the same units at once from two processes make one parcel', async (t) => {
   const second = await startSecondProcess(t, store)
   const { id, lines } = await place('confirmed')
   const answers = await Promise.all(
@@ -243,7 +243,7 @@ test('two operators ship the same units at once, from two processes: one parcel'
   assert.equal((await row(id))?.status_history.length, 4)
 })
 
-test('an order that expires returns what is still open to stock; one of which a part was shipped does not expire', async () => {
+test('an order that expires returns its open units to stock, and a partly shipped order does not expire', async () => {
   const [pending, shipped] = [await place(), await place('confirmed')]
   await change(pending.id, 'cancellations', { lines: pending.lines(4, 3) })
   await change(shipped.id, 'shipments', { lines: shipped.lines(1, 0) })
@@ -253,7 +253,7 @@ test('an order that expires returns what is still open to stock; one of which a 
   assert.deepEqual((await row(pending.id))?.status_history.at(-1).change, { type: 'lines_cancelled', lines: pending.lines(1, 0) })
 })
 
-test('the database refuses changes of units that there are not, and totals below zero', async () => {
+test('the database refuses changes of units that do not exist, and totals below zero', async () => {
   const { id, lines } = await place('confirmed')
   await change(id, 'shipments', { lines: lines(2, 0) })
   await change(id, 'returns', { lines: lines(1, 0) })

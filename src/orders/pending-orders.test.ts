@@ -26,7 +26,7 @@ async function countsOf(userId: string) {
 }
 const statuses = (answers: { status: number }[]) => answers.map(({ status }) => status).sort()
 
-test('refuses one order more than may be pending, takes nothing for it, and places it when one of the others is confirmed or cancelled', async () => {
+test('refuses an order above the pending limit without taking stock, and places it after another one is confirmed or cancelled', async () => {
   const [lamp, [ada, bob]] = [await store.addProduct({ stock: 20 }), await addBuyers(store, 2)]
   assert.ok(ada !== undefined && bob !== undefined)
   const ids: string[] = []
@@ -45,7 +45,7 @@ test('refuses one order more than may be pending, takes nothing for it, and plac
   assert.deepEqual(await countsOf(ada.id), { counted: LIMIT, pending: LIMIT })
 })
 
-test('answers the retry of an order that was placed, though no more may be pending', async () => {
+test('answers the retry of a placed order when the customer has reached the pending limit', async () => {
   const [lamp, [ada]] = [await store.addProduct(), await addBuyers(store, 1)]
   assert.ok(ada !== undefined)
   const key = { 'idempotency-key': 'first' }
@@ -56,7 +56,7 @@ test('answers the retry of an order that was placed, though no more may be pendi
   assertProblem(await place(lamp, ada, { 'idempotency-key': 'other' }), 409, 'too_many_pending_orders')
 })
 
-test('places exactly as many of the orders that come at once, from two processes, as may be pending', async (t) => {
+test('places exactly the allowed number of pending orders when many come at once from two processes', async (t) => {
   const second = await startSecondProcess(t, store)
   const lamp = await store.addProduct({ stock: 1_000 })
   const buyers = await addBuyers(store, 8)
@@ -84,8 +84,8 @@ test('places exactly as many of the orders that come at once, from two processes
   assert.deepEqual(await store.readStock(lamp), [1_000 - 8 * (LIMIT + 2 + 2)])
 })
 
-test('waits, when it looks before it places, until an order of the same customer in another transaction is committed', async (t) => {
-  // A purchase limit makes every batch look first.
+test('a batch that reads before it places waits for another transaction with an order of the same customer', async (t) => {
+  // A purchase limit makes every batch read first.
   const looking = await startSecondProcess(t, store, { maxQuantityPerProductAndUser: 1_000 })
   const [lamp, [ada]] = [await store.addProduct(), await addBuyers(store, 1)]
   assert.ok(ada !== undefined)
@@ -107,7 +107,7 @@ test('waits, when it looks before it places, until an order of the same customer
   assert.deepEqual(await countsOf(ada.id), { counted: LIMIT, pending: LIMIT })
 })
 
-test('counts what others write, too, and what expires', async () => {
+test('counts orders that other programs write, and orders that expire', async () => {
   const [lamp, [ada]] = [await store.addProduct({ stock: 10 }), await addBuyers(store, 1)]
   assert.ok(ada !== undefined)
   for (let i = 0; i < LIMIT; i++) await place(lamp, ada)
@@ -141,7 +141,7 @@ test('counts what others write, too, and what expires', async () => {
   assert.deepEqual(await countsOf(ada.id), { counted: 0, pending: 0 })
 })
 
-test('lets a customer have any number of pending orders when that is off', async (t) => {
+test('allows any number of pending orders when the limit is off', async (t) => {
   const free = await startSecondProcess(t, store, { maxPendingOrdersPerUser: null })
   const [lamp, [ada]] = [await store.addProduct(), await addBuyers(store, 1)]
   assert.ok(ada !== undefined)
@@ -150,8 +150,8 @@ test('lets a customer have any number of pending orders when that is off', async
   assertProblem(await place(lamp, ada), 409, 'too_many_pending_orders')
 })
 
-test('an order that waits for the count of its customer holds no stock, without a limit neither', async (t) => {
-  // A limit of units makes an order look first: the optimistic way takes stock last anyway.
+test("an order that waits for its customer's count holds no stock, even without a pending limit", async (t) => {
+  // A purchase limit makes a batch read first. The optimistic way takes stock last in any case.
   const unlimited = await startStore(t, { maxPendingOrdersPerUser: null, maxQuantityPerProductAndUser: 1_000 })
   const [lamp, ada] = [await unlimited.addProduct({ stock: 20 }), await unlimited.register()]
   assert.equal((await place(lamp, ada, {}, unlimited)).status, 201)

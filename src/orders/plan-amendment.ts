@@ -13,12 +13,12 @@ import type { Tracking } from './tracking.ts'
 
 export interface RequestedAmendment extends Partial<AmendableValues> {
   type: 'amended'
-  /** A parcel, named by the version that shipped it. */
+  /** The version that shipped the parcel names it. */
   parcel?: { version: number; tracking: Tracking }
   lines?: readonly RequestedLine[]
 }
 
-/** `built-in-templates.ts` of the mails has the kinds. */
+/** The mail's `built-in-templates.ts` has the kinds. */
 export interface AmendmentMail {
   kind: 'amended' | 'readdressed'
   to: 'customer' | 'former_address'
@@ -40,7 +40,7 @@ export function planAmendment(order: Order, requested: RequestedAmendment, offer
     ...(hasTracking ? { tracking: requested.parcel?.tracking } : {}),
     values: {
       ...Object.fromEntries(names.map((name) => [AMENDABLE_MEMBERS[name], requested[name]])),
-      // The index of the added entry.
+      // The key is the index of the added history entry.
       ...(names.length === 0 ? {} : { formerValues: { ...order.formerValues, [order.statusHistory.length]: former } }),
     },
     restockedLines: lines?.removed ?? [],
@@ -49,7 +49,10 @@ export function planAmendment(order: Order, requested: RequestedAmendment, offer
   } as PlannedChange
 }
 
-/** The amendment is made now, or was made with the same reference. Throws `change_reference_taken`. */
+/**
+ * Whether the order already has these values or has made the amendment with the same reference. Throws
+ * `change_reference_taken`.
+ */
 export function isAmendmentMade(order: Order, requested: RequestedAmendment, reference: string | null): boolean {
   const place =
     reference === null ? -1 : order.statusHistory.findIndex((entry) => entry.reference === reference && isAmendment(entry.change))
@@ -107,7 +110,10 @@ function currentValues(order: Order): AmendableValues {
   return amendableValues((name) => order[AMENDABLE_MEMBERS[name]] as AmendableValues[typeof name])
 }
 
-/** Delivery address and lines can change until all is shipped, other values until the order has ended. */
+/**
+ * The delivery address and lines can change until everything is shipped. Other values can change until the order has
+ * ended.
+ */
 function assertInTime({ status }: Order, amended: readonly Amendable[]): void {
   const { phase } = ruleOf(status)
   const late = amended.filter((name) => phase === 'ended' || (['shipping_address', 'lines'].includes(name) && phase === 'sent'))

@@ -19,7 +19,7 @@ import { allowedTransitions, type OrderStatus, type PartMove, ruleOf } from './o
 import { assertTotalAfter } from './plan-charge.ts'
 import type { Tracking } from './tracking.ts'
 
-/** `lines` null: all units that it can take. */
+/** All movable units when `lines` is null. */
 export type RequestedChange =
   | { type: 'shipped' | 'lines_cancelled'; lines: readonly LineQuantity[] | null }
   | { type: 'returned'; lines: readonly LineQuantity[] | null; restock: boolean }
@@ -31,13 +31,16 @@ export interface PlannedChange {
   takenLines?: readonly LineQuantity[]
   tracking?: Tracking
   values?: Partial<Pick<Order, (typeof AMENDABLE_MEMBERS)[keyof typeof AMENDABLE_MEMBERS] | 'formerValues'>>
-  /** Whether a too long history refuses the change. Changes that end the order or its payment always pass. */
+  /** Whether a history that is too long refuses the change. Changes that end the order or its payment always pass. */
   isBySize: boolean
 }
 
 const MOVES: Record<RequestedChange['type'], PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
 
-/** The history needs only the status while all units moved together. Throws `illegal_transition`. */
+/**
+ * A move of the whole order needs no units in the history until units have moved separately. Throws
+ * `illegal_transition`.
+ */
 export function planTransition(
   order: Order,
   to: OrderStatus,
@@ -62,7 +65,7 @@ export function planChange(order: Order, requested: RequestedChange): PlannedCha
   const all = movableUnits(items, lines, move)
   if (!ruleOf(order.status).parts.includes(move) || all.length === 0) throw refuseChange(order, move, lines)
   const units = requested.lines === null ? all : toUnits(items, requested.lines, all)
-  // A change that takes the rest is always possible, because few can exist.
+  // A change that takes all remaining units is always possible, because an order can have few of these.
   const isBySize = countUnits(units) < countUnits(all)
   if (isBySize) assertFewChanges(order, requested.type)
   const byProduct = groupByProduct(items, lines)
@@ -73,9 +76,9 @@ export function planChange(order: Order, requested: RequestedChange): PlannedCha
     case 'shipped':
       return { to, change: { type: 'shipped', lines: units }, restockedLines: [], isBySize }
     case 'lines_cancelled': {
-      // An order cancelled as a whole keeps its total. Its status shows that nothing is owed.
+      // An order that is cancelled as a whole keeps its total. Its status shows that nothing is due.
       const amount = to === 'cancelled' ? {} : { amount: -price }
-      // With a discount the rest may cost less than 0.
+      // With a discount the remaining units may cost less than 0.
       assertTotalAfter(order, amount.amount ?? 0)
       return { to, change: { type: 'lines_cancelled', lines: units, ...amount }, restockedLines: units, isBySize }
     }
@@ -137,7 +140,7 @@ function refuseChange({ status }: Order, move: PartMove, lines: readonly LineSta
   })
 }
 
-/** The change is of this request, or of a move of the whole order. Throws `change_reference_taken`. */
+/** Whether this request, or a move of the whole order, has made the change. Throws `change_reference_taken`. */
 export function isChangeMade(order: Order, requested: RequestedChange, reference: string, tracking: Tracking | null): boolean {
   const { items, total, statusHistory } = order
   const move = MOVES[requested.type]
@@ -153,7 +156,7 @@ export function isChangeMade(order: Order, requested: RequestedChange, reference
 }
 
 function isSameDetail({ change, tracking: made }: StatusChange, requested: RequestedChange, tracking: Tracking | null): boolean {
-  // A return of the whole order does not record whether the goods were restocked.
+  // The entry for a return of the whole order does not record whether the goods were restocked.
   const isSameRestock = requested.type !== 'returned' || change?.type !== 'returned' || change.restock === requested.restock
   const isSameParcel = made?.carrier === tracking?.carrier && made?.number === tracking?.number && made?.url === tracking?.url
   return isSameRestock && isSameParcel

@@ -37,7 +37,7 @@ function adjust(order: Order, { type, kind, label, amount, currency }: Extract<R
   return { type, kind, label, amount }
 }
 
-/** The lake cannot hold a larger sum exactly. Discounts can hide such sums in a small total. */
+/** The lake cannot hold a larger sum exactly, and discounts can hide such sums in a small total. */
 function assertSumOfKind(adjustments: readonly Adjustment[], kind: AdjustmentKind, added: number): void {
   const made = adjustments.filter((adjustment) => adjustment.kind === kind)
   const sum = made.reduce((total, { amount }) => total + BigInt(amount.amount), BigInt(added))
@@ -49,12 +49,12 @@ function assertSumOfKind(adjustments: readonly Adjustment[], kind: AdjustmentKin
 function voidAdjustment(order: Order, version: number) {
   const adjustment = stateOf(order).adjustments.find((made) => made.version === version)
   if (adjustment === undefined) throw notFound('adjustment')
-  // Subtraction avoids -0, which JSON lacks.
+  // Subtraction avoids -0, which JSON cannot express.
   return { type: 'adjustment_voided' as const, adjustment: version, amount: 0 - adjustment.amount.amount }
 }
 
 function assertAdjustable({ status }: Order): void {
-  // An ended order can only be paid or refunded.
+  // Only payments and refunds can change after the order has ended.
   if (ruleOf(status).phase !== 'ended') return
   throw new AppError('illegal_transition', `What is charged for an order that is ${status} cannot be changed.`, {
     members: { current_status: status, allowed_transitions: [] },
@@ -72,7 +72,7 @@ export function assertTotalAfter(order: Order, amount: number): void {
   if (!Number.isSafeInteger(next)) throw new AppError('total_too_large', 'The total of the order is too large.')
 }
 
-/** Whether there is an adjustment with this reference, its void, or the same or a later payment state. */
+/** Whether the order has an adjustment with this reference, its void, or the same or a later payment state. */
 export function isChargeMade(order: Order, requested: RequestedCharge, reference: string | null): boolean {
   if (requested.type === 'payment') return isPaymentKnown(order.statusHistory, requested)
   if (requested.type === 'refunded') return isRefundMade(order, requested, reference)

@@ -8,9 +8,9 @@ import type { AmendedChange, LineQuantity, OrderLine } from './order-changes.ts'
 import { countMovable, removeUnits, transitionsOf } from './order-state.ts'
 import { assertTotalAfter } from './plan-charge.ts'
 
-/** Requested total units, including shipped ones. */
+/** The total number of units that the order shall have, including shipped ones. */
 export interface RequestedLine extends LineQuantity {
-  /** Price of added units: the product's current price, or the price of its first line in the order. */
+  /** Price of added units: the product's current price, or the price of the product's first line in the order. */
   price: 'now' | 'then'
 }
 
@@ -20,7 +20,7 @@ interface AmendedLines {
   amount: number
 }
 
-/** Throws `invalid_body` for 0 units of a product that it never had. */
+/** Throws `invalid_body` for 0 units of a product that the order never had. */
 export function haveLinesChanged(order: Order, requested: readonly RequestedLine[]): boolean {
   const units = unitsByProduct(order)
   for (const [index, { product_id, quantity }] of requested.entries()) {
@@ -29,14 +29,14 @@ export function haveLinesChanged(order: Order, requested: readonly RequestedLine
   return requested.some(({ product_id, quantity }) => quantity !== (units.get(product_id)?.kept ?? 0))
 }
 
-/** Whether the request names every changed product at the applied price. `before`: the earlier lines. */
+/** Whether the request names every changed product at the applied price. `before` has the earlier lines. */
 export function areLinesCovered(
   { removed = [], added = [] }: AmendedChange,
   requested: readonly RequestedLine[],
   before: readonly OrderLine[],
 ): boolean {
   const named = new Map(requested.map((line) => [line.product_id, line]))
-  // `now` was the price at that time, which the history lacks.
+  // The history does not show what the current price was at that time, so `now` always matches.
   const isPriced = ({ product_id, unit_price }: OrderLine) =>
     named.get(product_id)?.price === 'now' || unit_price.amount === priceThen(before, product_id)?.amount
   return [...removed, ...added].every(({ product_id }) => named.has(product_id)) && added.every(isPriced)
@@ -64,7 +64,7 @@ export function planLines(order: Order, requested: readonly RequestedLine[], off
   const removedAmount = removeUnits({ items, lines }, removed)
   if (added.length === 0 && !lines.some((line) => countMovable(line, 'cancelled') > 0)) throw refuseNothingLeft(order)
   if (items.length + added.length > MAX_LINES) throw new AppError('too_many_changes', `The order would have more than ${MAX_LINES} lines.`)
-  // The sum of all lines must be exact, too, when a discount keeps the total small.
+  // The sum of all lines must also be exact when a discount keeps the total small.
   sum([...items, ...added].map(({ total }) => total))
   const amount = added.reduce((total, line) => total + line.total.amount, 0) - removedAmount
   assertTotalAfter(order, amount)

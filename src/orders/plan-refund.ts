@@ -13,10 +13,10 @@ type PaymentName = Pick<PaymentChange, 'provider' | 'reference'>
 /** The shop pays the refund and records it here. */
 export interface RequestedRefund {
   type: 'refunded'
-  /** By default (null) the single payment with a refundable rest. */
+  /** The payment to refund. Null selects the only payment with a refundable rest. */
   payment: PaymentName | null
   amount: Money
-  /** Each product once. May be empty. */
+  /** Each product may have one line. The list may be empty. */
   lines: readonly RequestedRefundLine[]
 }
 

@@ -2,9 +2,9 @@ import { type Static, Type } from 'typebox'
 import { AppError, type FieldError } from '../errors.ts'
 
 const MUST_BE_COUNTRY = 'be the ISO 3166-1 code of a country, such as GB'
-/** Refuses a dash as postal code or city. */
+/** Pattern that a postal code or city such as a dash does not match. */
 const HAS_CONTENT = /[^\p{P}\p{Z}\p{C}]/u
-/** ISO 3166-1, Kosovo (XK), and Northern Ireland in customs codes (XI). */
+/** ISO 3166-1 codes, with Kosovo (XK), and Northern Ireland in customs codes (XI). */
 const COUNTRIES = codes(`
   AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD
   CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF
@@ -13,8 +13,8 @@ const COUNTRIES = codes(`
   NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI
   SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI
   VN VU WF WS XI XK YE YT ZA ZM ZW`)
-// Countries whose addresses need a postal code: Google's address data (github.com/google/libaddressinput, 2025-06). In
-// Spain and Italy the postal code replaces the province, which many people omit.
+// Countries whose addresses need a postal code, from Google's address data (github.com/google/libaddressinput,
+// 2025-06). In Spain and Italy the postal code replaces the province, which many people omit.
 const NEED_POSTAL_CODE = codes(`
   AS AT AU AX BE BL BR CA CH CN DE DK ES FI FK FM FR GB GF GG GL GP GR GS GU IM IN IO IT JE JP KR LI LU MF MH MP MQ MX MY
   NC NL NO NZ PF PL PM PN PR PT PW RE RU SE SG SH SJ SM TC TR TW US VI WF XI YT ZA`)
@@ -50,7 +50,7 @@ export function isCountry(code: string): boolean {
   return COUNTRIES.has(code)
 }
 
-/** Throws `invalid_body`, for example for a missing postal code in Germany. `pointer`: JSON pointer of the address. */
+/** Throws `invalid_body`, for example for a missing postal code in Germany. `pointer` is the address's JSON pointer. */
 export function assertDeliverable(address: ShippingAddress | null | undefined, pointer: string): void {
   const errors = address === null || address === undefined ? [] : findFaults(address, pointer)
   if (errors.length > 0) throw new AppError('invalid_body', 'The address is not complete.', { errors })

@@ -14,7 +14,7 @@ const SHIPPING = { kind: 'shipping', label: 'Express', amount: { amount: 490, ..
 
 const withoutTimes = (json: string) => json.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
 
-/** Each change that can be previewed, after the changes before it. */
+/** Each previewable change. It applies after the preceding ones. */
 const CHANGES: [method: string, path: string, body: object | undefined][] = [
   ['POST', 'adjustments', SHIPPING],
   ['DELETE', 'adjustments/2', undefined],
@@ -26,7 +26,7 @@ const CHANGES: [method: string, path: string, body: object | undefined][] = [
   ['POST', 'cancellations', { lines: [{ product_id: lamp.id, quantity: 1 }] }],
 ]
 
-test('each change of an order shows what it would do, writes nothing then, and does it without preview', async () => {
+test('each change shows its result in a preview that writes nothing, and has it without the preview', async () => {
   const items = [{ product_id: lamp.id, quantity: 3 }]
   const { json: placed } = await store.call('POST', '/orders', { token: buyer.token, body: { items } })
   const { key } = await makeKey(store, ['orders:move', 'orders:adjust'])

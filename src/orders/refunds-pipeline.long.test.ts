@@ -14,7 +14,7 @@ import { type OrderEvent, toEarlierEvents } from './events.ts'
 const EUR = (amount: number) => ({ amount, currency: 'EUR' })
 const STRIPE = { provider: 'stripe', reference: 'pi_1' }
 
-test('events, mails and the lake have refunds with their amounts, and replay makes the same again', async (t) => {
+test('events, mails and the lake have refunds with their amounts, and replay makes them again', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [ada, { token }, lamp] = [
@@ -85,7 +85,7 @@ test('events, mails and the lake have refunds with their amounts, and replay mak
   assert.deepEqual(findings[0], ['topic', 'altered', [3, 4, 5, 6].map((version) => `${id}.${version}`)], JSON.stringify(findings))
 })
 
-test('a refund whose process is killed while it waits is made once when it is sent again to another', async (t) => {
+test('a refund whose process is killed while it waits is made once when the client retries with another process', async (t) => {
   const store = await startAuditedStore(t)
   const env = {
     ...{ DATABASE_URL: store.addresses.api, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir },

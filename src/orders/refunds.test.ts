@@ -24,7 +24,7 @@ const refund = (id: string, body: object, headers: Record<string, string> = {}, 
 const read = async (id: string) => (await store.call('GET', `/orders/${id}`, { token: ada.token })).json
 const row = async (id: string) => (await store.pool.query('select version, status_history from orders where id = $1', [id])).rows[0]
 
-/** An order of two lamps at 10.00. */
+/** Places an order of two lamps at 10.00 and reports the given payment states in turn. */
 async function place(...states: string[]) {
   const lamp = await store.addProduct({ stock: 10, amount: 1_000 })
   const { status, json, text } = await store.call('POST', '/orders', {
@@ -37,7 +37,7 @@ async function place(...states: string[]) {
   return { id: json.id as string, lamp }
 }
 
-test('a refund is an entry of the payment, and the customer sees what was paid back', async () => {
+test('a refund is an entry of the payment, and the customer sees the refunded amount', async () => {
   const { id, lamp } = await place('paid')
   const lines = [{ product_id: lamp.id.toUpperCase(), quantity: 1, amount: EUR(300) }]
   const first = await refund(id, { amount: EUR(500), reference: 're_1', reason: 'scratched', lines })
@@ -63,7 +63,7 @@ test('a refund is an entry of the payment, and the customer sees what was paid b
   assert.deepEqual(rows[0].after.change, { type: 'payment', provider: 'stripe', state: 'refunded', refunded: 1_500 })
 })
 
-test('what the provider reports of a refund that is recorded changes nothing, and a later state does', async () => {
+test("a provider's report of a recorded refund changes nothing, and a report of a later state does", async () => {
   const { id } = await place('authorized', 'paid')
   await refund(id, { amount: EUR(500) })
   for (const state of ['partially_refunded', 'paid', 'authorized']) assert.equal((await pay(id, state)).version, 4, state)
@@ -72,7 +72,7 @@ test('what the provider reports of a refund that is recorded changes nothing, an
   assert.deepEqual(assertProblem(await refund(id, { amount: EUR(1) }), 409, 'refund_exceeded').left, EUR(0))
 })
 
-test('of a refund that a provider has only reported the amount is unknown, and no more than was paid is refunded with it', async () => {
+test('the amount of a refund that only a provider reported is unknown, and no more than the paid amount is refunded', async () => {
   const { id } = await place('paid', 'partially_refunded')
   assert.equal((await read(id)).refunded, null)
   const { json } = await refund(id, { amount: EUR(1_999) })
@@ -80,7 +80,7 @@ test('of a refund that a provider has only reported the amount is unknown, and n
   assert.deepEqual(assertProblem(await refund(id, { amount: EUR(2) }), 409, 'refund_exceeded').left, EUR(1))
 })
 
-test('a repeated reference refunds once; with another body it is refused', async () => {
+test('a repeated reference refunds once and is refused with another body', async () => {
   const { id, lamp } = await place('paid')
   const sent = { amount: EUR(700), reference: 're_1', lines: [{ product_id: lamp.id, quantity: 1 }] }
   const answers = await Promise.all(Array.from({ length: 4 }, () => refund(id, sent)))
@@ -109,7 +109,7 @@ test('a repeated reference refunds once; with another body it is refused', async
   assertProblem(await refund(id, { amount: EUR(1) }, { 'if-match': '"3"' }), 412, 'precondition_failed')
 })
 
-test('of two refunds at once that are together more than was paid one is refused with what is left, in two processes', async (t) => {
+test('refuses one of two refunds at once that together exceed the payment, with the amount that is left, in two processes', async (t) => {
   const second = await startSecondProcess(t, store)
   for (let round = 0; round < 5; round++) {
     const { id } = await place('paid')
@@ -124,7 +124,7 @@ test('of two refunds at once that are together more than was paid one is refused
   }
 })
 
-test('nothing of an order is refunded that is not paid, also when it has expired; one that was cancelled after it was paid is', async () => {
+test('refuses refunds of unpaid orders, even expired ones, and refunds an order that was cancelled or returned after payment', async () => {
   const refused = async (id: string) => {
     const { version } = await row(id)
     assert.deepEqual(assertProblem(await refund(id, { amount: EUR(1) }), 409, 'refund_exceeded').left, EUR(0))
@@ -144,7 +144,7 @@ test('nothing of an order is refunded that is not paid, also when it has expired
   }
 })
 
-test('a refund names one of several payments, and each returns at most what it covers', async () => {
+test('a refund names one of several payments, and refunds at most what that payment covers', async () => {
   const { id, lamp } = await place('paid')
   const difference = { provider: 'bank', reference: 'b 1' }
   await send('POST', id, 'amendments', { lines: [{ product_id: lamp.id, quantity: 3 }] })
@@ -159,7 +159,7 @@ test('a refund names one of several payments, and each returns at most what it c
   assert.equal((await refund(id, { amount: EUR(2_000) })).json.payment.state, 'refunded', 'it is the only one that is left')
 })
 
-test('of a payment whose cover is unknown at most that is refunded for which it was authorized', async () => {
+test('refunds at most the authorized amount of a payment whose cover is unknown', async () => {
   const twice = await place('paid')
   const again = { provider: 'stripe', reference: 'pi_2' }
   await pay(twice.id, 'paid', again)
@@ -174,7 +174,7 @@ test('of a payment whose cover is unknown at most that is refunded for which it 
   assert.deepEqual((await pay(fallen.id)).refundable[0].left, EUR(2_000))
 })
 
-test('what is owed after a refund is known, except when units came back', async () => {
+test('the amount due after a refund is known, except when units were returned', async () => {
   const due = async (id: string, product_id: string, quantity: number) =>
     (await send('POST', id, 'amendments', { lines: [{ product_id, quantity }] })).due
   const { id, lamp } = await place('paid')
@@ -187,7 +187,7 @@ test('what is owed after a refund is known, except when units came back', async 
   assert.equal(await due(id, lamp.id, 3), null)
 })
 
-test('lines name products of the order, amended ones too, and have at most its units and the amount of the refund', async () => {
+test("refund lines name products of the order, and exceed neither its units nor the refund's amount", async () => {
   const { id, lamp } = await place('paid')
   const vase = await store.addProduct({ stock: 5, amount: 300 })
   await send('POST', id, 'amendments', { lines: [{ product_id: vase.id, quantity: 1 }] })
@@ -220,7 +220,7 @@ test('lines name products of the order, amended ones too, and have at most its u
   )
 })
 
-test('refuses amounts that are none, and other currencies; a currency without decimals is refunded to the unit', async () => {
+test('refuses invalid amounts and other currencies, and refunds a currency without decimals in its own units', async () => {
   const { id } = await place('paid')
   for (const amount of [EUR(0), EUR(-1), EUR(0.5), EUR(2 ** 53), { amount: 1 }, 1])
     assertProblem(await refund(id, { amount }), 422, 'invalid_body', JSON.stringify(amount))
@@ -242,7 +242,7 @@ test('refuses amounts that are none, and other currencies; a currency without de
   assert.deepEqual((await refund(placed.json.id, { amount: yen(1_199) })).json.refunded, yen(1_199))
 })
 
-test('an order takes a hundred refunds, and its payment is reported still', async () => {
+test('an order takes a hundred refunds, and still accepts reports on its payment', async () => {
   const { id } = await place('paid')
   const entry = { status: 'pending', at: new Date(), actor: { type: 'system', id: null }, reason: null, reference: 'r' }
   const change = { type: 'payment', ...STRIPE, state: 'partially_refunded', refund: { amount: 1 } }
@@ -255,7 +255,7 @@ test('an order takes a hundred refunds, and its payment is reported still', asyn
   assert.equal((await pay(id, 'refunded')).payment.state, 'refunded')
 })
 
-test('the database refuses refunds that are no amount, of no payment, or above all that the order has cost', async () => {
+test('the database refuses refunds with an invalid amount, without a payment, or above what the order has cost', async () => {
   const { id } = await place('paid')
   const write = (change: object) =>
     store.pool.query(

@@ -35,7 +35,7 @@ async function moveLines(lines: object[]) {
 const row = async (id: string) =>
   (await store.pool.query('select status, version, status_history, updated_at from orders where id = $1', [id])).rows[0]
 
-test('makes a transition once for one reference, and answers a repeat with the current order', async () => {
+test('makes a transition once per reference, and answers a repeat with the current order', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const id = await place(lamp, 3)
   const first = await move(id, { to: 'confirmed', reference: 'pay_1', reason: 'paid' })
@@ -62,7 +62,7 @@ test('makes a transition once for one reference, and answers a repeat with the c
   assert.deepEqual([(await row(id))?.version, await store.readStock(lamp)], [3, [10]])
 })
 
-test('puts returned goods back once when the return is repeated', async () => {
+test('restocks returned goods once when the return is repeated', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const id = await place(lamp, 4)
   for (const to of ['confirmed', 'shipped']) await move(id, { to })
@@ -79,7 +79,7 @@ test('recognises a repeated move before it compares versions', async () => {
   assertProblem(await move(id, { to: 'shipped', reference: 'pay_2' }, { 'if-match': '"1"' }), 412, 'precondition_failed')
 })
 
-test('refuses the same move under another reference and names the one that is there', async () => {
+test('refuses the same move with another reference and names the existing one', async () => {
   const id = await place(await store.addProduct())
   await move(id, { to: 'confirmed', reference: 'pay_4' })
   const other = assertProblem(await move(id, { to: 'confirmed', reference: 'pay_5' }), 409, 'illegal_transition')
@@ -93,7 +93,7 @@ test('refuses the same move under another reference and names the one that is th
   assert.equal((await row(id))?.version, 3)
 })
 
-test('makes one move of many that come at once with the same reference, from two processes, and answers all with 200', async (t) => {
+test('makes one of many moves with the same reference from two processes at once, and answers each with 200', async (t) => {
   const second = await startSecondProcess(t, store)
   const lamp = await store.addProduct({ stock: 10 })
   const id = await place(lamp, 2)
@@ -105,7 +105,7 @@ test('makes one move of many that come at once with the same reference, from two
   assert.deepEqual(await store.readStock(lamp), [10])
 })
 
-test('shows the customer reference and parcel in the order, the list and the timeline, and leaves other entries as they were', async () => {
+test('shows the customer the reference and parcel in order, list and timeline, and leaves other entries unchanged', async () => {
   const id = await place(await store.addProduct())
   await move(id, { to: 'confirmed' })
   const shipped = await move(id, { to: 'shipped', reference: 'parcel-1', tracking: TRACKING })
@@ -122,7 +122,7 @@ test('shows the customer reference and parcel in the order, the list and the tim
   assert.deepEqual(Object.keys(placed).sort(), ['at', 'lake_at', 'mail', 'mail_copies', 'published_at', 'status', 'version'])
 })
 
-test('takes a parcel with a shipped order only, and only a link to the web', async () => {
+test('accepts a parcel only with a shipped order, and only with a web link', async () => {
   const id = await place(await store.addProduct())
   await move(id, { to: 'confirmed' })
   const wrong: object[] = [
@@ -150,7 +150,7 @@ test('takes a parcel with a shipped order only, and only a link to the web', asy
   assert.deepEqual(Object.keys(bare.json.status_history[2]).sort(), ['actor', 'at', 'reason', 'status', 'tracking'])
 })
 
-test('repeats moves by lines, also within one body, and says which were repeats', async () => {
+test('repeats moves by lines, even within one body, and marks the repeats', async () => {
   const lamp = await store.addProduct()
   const [a, b] = [await place(lamp), await place(lamp)]
   const lines = [

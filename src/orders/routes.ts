@@ -71,8 +71,8 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   const { pool, admission, baseUrl } = options
-  // Bounds accounts that are older than the required proof. Shops without that requirement ask for no proof, and their
-  // customers may pay later.
+  // Accounts without a proven address are older than the requirement, and this bounds them. Shops without the
+  // requirement ask for no proof, and their customers may pay later.
   const areAccountsBounded = options.isVerificationRequired && admission.isByNetwork
   defineRoute(
     server,
@@ -100,7 +100,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       const order = readNewOrder(request.body)
       const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key'], userId, order.content)
       if (idempotencyKey === null && options.isIdempotencyKeyRequired) throw keyRequired()
-      // One query at most per order, in an admission slot.
+      // This queries at most once per order, in an admission slot.
       const ask = <T>(query: (pool: Pool, userId: string) => Promise<T>) => admission.admit('token', request, () => query(pool, userId))
       const isBounded = role === 'guest' || (areAccountsBounded && role === 'customer' && (await ask(isUnproven)))
       const guest = role === 'guest' ? await ask(findGuestAddress) : null

@@ -20,7 +20,7 @@ async function addOrders({ pool }: TestDatabase, status: 'pending' | 'cancelled'
   )
 }
 
-test('the newest orders of a status are found without reading the newer ones of another', async (t) => {
+test('finds the newest orders of a status without reading newer orders of another status', async (t) => {
   const database = await createTestDatabase(t)
   await addOrders(database, 'cancelled', 2_000)
   await addOrders(database, 'pending', 2_000)

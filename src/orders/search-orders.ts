@@ -85,7 +85,7 @@ interface Buyers {
   userIds: readonly string[]
 }
 
-/** The other filters examine this number of text matches for one page. The page may be short. */
+/** Number of text matches that the other filters examine for one page. The page may be short. */
 const EXAMINED = 500
 
 export interface OrderFinders extends Finders {
@@ -128,7 +128,7 @@ export async function searchOrders(
   return { ...page, next_cursor: paging.cursorAfter([last]) }
 }
 
-/** An order amended to another address is found by it, without the other orders of its customer. */
+/** A search for an amended address finds that order without the other orders of its customer. */
 function orderOwnersIn(
   { user_id }: Static<typeof OrderSearch>,
   buyers: Buyers | null,

@@ -8,15 +8,15 @@ export interface SearchText {
   q: string
   /** Words of ASCII letters and digits, like `search_folded`. */
   words: readonly string[]
-  /** The last digits of a phone number, which do not depend on its prefix. Null for other text. */
+  /** The last digits of a phone number, which do not depend on its prefix. The value is null for other text. */
   phone: string | null
   number: string | null
 }
 
-/** A condition on a column of words. Null when the text has nothing to search for. */
+/** Makes a condition on a column of words, or null when the text has nothing to search for. */
 export type Matching = (words: Sql) => Sql | null
 
-/** Longer searches use their first words. */
+/** A longer search uses its first words. */
 const MAX_WORDS = 6
 /** Shorter words lack a trigram and match only the beginning of a word. */
 const TRIGRAM = 3
@@ -25,7 +25,7 @@ const MIN_RESEMBLING = 4
 const PHONE = /^[\d\s+()./-]+$/
 /** Bounds of a phone number's length (E.164). */
 const PHONE_DIGITS = { min: 7, max: 15 }
-/** A subscriber's number. The codes before it are written in many ways. */
+/** Length of a subscriber's number. The codes before it are written in many ways. */
 const SUBSCRIBER_DIGITS = 8
 
 export async function readSearchText(db: Queryable, q: string): Promise<SearchText> {
@@ -43,14 +43,14 @@ export async function readSearchText(db: Queryable, q: string): Promise<SearchTe
 export function containing({ words, phone }: SearchText): Matching {
   return (column) => {
     const alternatives = words.length === 0 ? [] : [allOf(words.map((word) => hasPart(column, word)))]
-    // Columns store codes as one word.
+    // The columns store codes as one word.
     if (words.length > 1) alternatives.push(hasPart(column, words.join('')))
     if (phone !== null) alternatives.push(hasPart(column, phone))
     return alternatives.length === 0 ? null : sql`(${alternatives.reduce((either, other) => sql`${either} or ${other}`)})`
   }
 }
 
-/** Like `containing`, with typing errors up to `pg_trgm.word_similarity_threshold`. */
+/** Like `containing`, but allows typing errors up to `pg_trgm.word_similarity_threshold`. */
 export function resembling({ words }: SearchText): Matching {
   const isName = (word: string) => word.length >= MIN_RESEMBLING && /^[a-z]+$/.test(word)
   return (column) =>

@@ -12,7 +12,7 @@ const [[admin], buyers] = [await addBuyers(store, 1, 'admin'), await addBuyers(s
 
 const DAY_MS = 86_400_000
 
-/** What one of several clients does. `order` counts among the orders that there are then. */
+/** An action of one of several clients. `order` is an index of the orders that exist at that time. */
 type Action =
   | { kind: 'place'; buyer: number; quantities: number[] }
   | { kind: 'retry'; order: number }
@@ -47,7 +47,7 @@ interface Placed {
   text: string
 }
 
-/** Runs the actions, some at a time, and returns the orders that were answered 201. */
+/** Runs the actions of each round at once. Returns the orders that were answered with 201. */
 async function play(products: { id: string }[], rounds: Action[][]): Promise<Placed[]> {
   const placed: Placed[] = []
   const tokenOf = (buyer: number) => buyers[buyer]?.token ?? ''
@@ -77,7 +77,7 @@ async function play(products: { id: string }[], rounds: Action[][]): Promise<Pla
         ? await store.call('POST', `/orders/${target.id}/cancel`, { token: tokenOf(target.buyer) })
         : await store.call('POST', `/admin/orders/${target.id}/transitions`, { token: admin?.token ?? '', body: { to: step.to, restock } })
     assert.ok([200, 409].includes(answer.status), answer.text)
-    // The one thing that the order itself does not tell.
+    // The order itself does not show whether its goods were restocked.
     if (restock && answer.status === 200) restocked.add(target.id)
   }
   for (const round of rounds) await Promise.all(round.map(run))
@@ -86,7 +86,7 @@ async function play(products: { id: string }[], rounds: Action[][]): Promise<Pla
 
 const restocked = new Set<string>()
 
-test('keeps stock and orders in balance, whatever happens to orders in whatever order', async () => {
+test('keeps stock and orders in balance whatever happens to orders, in any sequence', async () => {
   const stocks = fc.array(fc.nat({ max: 12 }), { minLength: 3, maxLength: 3 })
   const rounds = fc.array(fc.array(action, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 6 })
   await fc.assert(

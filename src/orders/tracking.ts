@@ -23,7 +23,7 @@ export const TrackingSchema = Type.Object(
 )
 export type Tracking = Static<typeof TrackingSchema>
 
-/** Id of a move's cause, in the system of origin. */
+/** Id of a move's cause in the system that caused it. */
 export const ReferenceSchema = Type.String({
   minLength: 1,
   maxLength: 200,

@@ -19,11 +19,11 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 export const MAX_TRANSITION_LINES = 10_000
 const AT_ONCE = 200
-/** Lock wait of the moves of one transaction. After it each move runs alone. */
+/** Lock wait of the moves of one transaction. When it is over, each move runs alone. */
 const CHUNK_LOCK_WAIT_MS = 500
-/** Lock wait of a move that runs alone, so that a short lock does not refuse it. */
+/** Lock wait of a move that runs alone. A short lock does not refuse it. */
 const LINE_LOCK_WAIT_MS = 100
-/** Total lock wait of a chunk's moves that run alone, so a chunk of locked rows stays short. */
+/** Total lock wait of the moves that run alone in one chunk. It keeps a chunk of locked rows short. */
 const LINES_LOCK_WAIT_MS = 2_000
 
 export const Reason = Type.String({
@@ -59,7 +59,7 @@ const TransitionLine = Type.Object(
 )
 const isTransitionLine = Compile(countCodePoints(TransitionLine))
 
-/** Lines count from 1. `repeated`: an earlier request made the move, and nothing changed. */
+/** Lines count from 1. `repeated` means that an earlier request made the move and nothing changed. */
 export type LineResult =
   | { line: number; order_id: string; ok: true; status: string; version: number; repeated?: true }
   | { line: number; order_id: string | null; ok: false; code: string; detail: string; [member: string]: unknown }
@@ -76,7 +76,10 @@ export interface TransitionLinesRequest {
   log: { error(entry: object, message: string): void }
 }
 
-/** Up to 200 transitions share a transaction, in the given order. Each failed line has its reason. Throws `invalid_body`. */
+/**
+ * Up to 200 transitions share a transaction, in the given sequence. Each failed line has its reason. Throws
+ * `invalid_body`.
+ */
 export async function moveOrdersByLines(
   context: TransitionContext,
   body: Buffer,
@@ -122,7 +125,7 @@ function toMove(value: unknown): Pick<Move, 'orderId' | 'versions'> & Required<S
   return { orderId: order_id.toLowerCase(), ...readTransition(transition), versions }
 }
 
-/** Throws `invalid_body` for a member of another kind of move. */
+/** Throws `invalid_body` for a member that this transition cannot have. */
 export function readTransition(transition: Static<typeof Transition>): Required<Static<typeof Transition>> {
   const { to, reason = null, reference = null, tracking = null, restock = false } = transition
   assertRestock(to, restock)
@@ -134,7 +137,7 @@ function assertRestock(to: OrderStatus, restock: boolean): void {
   if (restock && ruleOf(to).moves !== 'returned') throw invalidBody('#/restock', 'is for goods that are returned')
 }
 
-/** Chunks that name each order once: each change needs its own update to get its own event. */
+/** Each chunk names an order once, because each change needs a separate update to get its event. */
 function* inChunks(moves: readonly NumberedMove[]): Generator<NumberedMove[]> {
   let chunk: NumberedMove[] = []
   let named = new Set<string>()
@@ -168,7 +171,7 @@ async function moveChunk(
   } catch (error) {
     const isOneAtFault = !isKnown(error) || (error instanceof AppError && error.code === 'unavailable')
     if (chunk.length === 1 || !isOneAtFault) return chunk.map(({ line, move }) => refuse(line, move.orderId, error))
-    // One order is at fault or locked. The chunk was rolled back, so each order can be moved alone.
+    // One order is at fault or locked. The chunk was rolled back, so each of its orders can be moved alone.
     const results: LineResult[] = []
     const deadline = performance.now() + LINES_LOCK_WAIT_MS
     for (const numbered of chunk) {
@@ -185,7 +188,7 @@ async function moveChunk(
   })
 }
 
-/** Whether the error is a refusal or temporary. Other errors are bugs. */
+/** Whether the error is a refusal or temporary. Any other error is a bug. */
 function isKnown(error: unknown): boolean {
   return error instanceof AppError || isTemporary(error)
 }
@@ -205,21 +208,21 @@ export function assertTracking(to: OrderStatus, tracking: Tracking | null, point
     throw invalidBody(`${pointer}/url`, 'must be an absolute http or https URL')
 }
 
-/** Exceeds a move with the longest reason and tracking, all characters escaped. */
+/** Exceeds the size of a move with the longest reason and tracking when all characters are escaped. */
 const MAX_LINE_BYTES = 32_768
-/** A complete move has about ten. Explaining a line of 2,900 unknown names takes 5 ms. */
+/** A complete move has about ten values. Explaining a line with 2,900 unknown names takes 5 ms. */
 const MAX_LINE_VALUES = 64
 const LINE_FEED = 0x0a
-// JSON white space (RFC 8259 §2) except the line feed.
+// JSON white space (RFC 8259 §2) without the line feed.
 const BLANKS = [0x20, 0x09, 0x0d]
 
-/** Numbered from 1. `read` throws `invalid_body` or `malformed_json`. */
+/** Lines count from 1. `read` throws `invalid_body` or `malformed_json`. */
 interface BodyLine {
   line: number
   read: () => unknown
 }
 
-/** The non-blank lines of NDJSON. Other requests run meanwhile. */
+/** Returns the non-blank lines of NDJSON. Other requests can run between two lines. */
 async function* splitBody(body: Buffer): AsyncGenerator<BodyLine> {
   const slice = new TimeSlice()
   let line = 1

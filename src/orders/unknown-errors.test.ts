@@ -31,7 +31,7 @@ async function moveLines(lines: object[]) {
   }
 }
 
-/** The database refuses rows of orders with the note `poison`, with an error of this SQLSTATE that nobody expects. */
+/** Makes the database refuse order rows with the note `poison`, with an unexpected error of this SQLSTATE. */
 async function refusePoison(t: TestContext, sqlstate: string): Promise<void> {
   await store.pool.query(`
     create function refuse_poison() returns trigger language plpgsql as $$
@@ -46,7 +46,7 @@ async function refusePoison(t: TestContext, sqlstate: string): Promise<void> {
   logged.length = 0
 }
 
-test('answers `internal` for the line of a bulk move that fails for an unknown reason, logs it once, and does the others', async (t) => {
+test('answers `internal` for a line of a bulk move that fails for an unknown reason, logs it once, and makes the other moves', async (t) => {
   const orders = [await place(), await place('poison'), await place('poison'), await place()].map(({ json }) => json.id as string)
   await refusePoison(t, 'P0001')
   const { requestId, results } = await moveLines(orders.map((order_id) => ({ order_id, to: 'confirmed' })))
@@ -82,7 +82,7 @@ test('invites a retry of a line of a bulk move only when the database was too sl
   }
 })
 
-test('answers `internal` for the order of a batch that fails for an unknown reason, logs it once, and places the others', async (t) => {
+test('answers `internal` for an order of a batch that fails for an unknown reason, logs it once, and places the others', async (t) => {
   await refusePoison(t, 'P0001')
   const answers = await Promise.all([place(), place('poison'), place(), place()])
   assert.deepEqual(answers.map(({ status }) => status).sort(), [201, 201, 201, 500])

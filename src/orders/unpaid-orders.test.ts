@@ -47,11 +47,11 @@ test('lists the orders that wait for their payment', async () => {
   assert.deepEqual(await unpaid(), [first], 'it is sent, so its payment is no condition any more')
 })
 
-test('the filter has no opposite', async () => {
+test('the filter for unpaid orders cannot be negated', async () => {
   assertProblem(await store.call('GET', '/admin/orders?unpaid=false', { token }), 400, 'invalid_query')
 })
 
-test('the index of unpaid orders is read', async () => {
+test('the filter uses the index of unpaid orders', async () => {
   const { rows } = await store.pool.query(`select indexdef from pg_indexes where indexname = 'orders_unpaid_number_idx'`)
   assert.match(rows[0]?.indexdef, /\(number DESC\) WHERE/)
   const client = await store.pool.connect()

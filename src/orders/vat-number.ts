@@ -1,13 +1,13 @@
 import { Type } from 'typebox'
 import { isCountry } from './postal-address.ts'
 
-/** Pattern of the part after the two-letter country code. */
+/** The forms apply to the part after the two-letter country code. */
 const DIGITS_8 = { form: /^\d{8}$/, example: '12345678' }
 const DIGITS_9 = { form: /^\d{9}$/, example: '123456789' }
 const DIGITS_10 = { form: /^\d{10}$/, example: '1234567890' }
 const DIGITS_11 = { form: /^\d{11}$/, example: '12345678901' }
 const BRITISH = { form: /^(\d{9}|\d{12}|(GD|HA)\d{3})$/, example: '123456789' }
-// EU numbers: ec.europa.eu/taxation_customs/vies/#/faq, question 11. Greece is EL there, Northern Ireland XI.
+// EU numbers: ec.europa.eu/taxation_customs/vies/#/faq, question 11. Greece has the code EL, and Northern Ireland XI.
 const FORMS: ReadonlyMap<string, { form: RegExp; example: string }> = new Map(
   Object.entries({
     AT: { form: /^U\d{8}$/, example: 'U12345678' },
@@ -45,7 +45,7 @@ const FORMS: ReadonlyMap<string, { form: RegExp; example: string }> = new Map(
 )
 const OTHER = /^(?=.*\d)[A-Z\d]{2,18}$/
 
-/** `number` has the form `identifier` of `x-input`. No registry is asked. */
+/** `number` has the form `identifier` of `x-input`. The check asks no registry. */
 export function findVatNumberFault(number: string): string | null {
   const [country, rest] = [number.slice(0, 2), number.slice(2)]
   if (country === 'GR') return 'must begin with EL, which stands for Greece in VAT numbers'

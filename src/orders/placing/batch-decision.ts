@@ -11,7 +11,7 @@ import { assertSameRequest, type IdempotencyKey, lockKeyOfIdempotencyKey, type P
 import { lockKeyOfReference, type OrderRequest } from './order-request.ts'
 import { type EarlierOrder, isOfKey, type Repeat } from './repeats.ts'
 
-/** `in_progress`: another transaction has its key or reference. `blocked`: a needed row is locked for long. */
+/** `in_progress`: another transaction has the key or reference. `blocked`: another transaction holds a needed row. */
 export type Outcome =
   | { kind: 'placed'; order: PlacedOrder }
   | { kind: 'refused'; error: unknown }
@@ -36,7 +36,7 @@ export interface DecisionOptions {
   cancellableStatuses: readonly OrderStatus[]
 }
 
-/** Accepts or refuses requests in the given order. Earlier accepted requests count. No I/O. */
+/** Accepts or refuses requests in the given sequence. Earlier accepted requests count. Does no I/O. */
 export class BatchDecision {
   readonly #options: DecisionOptions
   readonly #state: ExistingState
@@ -83,7 +83,7 @@ export class BatchDecision {
       if (this.#state.isBlocked(request)) return { kind: 'blocked' }
       return { kind: 'accepted', draft: this.#accept(request), isReplay: false }
     } catch (error) {
-      // An unknown error is also an answer to this request only. Other orders of the batch continue.
+      // An unknown error refuses only this request, and the other orders of the batch continue.
       return { kind: 'refused', error }
     }
   }
@@ -120,10 +120,10 @@ export class BatchDecision {
     const ofGuests = (precision: StockPrecision) => guestHolds?.excessOf(stockHolder, basket.lines, precision) ?? []
     assertAvailable(basket, stock.shortagesOf(basket.lines, 'rounded'), [...ofCustomer, ...ofGuests('rounded')])
     if (request.isOfBlockedAddress === true) throw new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
-    // The exact stock is checked last, so probing it costs a placed order.
+    // The exact stock is checked last, so probing it requires placing real orders.
     assertAvailable(basket, [], ofGuests('exact'))
     assertAvailable(basket, stock.shortagesOf(basket.lines, 'exact'), [])
-    // Anybody can be a guest with this address, so probing another person's order costs a placed order.
+    // Anybody can be a guest with this address, so probing another person's order requires placing real orders.
     this.#assertNoRepeat(request, () => true)
     pending?.add(userId)
     stock.take(basket.lines)
@@ -134,7 +134,7 @@ export class BatchDecision {
     if (reference !== null) this.#references.set(reference, order.id)
     const draft: Draft = {
       ...{ key: idempotencyKey, order, stockHolder, auditContext },
-      // A deliberate repeat can share its name with an earlier draft, which keeps the name.
+      // A deliberate repeat can share its name with an earlier draft. The earlier draft keeps the name.
       repeats: request.repeats.filter(({ name }) => !this.#draftsByName.has(name)),
       itemsJson: JSON.stringify(items),
       responseTemplate: responseTemplateOf(

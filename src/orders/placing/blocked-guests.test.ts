@@ -19,7 +19,7 @@ const decide = (id: string, what: 'block' | 'unblock') =>
 const ordersOf = async (id: string) => (await store.pool.query('select from orders where user_id = $1', [id])).rowCount
 const withoutIds = ({ request_id: _, trace_id: __, ...problem }: Record<string, unknown>) => problem
 
-test('a guest with the proven address of a blocked customer is refused as that customer is, until the block ends', async () => {
+test("refuses a guest with a blocked customer's proven address like that customer, until the block ends", async () => {
   const ada = await store.register()
   await prove(ada.id)
   const [early, other] = [await createGuest(store, ada.email), await createGuest(store, 'somebody@example.com')]
@@ -40,7 +40,7 @@ test('a guest with the proven address of a blocked customer is refused as that c
   assert.equal((await placeOrder(store, late.token, lamp)).status, 201)
 })
 
-test('what shows a block is an order that would have been placed, and nothing before it', async () => {
+test('only an order that would have been placed shows a block', async () => {
   const ada = await store.register()
   await prove(ada.id)
   assert.equal((await decide(ada.id, 'block')).status, 204)
@@ -64,7 +64,7 @@ test('what shows a block is an order that would have been placed, and nothing be
   assertProblem(await placeOrder(store, blocked.token, lamp), 403, 'account_blocked')
 })
 
-test('an address that the blocked account has not proven, or a blocked guest has only typed, blocks nobody else', async () => {
+test("a blocked customer's unproven address, or an address typed by a blocked guest, blocks nobody else", async () => {
   const eve = await store.register({ email: 'victim@example.com' })
   const typed = await createGuest(store, 'typed@example.com')
   for (const { id } of [eve, typed]) assert.equal((await decide(id, 'block')).status, 204)
@@ -73,7 +73,7 @@ test('an address that the blocked account has not proven, or a blocked guest has
   assertProblem(await placeOrder(store, typed.token, lamp), 401, 'invalid_token')
 })
 
-test('guests of a blocked and of another address who order at once are refused and served, each for itself', async () => {
+test('guests with a blocked and with a free address who order at once are refused and served independently', async () => {
   const ada = await store.register()
   await prove(ada.id)
   assert.equal((await decide(ada.id, 'block')).status, 204)

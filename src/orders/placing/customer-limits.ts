@@ -5,16 +5,19 @@ import { AppError } from '../../errors.ts'
 import type { PurchaseLimit } from '../basket.ts'
 import type { OrderRequest } from './order-request.ts'
 
-/** A share of a small stock would be 0 units. `place_orders` contains the same number. */
+/**
+ * Units that a network's guests may always hold: a share of a small stock would be 0. `place_orders` has the same
+ * number.
+ */
 const ALWAYS = 10
 
-/** Units that a network's guests hold, and that number plus the available stock. */
+/** Units that a network's guests hold, and the sum of that number and the available stock. */
 interface Held {
   quantity: number
   stock: number
 }
 
-/** Includes accepted orders of this batch. */
+/** The counts include accepted orders of this batch. */
 export class GuestHolds {
   readonly #held: ReadonlyMap<string, Held>
   readonly #percent: number
@@ -24,7 +27,7 @@ export class GuestHolds {
     this.#percent = percent
   }
 
-  /** Lines that exceed, or may exceed, the share. They reveal as little of the stock as a shortage. */
+  /** Lines that exceed, or may exceed, the share. They reveal no more of the stock than a shortage does. */
   excessOf(holder: string | null, lines: readonly StockLine[], precision: StockPrecision): PurchaseLimit[] {
     const heldOf = ({ product_id }: StockLine) => this.#held.get(`${holder} ${product_id}`)
     const leftOf = ({ quantity, stock }: Held, of: (stock: number) => number) =>
@@ -49,7 +52,7 @@ export class GuestHolds {
   }
 }
 
-/** The stock must be locked. */
+/** The caller must have locked the stock. */
 export async function findGuestHolds(tx: Transaction, requests: readonly OrderRequest[], percent: number): Promise<GuestHolds> {
   const pairs = requests.flatMap(({ stockHolder = null, basket }) =>
     stockHolder === null ? [] : basket.lines.map((line) => ({ holder: stockHolder, productId: line.product_id })),
@@ -73,7 +76,7 @@ export async function findGuestHolds(tx: Transaction, requests: readonly OrderRe
   )
 }
 
-/** Includes accepted orders of this batch. */
+/** The counts include accepted orders of this batch. */
 export class PendingOrders {
   readonly #limit: number
   readonly #counts: Map<string, number>
@@ -104,7 +107,7 @@ export async function findPendingOrders(tx: Transaction, userIds: readonly strin
   return new PendingOrders(limit, new Map(rows.map((row) => [row.user_id, row.pending])))
 }
 
-/** Includes accepted orders of this batch. */
+/** The counts include accepted orders of this batch. */
 export class Purchases {
   readonly #limit: number
   readonly #bought: Map<string, number>

@@ -10,7 +10,7 @@ import type { OrderRequest } from './order-request.ts'
 import type { PlacingAttempt } from './place-orders.ts'
 
 export interface DeferredOrdersOptions {
-  /** Fails with SQLSTATE 55P03 after it has waited for a lock for `maxLockMs`. */
+  /** Fails with SQLSTATE 55P03 after waiting `maxLockMs` for a lock. */
   placeOrders: (requests: readonly OrderRequest[], attempt: PlacingAttempt) => Promise<Outcome[]>
   untilFree: (request: OrderRequest, ms: number) => Promise<boolean>
   onBatchFailed?: ((error: unknown, orders: number) => void) | undefined
@@ -19,22 +19,25 @@ export interface DeferredOrdersOptions {
 export const DEFERRED_LIMITS = {
   /** How long an order waits for another transaction that holds its key or rows. */
   deferredMs: 2_000,
-  /** Orders and lines. Above it the heaviest account in the heaviest network loses its newest order with 503. */
+  /**
+   * Largest number of orders and lines. Above it the heaviest account in the heaviest network gets 503 for its newest
+   * order.
+   */
   deferredOrders: 1_000,
   deferredLines: 50_000,
-  /** Each holds a connection while it waits. */
+  /** Largest number of orders that are placed alone at once. Each holds a connection while it waits. */
   aloneAtOnce: 2,
-  /** Waiting orders share this lock wait, down to the minimum. */
+  /** The orders that wait for their turn share this lock wait, down to the minimum. */
   aloneTurnMs: 250,
   aloneTurnMinMs: 20,
 }
 
-/** Places the orders that a batch could not place: later, or alone without delaying others. */
+/** Places the orders that a batch could not place: later in another batch, or alone without delaying others. */
 export class DeferredOrders {
   readonly #options: DeferredOrdersOptions
   readonly #limits: typeof DEFERRED_LIMITS
   readonly #enqueue: (order: WaitingOrder) => void
-  /** Orders that wait for locked rows, or to be placed alone when the end of a lock cannot be observed. */
+  /** Orders that wait for locked rows, and orders to be placed alone because nothing shows the end of a lock. */
   readonly #waiting = new FairQueue<WaitingOrder>()
   #alone = 0
 
@@ -51,7 +54,7 @@ export class DeferredOrders {
     else this.#placeInTurn(order, requestInProgress())
   }
 
-  /** Refuses the order after too long a wait, and the newest order of the heaviest account when too many wait. */
+  /** Refuses the order after too long a wait. Refuses the heaviest account's newest order when too many wait. */
   #defer(order: WaitingOrder, error: unknown, isContended: boolean): order is WaitingOrder & Required<Pick<WaitingOrder, 'deferred'>> {
     const { deferredMs, deferredOrders, deferredLines } = this.#limits
     order.deferred = { since: order.deferred?.since ?? performance.now(), error, isContended }
@@ -91,14 +94,14 @@ export class DeferredOrders {
     this.#alone += 1
     for (let order = this.#takeContended(); order !== undefined; order = this.#takeContended()) {
       const leftMs = (order.deferred?.since ?? 0) + deferredMs - performance.now()
-      // 0 would mean no bound.
+      // PostgreSQL takes 0 as no limit.
       const turnMs = Math.max(1, Math.min(leftMs, Math.max(aloneTurnMinMs, aloneTurnMs / (1 + this.#waiting.count(isContended)))))
       if ((await this.#placeAlone(order, turnMs)) instanceof AppError) await delay(Math.min(leftMs, aloneTurnMinMs))
     }
     this.#alone -= 1
   }
 
-  /** Takes networks and their accounts in turn. Refuses orders that have waited too long. */
+  /** Takes networks in turn, and their accounts in turn. Refuses orders that have waited too long. */
   #takeContended(): WaitingOrder | undefined {
     const oldest = performance.now() - this.#limits.deferredMs
     const isLate = ({ deferred }: WaitingOrder) => deferred?.isContended === true && deferred.since <= oldest
@@ -107,7 +110,7 @@ export class DeferredOrders {
     return undefined
   }
 
-  /** Returns the error, or null. An order that needs more time is deferred for another turn. */
+  /** Returns the error, or null. An order that needs more time is deferred to another turn. */
   async #placeAlone(order: WaitingOrder, maxLockMs: number): Promise<unknown> {
     let error: unknown = null
     try {
@@ -124,12 +127,12 @@ export class DeferredOrders {
   }
 
   /**
-   * Safe only after an error with which PostgreSQL has rolled back the batch. After other errors the batch may be
+   * Call it only after an error with which PostgreSQL has rolled back the batch. After other errors the batch may be
    * committed, and only a retry with the same key cannot place an order twice.
    */
   async placeOneByOne(batch: readonly WaitingOrder[], error: unknown): Promise<void> {
     if (isTimeout(error)) {
-      // The reason was not a row of an order but, for example, a lock of a whole table.
+      // The cause was not an order's row but, for example, a lock of a whole table.
       for (const order of batch) this.#placeInTurn(order, rowsAreLocked(error))
       return
     }
@@ -151,16 +154,19 @@ const isContended = ({ deferred }: WaitingOrder) => deferred?.isContended === tr
 export interface WaitingOrder {
   request: OrderRequest
   quotaKey: QuotaKey
-  /** First part of the quota key: the customer, or a guest's network. */
+  /** First part of the quota key: the customer, or the network of a guest. */
   customer: string
   lockKeys: readonly string[]
   since: number
   answer: PromiseWithResolvers<PlacedOrder>
-  /** `since`: start of the wait. `error`: the error after `deferredMs`. `isContended`: it waits to be placed alone. */
+  /**
+   * `since` is the start of the wait. `error` is thrown after `deferredMs`. An `isContended` order waits to be placed
+   * alone.
+   */
   deferred?: { since: number; error: unknown; isContended: boolean }
 }
 
-/** `least`: the smallest weight of an order, which bounds the number of orders, too. */
+/** `least` is the smallest weight of an order. It also bounds the number of orders. */
 export function weightOf({ request }: WaitingOrder, least: number): number {
   return Math.max(request.basket.lines.length, least)
 }

@@ -11,7 +11,9 @@ import type { LockedRows } from './locked-rows.ts'
 import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
 import { type EarlierOrder, findEarlierOrders, isOfKey, type Repeat } from './repeats.ts'
 
-/** Another process may change it before the batch is stored. `storeOrders` detects that. */
+/**
+ * Database state for a decision. Another process may change it before the batch is stored: `storeOrders` detects that.
+ */
 export interface ExistingState {
   isInProgress: (request: OrderRequest) => boolean
   isBlocked: (request: OrderRequest) => boolean
@@ -21,7 +23,7 @@ export interface ExistingState {
   references: ReadonlyMap<string, string>
   /** Earlier orders, by repeat name. */
   repeats: ReadonlyMap<string, EarlierOrder>
-  /** Purchases so far. Null without a limit. */
+  /** The customers' purchases. Null when the shop has no limit. */
   purchases: Purchases | null
   pending: PendingOrders | null
   guestHolds: GuestHolds | null
@@ -35,7 +37,7 @@ export interface StateSource extends OrderLimits {
   lockedRows: LockedRows
 }
 
-/** Every request is new, and the catalogue's in-stock products suffice. Reads only unknown prices. */
+/** Assumes that every request is new and that products shown as in stock suffice. Reads only unknown prices. */
 export async function assumeState({ pool, prices }: StateSource, requests: readonly OrderRequest[]): Promise<ExistingState> {
   const known = await prices.read(pool, productIdsOf(requests))
   return {
@@ -79,8 +81,8 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
       }
       const productIds = productIdsOf(requests.filter((request) => needsStock(request, found)))
       const stock = await lockStock(tx, productIds)
-      // Runs after the lock, so orders placed meanwhile count. An import that changed the stock may have changed the
-      // price.
+      // This runs after the lock, so orders placed meanwhile count. An import that changed the stock may also have
+      // changed the price.
       await applyDueChanges(tx, productIds)
       const purchases = maxQuantityPerProductAndUser === null ? null : await findPurchases(tx, requests, maxQuantityPerProductAndUser)
       const guestHolds = maxGuestStockPercent === null ? null : await findGuestHolds(tx, requests, maxGuestStockPercent)
@@ -118,7 +120,7 @@ async function findOrdersByReference(tx: Transaction, requests: readonly OrderRe
   return new Map(rows.map((row) => [lockKeyOfReference(row.user_id, row.client_reference), row.id]))
 }
 
-/** Assumed stock: enough of every product that the catalogue shows as in stock. */
+/** Assumes enough stock of every product that the catalogue shows as in stock. */
 class AssumedStock implements Stock {
   readonly #products: ReadonlyMap<string, SellableProduct>
 

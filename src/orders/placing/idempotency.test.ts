@@ -14,7 +14,7 @@ const order = (product: { id: string }, key: string, { quantity = 1, by = ada }:
     headers: { 'idempotency-key': key },
   })
 
-/** How many orders and keys there are, and what is left of the product. */
+/** Counts the orders, the keys and the available units of the product. */
 async function read(product: { id: string }) {
   const { rows } = await store.pool.query<{ orders: number; keys: number; available: number }>(
     `select
@@ -28,7 +28,7 @@ async function read(product: { id: string }) {
   return rows[0]
 }
 
-test('answers a retry with the same bytes, and places one order', async () => {
+test('answers a retry with the same bytes and places one order', async () => {
   const lamp = await store.addProduct({ stock: 5, name: 'L\u00e1mp "\u{1f986}"' })
   const first = await order(lamp, 'retry')
   assert.equal(first.status, 201, first.text)
@@ -44,7 +44,7 @@ test('answers a retry with the same bytes, and places one order', async () => {
   assert.deepEqual(await read(lamp), { orders: 1, keys: 1, available: 5 })
 })
 
-test('answers with the same bytes what an earlier version of the store has kept', async () => {
+test('answers with the same bytes that an earlier version of the store has stored', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const first = await order(lamp, 'long ago')
   const kept = JSON.stringify({ ...first.json, items: [] })
@@ -52,7 +52,7 @@ test('answers with the same bytes what an earlier version of the store has kept'
   assert.equal((await order(lamp, 'long ago')).text, first.text)
 })
 
-test('places two orders for the same body when no key is sent, or another', async () => {
+test('places two orders for the same body without a key or with another key', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   await order(lamp, 'one')
   await order(lamp, 'two')
@@ -61,21 +61,21 @@ test('places two orders for the same body when no key is sent, or another', asyn
   assert.deepEqual(await read(lamp), { orders: 4, keys: 2, available: 1 })
 })
 
-test('takes a quoted key and the same key bare for one', async () => {
+test('treats a quoted key and the bare key as the same', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const first = await order(lamp, '"quo ted"')
   for (const key of ['quo ted', '"quo ted"', ' quo ted ']) assert.equal((await order(lamp, key)).text, first.text, key)
   assert.deepEqual(await read(lamp), { orders: 1, keys: 1, available: 4 })
 })
 
-test('refuses a key that came before with another body', async () => {
+test('refuses a key that was used with another body', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   await order(lamp, 'other body')
   assertProblem(await order(lamp, 'other body', { quantity: 2 }), 422, 'idempotency_key_reused')
   assert.deepEqual(await read(lamp), { orders: 1, keys: 1, available: 4 })
 })
 
-test('a key whose order was deleted by hand is refused and places nothing; another key does', async () => {
+test('refuses a key whose order was deleted by hand and places nothing, and another key places the order', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const first = await order(lamp, 'deleted')
   await store.pool.query('delete from orders where id = $1', [first.json.id])
@@ -95,14 +95,14 @@ test('places one order for twenty requests with the same key at once', async () 
   assert.deepEqual(await read(lamp), { orders: 1, keys: 1, available: 4 })
 })
 
-test('lets one of two bodies win that come with the same key at once', async () => {
+test('accepts one of two bodies that come with the same key at once', async () => {
   const lamp = await store.addProduct({ stock: 50 })
   const answers = await Promise.all(Array.from({ length: 10 }, (_, i) => order(lamp, 'two bodies', { quantity: 1 + (i % 2) })))
   assert.deepEqual(answers.map(({ status }) => status).sort(), [...Array(5).fill(201), ...Array(5).fill(422)])
   assert.equal((await read(lamp))?.orders, 1)
 })
 
-test('keeps the keys of customers apart', async () => {
+test('separates the keys of different customers', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const [mine, theirs] = [await order(lamp, 'shared'), await order(lamp, 'shared', { by: bob })]
   assert.equal(theirs.status, 201)
@@ -112,7 +112,7 @@ test('keeps the keys of customers apart', async () => {
   assert.deepEqual(await read(lamp), { orders: 2, keys: 2, available: 3 })
 })
 
-test('keeps no refusal: the same key places the order once it can be placed', async () => {
+test('stores no refusal: the same key places the order as soon as it can be placed', async () => {
   const lamp = await store.addProduct({ stock: 0 })
   assertProblem(await order(lamp, 'refused'), 409, 'insufficient_stock')
   assertProblem(await order({ id: randomUUID() }, 'refused'), 422, 'unknown_product')
@@ -133,7 +133,7 @@ test('refuses keys that are empty, too long or not printable ASCII', async () =>
   assert.equal((await order(lamp, 'x'.repeat(255))).status, 201)
 })
 
-test('forgets a key after 24 hours, so that it places a new order', async () => {
+test('forgets a key after 24 hours, and then places a new order for it', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const age = (interval: string) =>
     store.pool.query(`update idempotency_keys set created_at = now() - $1::interval where key = 'old'`, [interval])

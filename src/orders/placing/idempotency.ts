@@ -7,7 +7,7 @@ import { canonicalJson } from '../../encoding.ts'
 import { AppError } from '../../errors.ts'
 import { renderResponse } from '../order.ts'
 
-/** draft-ietf-httpapi-idempotency-key-header. The `fingerprint` of the content identifies a retry. */
+/** A key of draft-ietf-httpapi-idempotency-key-header. The `fingerprint` of the content identifies a retry. */
 export interface IdempotencyKey {
   userId: string
   key: string
@@ -15,10 +15,13 @@ export interface IdempotencyKey {
 }
 
 export interface StoredResponse {
-  /** It is null after the customer's erasure. */
+  /** The value is null after the customer's erasure. */
   fingerprint: Buffer | null
   orderId: string
-  /** The sent body, byte for byte. Null after the customer's erasure, or when somebody deleted the order by hand. */
+  /**
+   * The sent body, byte for byte. The value is null after the customer's erasure, or when somebody deleted the order by
+   * hand.
+   */
   json: string | null
 }
 
@@ -31,10 +34,13 @@ export interface PlacedOrder {
 
 const MAX_LENGTH = 255
 export const KEY_RETENTION_HOURS = 24
-// Visible characters and spaces: RFC 8941 strings, bare or quoted.
+// RFC 8941 strings, bare or quoted, consist of visible ASCII characters and spaces.
 const KEY = /^[\x20-\x7e]+$/
 
-/** `body` has its defaults, so formatting does not count. A quoted key equals the bare one. Throws `invalid_header`. */
+/**
+ * `body` includes its defaults, so formatting does not count. A quoted key equals the bare one. Throws
+ * `invalid_header`.
+ */
 export function readIdempotencyKey(header: string | string[] | undefined, userId: string, body: object): IdempotencyKey | null {
   if (header === undefined) return null
   const text = [header].flat().join(', ').trim()
@@ -82,7 +88,7 @@ export async function findStoredResponses(tx: Transaction, keys: readonly Idempo
   )
 }
 
-/** Throws `idempotency_key_reused`, also for an order that was deleted. */
+/** Throws `idempotency_key_reused` for another body, and for a deleted order. */
 export function replayOf({ orderId, json, ...first }: StoredResponse, key: IdempotencyKey): PlacedOrder {
   if (json === null) {
     throw new AppError('idempotency_key_reused', 'The order of this Idempotency-Key was deleted. Send another key to place a new one.')

@@ -17,7 +17,7 @@ const order = (by: Buyer | undefined, product: { id: string }, headers: Record<s
   store.call('POST', '/orders', { token: by?.token ?? '', body: { items: [{ product_id: product.id, quantity: 1 }] }, headers })
 const cancel = (by: Buyer | undefined, id: string) => store.call('POST', `/orders/${id}/cancel`, { token: by?.token ?? '' })
 
-/** A session that is none of the store's and holds what `statement` locks, until told to let go or the test ends. */
+/** Locks the rows of `statement` in a foreign session until it is released or the test ends. */
 async function hold(t: TestContext, statement: string) {
   const holder = await store.pool.connect()
   await holder.query(`begin; ${statement}`)
@@ -45,11 +45,11 @@ function assertUnavailable(answer: Answer): void {
   assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
 }
 
-test('places orders of other products while the stock of one is locked, and refuses those of that one in time', async (t) => {
+test('places orders of other products while the stock of one is locked, and refuses orders of that one in time', async (t) => {
   const [locked, free] = [await store.addProduct({ stock: 1_000 }), await store.addProduct({ stock: 1_000 })]
   const { letGo } = await holdStock(t, locked)
   const refused: Promise<Answer>[] = []
-  // Each round has orders of both in one batch, as long as any of the first waits.
+  // Each round puts orders of both products into one batch while orders of the locked one wait.
   for (let round = 0; round < 10; round++) {
     for (let i = 0; i < 5; i++) refused.push(order(ada, locked))
     const placed = await Promise.all([order(bob, free), order(bob, free)])
@@ -61,12 +61,12 @@ test('places orders of other products while the stock of one is locked, and refu
   }
   for (const answer of await Promise.all(refused)) assertUnavailable(answer)
   await letGo()
-  // The lock may be remembered for a moment.
+  // The store may still remember the lock for a moment.
   assert.equal((await order(ada, locked)).status, 201)
   assert.deepEqual(await store.readStock(locked, free), [999, 980])
 })
 
-test('places what waits as soon as the row is free, each key once', async (t) => {
+test('places waiting orders as soon as the row is free, one for each key', async (t) => {
   const lamp = await store.addProduct({ stock: 100 })
   const { letGo, untilWaitedFor } = await holdStock(t, lamp)
   const headers = { 'idempotency-key': randomUUID() }
@@ -74,7 +74,7 @@ test('places what waits as soon as the row is free, each key once', async (t) =>
   await untilWaitedFor()
   await letGo()
   const answers = await Promise.all(waiting)
-  // On a machine that stood still they had waited for long enough.
+  // These orders waited too long if the machine stood still.
   const again = await Promise.all(
     answers.map((answer, i) => (answer.status === 503 ? order(i < 2 ? ada : bob, lamp, i < 2 ? headers : {}) : answer)),
   )
@@ -86,7 +86,7 @@ test('places what waits as soon as the row is free, each key once', async (t) =>
   assert.deepEqual(await store.readStock(lamp), [98])
 })
 
-test('answers the retry of an order at once that waits for a customer, and places those of other customers', async (t) => {
+test("answers the retry of an order that waits for a customer's row at once, and places orders of other customers", async (t) => {
   const lamp = await store.addProduct({ stock: 100 })
   const headers = { 'idempotency-key': randomUUID() }
   const first = await order(ada, lamp, headers)
@@ -97,7 +97,7 @@ test('answers the retry of an order at once that waits for a customer, and place
   assertUnavailable(await late)
 })
 
-test('refuses cancellations of what is locked in time, makes the others, and keeps connections for everything else', async (t) => {
+test('refuses cancellations of locked orders in time, makes the others, and keeps connections for other requests', async (t) => {
   const [lamp, vase] = [await store.addProduct({ stock: 100 }), await store.addProduct({ stock: 100 })]
   const place = async (product: { id: string }, by = ada) => (await order(by, product)).json.id as string
   const [blocked, alone, free] = [
@@ -110,7 +110,7 @@ test('refuses cancellations of what is locked in time, makes the others, and kee
   const late = [...blocked, alone].map((id) => cancel(ada, id))
   const [ready, cancelled, listed] = await Promise.all([
     store.call('GET', '/readyz'),
-    // Bob cancels, because cancellations of one account wait for each other.
+    // Another customer cancels, because cancellations of one account wait for each other.
     cancel(bob, free),
     store.call('GET', '/orders', { token: ada?.token ?? '' }),
   ])
@@ -129,8 +129,8 @@ test('refuses cancellations of what is locked in time, makes the others, and kee
   const others = await Promise.all([place(vase), place(vase)])
   const lines = await confirm([alone, ...others])
   assert.deepEqual([lines[0]?.ok, lines[0]?.code], [false, 'unavailable'])
-  // On a busy machine a cancellation can hold the row of the customer for longer than a line waits: then the line is
-  // sent again.
+  // On a busy machine a cancellation can hold the customer's row for longer than a line waits. The test then sends the
+  // line again.
   for (const { order_id, ok, code } of lines.slice(1)) {
     assert.ok(ok || code === 'unavailable', String(code))
     if (!ok) await eventually(async () => (await confirm([order_id]))[0]?.ok)
@@ -138,7 +138,7 @@ test('refuses cancellations of what is locked in time, makes the others, and kee
   for (const answer of await Promise.all(late)) assertProblem(answer, 503, answer.json.code === 'overloaded' ? 'overloaded' : 'unavailable')
 })
 
-test('refuses orders in time while their whole table is locked, and places them afterwards', async (t) => {
+test('refuses orders in time while their whole table is locked, and places orders afterwards', async (t) => {
   const lamp = await store.addProduct({ stock: 100 })
   const { letGo } = await hold(t, 'lock table orders in share row exclusive mode')
   for (const answer of await Promise.all(Array.from({ length: 20 }, () => order(ada, lamp)))) assertUnavailable(answer)
@@ -165,7 +165,7 @@ test('answers 503 and never 500 when PostgreSQL ends a statement that waits', as
   ]).finally(() => {
     isAnswered = true
   })
-  // Cancelling acts like statement_timeout, also for what is retried.
+  // A cancelled statement fails like one that exceeds statement_timeout. The loop also cancels the retries.
   await eventually(async () => {
     await cancelWaiting()
     return isAnswered

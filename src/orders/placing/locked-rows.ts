@@ -16,11 +16,11 @@ export interface LockedRowsOptions {
   pollMs?: number
 }
 
-// The first locked row delays one batch by this time. Further rows delay it less, because more are likely.
+// The first locked row delays a batch by this time. Further rows delay batches less, because more are likely.
 const LOCK_MS = 250
 const LOCK_MS_WHEN_LOCKED = 30
 const POLL_MS = 100
-/** How long a row counts as locked when nothing waits for it and it is not checked. */
+/** Time for which a row counts as locked when nothing waits for it and nothing checks it. */
 const FORGET_MS = 1_000
 
 interface Waiter {
@@ -28,7 +28,9 @@ interface Waiter {
   resolve: (isFree: boolean) => void
 }
 
-/** Rows that others lock for long, such as a paused process. Orders of these rows wait here without a connection. */
+/**
+ * Rows that other transactions lock for long, for example of a paused process. Orders wait here without a connection.
+ */
 export class LockedRows {
   readonly #pool: Pool
   readonly #lockMs: number
@@ -43,7 +45,7 @@ export class LockedRows {
     this.#pollMs = pollMs
   }
 
-  /** How long a transaction may wait for one lock before `find` checks whether a row is the reason. */
+  /** Time that a transaction may wait for one lock before `find` checks whether a row is the reason. */
   get lockTimeoutMs(): number {
     this.#forgetOld()
     return this.#foundAt.size === 0 ? this.#lockMs : Math.min(this.#lockMs, LOCK_MS_WHEN_LOCKED)
@@ -60,7 +62,7 @@ export class LockedRows {
     try {
       return [...(await this.#findLocked(keys))].some((key) => !known.has(key))
     } catch (error) {
-      // The whole table is locked.
+      // No single row is at fault: the whole table is locked.
       if (isTimeout(error)) return false
       throw error
     }
@@ -92,7 +94,7 @@ export class LockedRows {
         if (key !== undefined && (await this.#isFreeInTime(key))) locked.delete(key)
         for (const { keys, resolve } of this.#waiters) if (!keys.some((key) => locked.has(key))) resolve(true)
       } catch {
-        // The next transaction reports the error. The wait here has a time limit.
+        // The next transaction reports the error, and the wait here has a time limit.
         await delay(this.#pollMs)
       }
     }
@@ -121,7 +123,7 @@ export class LockedRows {
   async #findLocked(keys: readonly string[]): Promise<Set<string>> {
     const ids = (kind: string) => keys.filter((key) => key.startsWith(kind)).map((key) => key.slice(kind.length))
     const [products, customers, orders] = [ids(PRODUCT), ids(CUSTOMER), ids(ORDER)]
-    // A missing row is not locked. This statement locks the free rows while it runs.
+    // A missing row is not locked. The statement locks the free rows while it runs.
     const statement = sql`
       with
         free_products as materialized (

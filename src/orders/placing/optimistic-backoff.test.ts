@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { OptimisticBackoff } from './place-orders.ts'
 
-test('skips twice as many turns after each failure in a row, 32 at most, and one again after a success', () => {
+test('skips twice as many turns after each failure in a row, up to 32, and one turn again after a success', () => {
   const backoff = new OptimisticBackoff()
   const turnsUntilTry = () => {
     let turns = 1

@@ -65,7 +65,7 @@ for (const [what, fault] of [
   })
 }
 
-/** A server error in the form that `pg` reports. */
+/** Makes a server error in the form that `pg` reports. */
 const databaseError = (code: string) => Object.assign(new Error('refused'), { severity: 'ERROR', routine: 'exec', code })
 
 for (const [what, error] of [
@@ -111,7 +111,7 @@ for (const [what, alone, isReported] of [
       answers.map(({ status }) => status),
       Array(2).fill(alone() === null ? 'fulfilled' : 'rejected'),
     )
-    // What follows the last answer without waiting for anything has been done then.
+    // Work that follows the last answer without waiting is done after this turn of the event loop.
     await setImmediate()
     assert.deepEqual(
       failed.map(([, orders]) => orders),
@@ -120,7 +120,7 @@ for (const [what, alone, isReported] of [
   })
 }
 
-test('never has two orders with one key in flight at once, and places those without it meanwhile', async () => {
+test('never has two orders with one key in flight at once, and meanwhile places orders without that key', async () => {
   const finish = Promise.withResolvers<void>()
   const batches: (string | null)[][] = []
   const batcher = createBatcher({
@@ -142,7 +142,7 @@ test('never has two orders with one key in flight at once, and places those with
   assert.deepEqual(batches, [['key'], [null], ['key']])
 })
 
-/** A batcher whose batches end when `release` is called, of which the first two are in flight. */
+/** Creates a batcher that holds its batches until `nextBatch` or `finish`. Two batches are in flight. */
 async function createHeldBatcher(limits: OrderBatcherOptions['limits'] = {}) {
   const batches: OrderRequest[][] = []
   const gates: (() => void)[] = []
@@ -198,7 +198,7 @@ for (const [greedy, orders, lines] of [
   }, async () => {
     const { place, nextBatch, finish } = await createHeldBatcher()
     for (let order = 0; order < orders; order++) {
-      // What is above the queue is refused.
+      // The queue refuses orders above its limit.
       for (let customer = 0; customer < greedy; customer++) place(`greedy ${customer}`, lines).catch(() => {})
     }
     const answer = place('polite', 5)
@@ -208,7 +208,7 @@ for (const [greedy, orders, lines] of [
   })
 }
 
-test('an order of many lines is in one of the next batches while small ones keep coming', { timeout: 60_000 }, async () => {
+test('puts an order of many lines into one of the next batches while small orders keep coming', { timeout: 60_000 }, async () => {
   const { place, nextBatch, finish } = await createHeldBatcher()
   const customers = Array.from({ length: 300 }, (_, customer) => `customer ${customer}`)
   for (const customer of customers) place(customer, 8)
@@ -222,12 +222,12 @@ test('an order of many lines is in one of the next batches while small ones keep
   await finish()
 })
 
-test('of a full queue the newest orders of the account with most, in the network with most, are refused', { timeout: 60_000 }, async () => {
+test('a full queue refuses the newest orders of the heaviest account in the heaviest network', { timeout: 60_000 }, async () => {
   const { batcher, place, finish } = await createHeldBatcher({ waitingOrders: 20, waitingLines: 1_000 })
   const office = ['office']
   const greedy = Array.from({ length: 20 }, () => place('greedy'))
   await assert.rejects(place('greedy'), { code: 'overloaded' })
-  // An order of 50 lines or fewer weighs as much as one of 50, and a larger one as much as its lines.
+  // An order weighs as much as its lines, and at least as much as 50 lines.
   const others = [place('large', 400), ...Array.from({ length: 4 }, (_, account) => place(`account ${account}`, 1, office))]
   await Promise.all(greedy.slice(8).map((answer) => assert.rejects(answer, { code: 'overloaded' })))
   await assert.rejects(place('huge', 500), { code: 'overloaded' })
@@ -236,7 +236,7 @@ test('of a full queue the newest orders of the account with most, in the network
   await Promise.all([...greedy.slice(0, 8), ...others])
 })
 
-test('sixty accounts of one network have as many turns as one account of another', { timeout: 60_000 }, async () => {
+test('sixty accounts of one network have as many turns as one account of another network', { timeout: 60_000 }, async () => {
   const { place, nextBatch, finish } = await createHeldBatcher({ batchOrders: 20 })
   for (let account = 0; account < 60; account++) place(`farm ${account}`, 1, ['farm'])
   for (let order = 0; order < 10; order++) place('shopper')
@@ -245,7 +245,7 @@ test('sixty accounts of one network have as many turns as one account of another
   await finish()
 })
 
-test('orders that are placed alone take turns: one of a shopper waits for one of a network that has many', {
+test('orders that are placed alone take turns, so a shopper waits for one order of a network that has many', {
   timeout: 60_000,
 }, async () => {
   const placed: string[] = []
@@ -266,7 +266,7 @@ test('orders that are placed alone take turns: one of a shopper waits for one of
   assert.ok(placed.indexOf('shopper') <= 2, placed.join())
 })
 
-test('of too many deferred orders the newest of the network with most are refused', { timeout: 60_000 }, async () => {
+test('when too many orders are deferred, the newest of the heaviest network are refused', { timeout: 60_000 }, async () => {
   const free = Promise.withResolvers<boolean>()
   let hasBlocked = false
   const batcher = createBatcher({

@@ -12,19 +12,22 @@ import { OptimisticBackoff, type PlacingContext, placeOrders } from './place-ord
 import { UnusualOwners } from './unusual-owners.ts'
 
 export interface OrderBatcherOptions extends DeferredOrdersOptions {
-  /** Two batches in flight never contain orders with a common key. */
+  /** Two batches in flight never have a lock key in common. */
   lockKeysOf: (request: OrderRequest) => readonly string[]
   limits?: Partial<typeof LIMITS>
   observer?: PlacingObserver | undefined
 }
 
 const LIMITS = {
-  /** A single large order and additional small orders may exceed the lines. */
+  /** Largest number of lines in a batch. One large order and additional small orders may exceed it. */
   batchOrders: 128,
   batchLines: 2_000,
-  /** An order of at most this many lines joins a full batch, so large orders of others do not delay it. */
+  /** An order of at most this number of lines joins a full batch, so large orders of others do not delay it. */
   smallOrderLines: 8,
-  /** Orders and lines. Above it the heaviest account in the heaviest network loses its newest order with 503. */
+  /**
+   * Largest number of orders and lines. Above it the heaviest account in the heaviest network gets 503 for its newest
+   * order.
+   */
   waitingOrders: 2_000,
   waitingLines: 100_000,
   waitMs: 10_000,
@@ -34,7 +37,7 @@ const LIMITS = {
 /** While one batch waits for its commit, PostgreSQL works on the other. A third gave no more throughput. */
 const BATCHES_AT_ONCE = 2
 
-/** Largest number of connections for placing: one per batch, and one per order placed alone. */
+/** Largest number of connections for placing: one for each batch, and one for each order placed alone. */
 export const CONNECTIONS_FOR_PLACING = BATCHES_AT_ONCE + LIMITS.aloneAtOnce
 
 export interface PlacingOptions extends Omit<PlacingContext, 'prices' | 'backoff' | 'onConflict'> {
@@ -56,7 +59,7 @@ export function createOrderBatcher({ logger, observer, ...options }: PlacingOpti
   })
 }
 
-/** Orders wait for the batches in flight and share the next. An order starts at once when none is in flight. */
+/** Orders that arrive during a batch share the next one. An order starts at once when no batch is in flight. */
 export class OrderBatcher {
   readonly #options: OrderBatcherOptions
   readonly #limits: typeof LIMITS
@@ -73,7 +76,7 @@ export class OrderBatcher {
     this.#deferred = new DeferredOrders(options, this.#limits, (order) => this.#enqueue(order))
   }
 
-  /** Each network counts once, so a few networks that fill the queue barely raise it. */
+  /** Each network counts once, so a few networks that fill the queue hardly raise the number. */
   get fullness(): number {
     return this.#waiting.owners / this.#limits.waitingOrders
   }
@@ -111,7 +114,7 @@ export class OrderBatcher {
           .finally(() => this.#batchesInFlight.delete(placed))
         this.#batchesInFlight.add(placed)
       }
-      // The batch is empty when all waiting orders need a key in flight, or when none waits.
+      // The batch is empty when no order waits, or when all waiting orders need a key in flight.
       const isIdle = this.#batchesInFlight.size === 0
       if (!isIdle && (batch.length === 0 || this.#batchesInFlight.size === BATCHES_AT_ONCE)) await Promise.race(this.#batchesInFlight)
     }
@@ -129,7 +132,7 @@ export class OrderBatcher {
       const [first] = batch
       if (first === undefined) return true
       const lines = request.basket.lines.length
-      // A customer whose orders are usually refused cannot make others' batches be decided twice.
+      // A customer whose orders are usually refused must not cause second decisions for other customers' batches.
       if (this.#unusual.has(customer) !== this.#unusual.has(first.customer)) return false
       return lines <= smallOrderLines || batchedLines + lines <= batchLines
     }

@@ -9,27 +9,27 @@ import { lockKeyOfRepeat, type Repeat } from './repeats.ts'
 export interface OrderRequest extends GivenMembers {
   userId: string
   basket: Basket
-  /** ISO 4217. Null means the products' own prices. */
+  /** ISO 4217. The products' own prices apply when it is null. */
   currency: string | null
-  /** The total that the client expects. Null accepts any. */
+  /** The total that the client expects. Any total is accepted when it is null. */
   expectedTotal: Money | null
   idempotencyKey: IdempotencyKey | null
-  /** Names that make it a repeat of an earlier order, besides its key and reference. */
+  /** Names that make this request a repeat of an earlier order. Its own key and reference are separate. */
   repeats: readonly Repeat[]
   traceparent: string
   /** Guests only. Checked last, so a block cannot be probed without placing real orders. */
   isOfBlockedAddress?: boolean
   /** Guests only: hash of the network or guest whose stock share the order uses. */
   stockHolder?: string | null
-  /** An operator or a key places the order for its owner. Absent: the owner does. */
+  /** Present when an operator or a key places the order for its owner, and absent when the owner does. */
   auditContext?: AuditContext
 }
 
-/** Each limit is off when it is null. */
+/** A limit is off when it is null. */
 export interface OrderLimits {
   maxQuantityPerProductAndUser: number | null
   maxPendingOrdersPerUser: number | null
-  /** Largest share of a product's stock that pending orders of one network's guests hold. */
+  /** Largest percentage of a product's stock that pending orders of one network's guests hold. */
   maxGuestStockPercent?: number | null
 }
 
@@ -37,7 +37,9 @@ export function lockKeyOfReference(userId: string, clientReference: string): str
   return `reference ${userId} ${clientReference}`
 }
 
-/** Equal requests share locks, others do not. Counts of orders are read after product and customer rows are locked. */
+/**
+ * Equal requests share lock keys, and others do not. Limits need no lock key: counts are read after rows are locked.
+ */
 export function lockKeysOf({
   userId,
   idempotencyKey,

@@ -17,8 +17,8 @@ import { OptimisticBackoff, type PlacingContext, placeOrders } from './place-ord
 const { pool, url } = await createTestDatabase({ after })
 
 /**
- * What one process of the store has for placing, the statements that it sent, and the number of its batches that met
- * a changed state.
+ * Opens the placing parts of one process. Counts the statements that it sends, and its batches that met a changed
+ * state.
  */
 function openShop(t: TestContext) {
   const placing = createPool({ url, size: 2, applicationName: 'placing', onError: () => {} })
@@ -83,7 +83,7 @@ test('places a batch in one round trip in the usual state', async (t) => {
   assert.deepEqual(await readStock(pool, lamp, untracked), [1, null])
 })
 
-test('sells the last unit in one round trip, and the catalogue shows it as sold out', async (t) => {
+test('sells the last unit in one round trip, and the catalogue shows the product as sold out', async (t) => {
   const shop = openShop(t)
   const lamp = await addProduct(pool, { stock: 3 })
   await shop.place(request(lamp))
@@ -94,14 +94,14 @@ test('sells the last unit in one round trip, and the catalogue shows it as sold 
   assert.deepEqual([rows, await readStock(pool, lamp)], [[{ in_stock: false }], [0]])
 })
 
-test('stores nothing that has to be undone when the catalogue shows that an order will be refused', async (t) => {
+test('rolls nothing back when the catalogue already shows that an order will be refused', async (t) => {
   const shop = openShop(t)
   const [lamp, gone] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: 0 })]
   assert.deepEqual(kinds(await shop.place(request(lamp), request(gone))), ['placed', 'refused'])
   assert.equal(shop.conflicts, 0)
 })
 
-/** Each changes the state so that the batch cannot be stored unchanged. */
+/** Each function changes the state so that the batch cannot be stored unchanged. */
 for (const [what, spoil] of Object.entries({
   'more than all is ordered': async (lamp: { id: string }) => [request(lamp, { quantity: 5 })],
   'less is there': async (lamp: { id: string }) => {
@@ -119,7 +119,7 @@ for (const [what, spoil] of Object.entries({
     return []
   },
 })) {
-  test(`decides again, and places only once, when ${what}`, async (t) => {
+  test(`decides again and places orders only once when ${what}`, async (t) => {
     const shop = openShop(t)
     const [lamp, vase] = [await addProduct(pool, { stock: 6 }), await addProduct(pool, { stock: 5 })]
     const earlier = request(vase, { key: randomUUID(), reference: 'mine' })
@@ -136,7 +136,7 @@ for (const [what, spoil] of Object.entries({
   })
 }
 
-test('one who repeats an order that is refused leaves the usual path to others: one round trip each', async (t) => {
+test('a customer who repeats a refused order does not slow down others: their orders need one round trip each', async (t) => {
   const shop = openShop(t)
   const batcher = new OrderBatcher({
     placeOrders: (requests, attempt) => placeOrders(shop.context, requests, attempt),
@@ -169,7 +169,7 @@ test('places a new order for a key that has expired, in one round trip', async (
   assert.deepEqual([shop.sent - sentBefore, await countOrders(lamp)], [1, 2])
 })
 
-test('places one order for one key, and one for one reference, that come to two processes at once', async (t) => {
+test('places one order for each key and each reference that come to two processes at once', async (t) => {
   const [one, other] = [openShop(t), openShop(t)]
   const lamp = await addProduct(pool, { stock: 100 })
   await Promise.all([one.place(request(lamp)), other.place(request(lamp))])
@@ -182,7 +182,7 @@ test('places one order for one key, and one for one reference, that come to two 
   assert.deepEqual(await readStock(pool, lamp), [78])
 })
 
-test('numbers an order higher than those before it in its batch and those answered before it, however each was placed', async (t) => {
+test('numbers an order higher than earlier orders of its batch and earlier answered ones, on every path', async (t) => {
   const shop = openShop(t)
   const [lamp, vase] = [await addProduct(pool, { stock: 10 }), await addProduct(pool, { stock: 10 })]
   const outcomes = await shop.place(request(lamp), request(vase))
@@ -195,7 +195,7 @@ test('numbers an order higher than those before it in its batch and those answer
   )
 })
 
-test('lets no two batches deadlock that name the same products in another order', async (t) => {
+test('batches that name the same products in another sequence do not deadlock', async (t) => {
   const shops = [openShop(t), openShop(t)]
   const products = await Promise.all(Array.from({ length: 20 }, () => addProduct(pool, { stock: 1_000 })))
   const failures: unknown[] = []
@@ -233,7 +233,7 @@ test('sells at the new price when it was committed while the batch waited for th
   await eventually(async () => (await findWaiting(pool, importing)).length === 1)
   await importing.query('commit')
   const [outcome] = await placing
-  // On a slow machine the wait for the row was too long, and the order was deferred.
+  // On a slow machine the row was locked for too long, and the order was deferred.
   if (outcome?.kind === 'placed') assert.equal(JSON.parse(outcome.order.json).total.amount, 4321)
   assert.deepEqual(await readStock(pool, lamp), [outcome?.kind === 'placed' ? 8 : 9])
 })
@@ -256,7 +256,7 @@ test('rejects, without an unhandled rejection, when the connection breaks while 
   assert.deepEqual(kinds(await shop.place(request(lamp))), ['placed'])
 })
 
-test('stores nothing of a batch when the database refuses one of its orders', async (t) => {
+test('stores no order of a batch when the database refuses one of them', async (t) => {
   const shop = openShop(t)
   const lamp = await addProduct(pool, { stock: 5 })
   await shop.place(request(lamp))

@@ -11,14 +11,14 @@ const line = (product: { id: string }, quantity = 1) => ({ product_id: product.i
 const post = (path: string, body: object, headers: Record<string, string> = {}) =>
   store.call('POST', path, { token: ada.token, body, headers })
 
-/** A product of 12.50 EUR with prices in other currencies. */
+/** Adds a product of 12.50 EUR with prices in other currencies. */
 async function addProduct(prices: object, stock: number | null = 100) {
   const product = await store.addProduct({ stock })
   await store.pool.query('update products set prices = $2 where id = $1', [product.id, prices])
   return product
 }
 
-test('an order is in the currency that it names, and without one as before', async () => {
+test("an order has the currency that it names, or else that of the products' own prices", async () => {
   const [lamp, vase] = [
     await addProduct({ USD: { amount: 1_500 } }),
     await addProduct({ USD: { amount: 3, compare_at: 9 }, JPY: { amount: 2 } }),
@@ -59,13 +59,13 @@ test('refuses every line without a price in the currency, and reserves nothing',
   assert.deepEqual(await store.readStock(lamp, vase, cup), [5, 5, 5])
 })
 
-test('a price in a currency counts from its commit on, as the own price', async () => {
+test("a price in another currency applies as soon as it is committed, like the product's own price", async () => {
   const lamp = await addProduct({ USD: { amount: 10 } })
   const total = async () => (await post('/orders', { items: [line(lamp)], currency: 'USD' })).json.total?.amount
   assert.equal(await total(), 10)
   for (const amount of [11, 12, 13]) {
     await store.pool.query('update products set prices = $2 where id = $1', [lamp.id, { USD: { amount } }])
-    // The process has cached the previous price; the commit of the order finds the new version of the catalogue.
+    // The process has cached the previous price. Committing the order finds the catalogue's new version.
     assert.equal(await total(), amount)
   }
   await store.pool.query(`update products set prices = '{}' where id = $1`, [lamp.id])

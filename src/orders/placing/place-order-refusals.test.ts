@@ -34,7 +34,7 @@ test('points to every line of a product that does not exist', async () => {
   assert.deepEqual(await store.readStock(lamp), [5])
 })
 
-test('lists every short line with what is there, and reserves nothing', async () => {
+test('lists every short line with the available units, and reserves nothing', async () => {
   const [plenty, few, none, untracked] = [
     await store.addProduct({ stock: 50 }),
     await store.addProduct({ stock: 3 }),
@@ -53,7 +53,7 @@ test('lists every short line with what is there, and reserves nothing', async ()
   assert.deepEqual(await store.readStock(plenty, few, none, untracked), [50, 3, 0, null])
 })
 
-test('shows a product as sold out once its last unit is ordered', async () => {
+test('shows a product as sold out as soon as its last unit is ordered', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   const isInStock = async () => (await store.call('GET', `/products/${lamp.id}`)).json.in_stock
   await order([line(lamp)])
@@ -73,7 +73,7 @@ test('sells the last ten units to exactly ten of fifty orders at once', async ()
   assert.deepEqual(await store.readStock(lamp), [0])
 })
 
-test('serves baskets that name the same products in opposite order at once', async () => {
+test('accepts baskets that name the same products in opposite sequence at once', async () => {
   const products = await Promise.all(Array.from({ length: 12 }, () => store.addProduct({ stock: 1_000 })))
   const basket = products.map((product) => line(product))
   const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => order(i % 2 === 0 ? basket : basket.toReversed())))
@@ -93,7 +93,7 @@ test('refuses products of several currencies in one order', async () => {
   assert.deepEqual((await order([line(yen)])).json.total, { amount: 1_250, currency: 'JPY' })
 })
 
-test('refuses a total that JSON cannot carry exactly', async () => {
+test('refuses a total that a JSON number cannot hold exactly', async () => {
   const most = await store.addProduct({ stock: 9, amount: Number.MAX_SAFE_INTEGER })
   const cent = await store.addProduct({ stock: 9, amount: 1 })
   const before = await countOrders()
@@ -106,7 +106,7 @@ test('refuses a total that JSON cannot carry exactly', async () => {
   assert.match(placed.text, /"total":\{"amount":9007199254740991,/)
 })
 
-test('takes each client reference of a customer once, and gives the stock of the second back', async () => {
+test("accepts a customer's client reference once, and returns the stock of the second order", async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const more = { client_reference: 'PO-1' }
   assert.equal((await order([line(lamp)], more)).status, 201)

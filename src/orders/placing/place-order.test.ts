@@ -81,7 +81,7 @@ test('keeps the trace of the request that placed the order', async () => {
   assert.match(rows[1].traceparent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
 })
 
-test('a body that is cut off in the middle makes no order', async () => {
+test('places no order for a truncated body', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const before = await countOrders()
   const { port } = store.server.server.address() as AddressInfo
@@ -93,7 +93,7 @@ test('a body that is cut off in the middle makes no order', async () => {
     if (isLast) socket.end()
     return text(socket)
   }
-  // The body may lack only its padding after the whole JSON, or its chunks may break off.
+  // The body lacks only the padding after its complete JSON, or its chunks break off.
   const broken = [
     `${head}content-length: ${body.length}\r\n\r\n${body.slice(0, -5)}`,
     `${head}content-length: ${body.length + 5}\r\n\r\n${body}`,
@@ -104,7 +104,7 @@ test('a body that is cut off in the middle makes no order', async () => {
   assert.equal(await countOrders(), before + 1)
 })
 
-test('merges the lines of a product, however its id is written', async () => {
+test('merges the lines of a product in whatever spelling of its id', async () => {
   const [lamp, vase] = [await store.addProduct({ stock: 10, amount: 3 }), await store.addProduct({ stock: 10, amount: 5 })]
   const placed = await order([line(lamp, 1), line(vase, 2), line({ id: lamp.id.toUpperCase() }, 4)])
   assert.equal(placed.status, 201, placed.text)
@@ -125,7 +125,7 @@ test('refuses lines of a product that add up to more than 10,000', async () => {
   assert.deepEqual(faults(assertProblem(answer, 422, 'invalid_body')), ['#/items/2/quantity'])
 })
 
-test('takes a thousand products, and neither a product nor a line more', async () => {
+test('accepts a thousand products, and no further product or line', async () => {
   const { rows: products } = await store.pool.query<{ id: string }>(
     `with added as (
       insert into products (id, sku, name, category, price_amount, price_currency, in_stock)

@@ -20,8 +20,8 @@ const order = (
 ) => at.call('POST', '/orders', { token: by.token, body: { items, ...more }, headers })
 
 /**
- * Locks the stock of a product, so that orders for it wait. `letGo` commits `change` and ends the lock;
- * `untilWaitedFor` returns when an order waits.
+ * Locks the stock of a product, so orders for it wait. `letGo` commits `change` and ends the lock. `untilWaitedFor`
+ * returns when an order waits.
  */
 async function holdStock(t: TestContext, product: { id: string }, change = '') {
   const holder = await store.pool.connect()
@@ -40,8 +40,8 @@ async function holdStock(t: TestContext, product: { id: string }, change = '') {
 }
 
 /**
- * Delays each transaction that takes a product's stock, or inserts an order with this note. It does not wait for a
- * lock, so that no lock timeout ends it.
+ * Delays each transaction that takes a product's stock, or that inserts an order with this note. The transaction does
+ * not wait for a lock, so no lock timeout ends it.
  */
 async function holdUp(t: TestContext, at: { product: { id: string } } | { note: string }) {
   const name = `hold_up_${randomUUID().replaceAll('-', '')}`
@@ -75,7 +75,7 @@ async function holdUp(t: TestContext, at: { product: { id: string } } | { note: 
   return { letGo, untilHeldUp }
 }
 
-/** The answer to an order that waits for stock while it is given a level and the product another price. */
+/** Places an order that waits for stock while the product gets another stock level and price. */
 async function orderDuringRestock(t: TestContext, product: { id: string }, { stock, amount }: { stock: number; amount: number }) {
   const restock = `update products set price_amount = ${amount} where id = '${product.id}';
     update inventory set available = ${stock} where product_id = '${product.id}'`
@@ -84,17 +84,17 @@ async function orderDuringRestock(t: TestContext, product: { id: string }, { sto
   await untilWaitedFor()
   await letGo()
   const answer = await waiting
-  // On a very slow machine the order waited for too long and got 503.
+  // On a very slow machine the order waited too long and got 503.
   return answer.status === 503 ? order([line(product)]) : answer
 }
 
-test('places the orders that wait in one transaction, numbered in the order in which they came', async (t) => {
+test('places waiting orders in one transaction, numbered in the sequence of their arrival', async (t) => {
   const lamp = await store.addProduct({ stock: 30 })
   const { letGo, untilHeldUp } = await holdUp(t, { product: lamp })
   const first = order([line(lamp)])
   await untilHeldUp()
   const waiting = Array.from({ length: 40 }, () => order([line(lamp)]))
-  // Their requests are in the queue once they have been read: the last one's refusal needs no database.
+  // This refusal needs no database, so the requests before it have been read and are in the queue.
   assertProblem(await order([]), 422, 'invalid_body')
   await letGo()
   const answers = await Promise.all([first, ...waiting])
@@ -135,7 +135,7 @@ test('places the other orders of a batch when the database refuses one', async (
   assert.deepEqual(await store.readStock(lamp), [21])
 })
 
-test('waits for a key that another process works on, and answers with Retry-After if that lasts', async (t) => {
+test('waits for a key that another process works on, and answers with Retry-After after too long a wait', async (t) => {
   const second = await startStore(t, { databaseAddresses: store.config.databaseAddresses })
   const lamp = await store.addProduct({ stock: 30 })
   const headers = { 'idempotency-key': 'elsewhere' }
@@ -156,7 +156,7 @@ test('waits for a key that another process works on, and answers with Retry-Afte
   assert.equal((await first).status, 201)
   const waitedMs = performance.now() - began
   const answer = await patient
-  // It waits two seconds at most, and a very slow machine may take as long.
+  // The request waits two seconds at most, and a very slow machine may take as long.
   assert.equal(waitedMs > 1_500 && answer.status === 409 ? (await again()).text : answer.text, (await first).text)
   assert.equal((await again()).headers['idempotency-replayed'], 'true')
   assert.deepEqual(await store.readStock(lamp), [29])
@@ -170,7 +170,7 @@ for (const [what, settings, twoBuyers] of [
   ],
   ['one customer who may have few of each product', { maxQuantityPerProductAndUser: 50 }, async () => [ada, ada]],
 ] as const) {
-  test(`orders of ${what} for other products do not wait for one another, and none is said to be in progress`, async (t) => {
+  test(`orders of ${what} for other products do not wait for one another, and no answer says that one is in progress`, async (t) => {
     const [one, two] = [await startSecondProcess(t, store, settings), await startSecondProcess(t, store, settings)]
     const [lamp, vase] = [await store.addProduct({ stock: 30 }), await store.addProduct({ stock: 30 })]
     const [first, second] = await twoBuyers()
@@ -196,13 +196,13 @@ test('answers a retry at once while the stock of its product is locked', async (
   assert.deepEqual(await store.readStock(lamp), [2])
 })
 
-test('sells at the price that came with the stock it waited for', async (t) => {
+test('sells at the price that was committed with the stock it waited for', async (t) => {
   const lamp = await store.addProduct({ stock: 0 })
   const { status, json } = await orderDuringRestock(t, lamp, { stock: 5, amount: 99_999 })
   assert.deepEqual([status, json.total?.amount], [201, 99_999])
 })
 
-test('sells at the new price, and not at all what is archived, right after the catalogue has changed', async () => {
+test('uses the new price, and refuses archived products, right after the catalogue has changed', async () => {
   const [lamp, vase] = [await store.addProduct({ amount: 500, stock: 10 }), await store.addProduct({ amount: 700, stock: 10 })]
   assert.equal((await order([line(lamp), line(vase)])).json.total.amount, 1_200)
   await store.pool.query('update products set price_amount = 600 where id = $1', [lamp.id])
@@ -212,14 +212,14 @@ test('sells at the new price, and not at all what is archived, right after the c
   assert.deepEqual(await store.readStock(lamp, vase), [8, 8])
 })
 
-test('sells at the price that an import brought along with stock that was there before', async (t) => {
+test("uses an import's new price when the product already had stock", async (t) => {
   const lamp = await store.addProduct({ amount: 500, stock: 10 })
   assert.equal((await order([line(lamp)])).status, 201)
   assert.equal((await orderDuringRestock(t, lamp, { stock: 50, amount: 99_999 })).json.total?.amount, 99_999)
   assert.deepEqual(await store.readStock(lamp), [49])
 })
 
-test('a repeated client reference gets the address of the order that has it', async () => {
+test('the answer to a repeated client reference has the address of the order with that reference', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const more = { client_reference: `PO-${randomUUID()}` }
   const first = await order([line(lamp)], more)
@@ -249,7 +249,7 @@ test('sells one customer no more of a product than the limit, however many order
   assert.equal((await order([line(ticket)])).status, 201, 'without the setting there is no limit')
 })
 
-test('cancelled and returned units of an order do not count for the limit', async (t) => {
+test('cancelled and returned units of an order do not count against the limit', async (t) => {
   const limited = await startStore(t, { databaseAddresses: store.config.databaseAddresses, maxQuantityPerProductAndUser: 4 })
   const ticket = await store.addProduct({ stock: 100 })
   const [operator] = await addBuyers(store, 1, 'admin')

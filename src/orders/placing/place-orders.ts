@@ -10,22 +10,22 @@ export interface PlacingContext extends StateSource, Omit<DecisionOptions, 'now'
   backoff: OptimisticBackoff
   onNumbered?: ((number: number) => void) | undefined
   onConflict?: (() => void) | undefined
-  /** Called when a batch starts to be stored. Its result is called at the end with the error, or null. */
+  /** Called when storing a batch starts. The returned function is called at the end with the error, or null. */
   onStore?: ((requests: readonly OrderRequest[]) => (error: unknown) => void) | undefined
 }
 
 export interface PlacingAttempt {
-  /** False for orders that will probably be refused. */
+  /** It is false for orders that will probably be refused. */
   isUsual: boolean
   maxLockMs?: number
 }
 
-/** Each further attempt follows a change by another process, or newly found locked rows. */
+/** Each further attempt follows a change by another process, or the discovery of locked rows. */
 const MAX_ATTEMPTS = 8
 
 /**
- * Accepts or refuses each order separately, in the given order, in one transaction. After an error no order is
- * committed, except that a broken connection leaves the outcome unknown. Fails with SQLSTATE 55P03 after waiting
+ * Accepts or refuses each order separately, in the given sequence, in one transaction. An error means that no order is
+ * committed, except for a broken connection, which leaves the outcome unknown. Fails with SQLSTATE 55P03 after waiting
  * `maxLockMs` for a lock. Throws `unavailable` when the state keeps changing.
  */
 export async function placeOrders(
@@ -42,7 +42,7 @@ export async function placeOrders(
     try {
       const state = isOptimistic ? await assumeState(context, requests) : await readState(context, requests, lockTimeoutMs)
       const decision = new BatchDecision(requests, state, { ...context, now: context.now() })
-      // A refusal reports the real state, so the state must be read first.
+      // A refusal must report the real state, so the state is read first.
       if (!isOptimistic || decision.isEveryRequestAccepted) {
         const onEnd = onStore?.(requests)
         const options = { ...context, pricesVersion: state.prices.version, lockTimeoutMs }
@@ -66,7 +66,7 @@ export async function placeOrders(
 
 const MAX_PAUSE = 32
 
-/** Decides whether to assume the usual state: skips it for 1, 2, 4 … 32 batches after failures in a row. */
+/** Decides whether to assume the usual state. Repeated failures skip 1, 2, 4 … 32 batches. */
 export class OptimisticBackoff {
   #pause = 1
   #turnsToSkip = 0

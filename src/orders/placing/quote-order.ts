@@ -27,12 +27,12 @@ export const QuoteSchema = Type.Object(
 )
 
 /**
- * Reserves nothing. Applies due starts and ends of sales first. Throws `unknown_product`, `currency_not_available`,
- * `mixed_currencies` or `total_too_large`.
+ * Reserves nothing. First applies starts and ends of sales that are due. Throws `unknown_product`,
+ * `currency_not_available`, `mixed_currencies` or `total_too_large`.
  */
 export async function quoteOrder(pool: Pool, basket: Basket, currency: string | null): Promise<Static<typeof QuoteSchema>> {
   const productIds = basket.lines.map((line) => line.product_id)
-  // Sequential, so a request holds at most one connection.
+  // The queries are sequential, so a request holds at most one connection.
   await tryDueChanges(pool, productIds)
   const { products } = await readPrices(pool, productIds)
   const stock = await readStock(pool, productIds)

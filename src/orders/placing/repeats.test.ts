@@ -22,8 +22,8 @@ interface Ordering {
 }
 
 /**
- * Orders one unit of a product, to one address unless `body` has another. Repeats the request while the same order is
- * being placed.
+ * Orders one unit of a product, always to the same address unless `body` has another. Repeats the request while the
+ * same order is being placed.
  */
 async function order(product: { id: string }, { token, key, body = {}, at = store }: Ordering): Promise<Answer> {
   for (;;) {
@@ -37,7 +37,7 @@ async function order(product: { id: string }, { token, key, body = {}, at = stor
 }
 const twoGuests = async (email: string) => [await createGuest(store, email), await createGuest(store, email)] as const
 
-test('the same order of an account is refused with its id, whatever its key, until it is meant or a minute old', async () => {
+test("refuses an account's same order with the earlier id and any key, unless it is confirmed or a minute later", async () => {
   const [lamp, ada, bob] = [await store.addProduct({ stock: 100 }), await store.register(), await store.register()]
   const first = await order(lamp, { token: ada.token, key: 'first' })
   assert.equal(first.status, 201, first.text)
@@ -61,7 +61,7 @@ test('the same order of an account is refused with its id, whatever its key, unt
   assert.deepEqual(await store.readStock(lamp), [93])
 })
 
-test('of the same orders at once, in two processes, one is placed; of those that are meant, each is', async () => {
+test('places one of the same orders that two processes get at once, and each of those that are confirmed', async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 100 }), await store.register()]
   const [guest, twin] = await twoGuests('two-at-once@example.com')
   const places = (tokens: string[], body: object = {}) =>
@@ -78,7 +78,7 @@ test('of the same orders at once, in two processes, one is placed; of those that
   assert.deepEqual(await store.readStock(lamp), [78])
 })
 
-test('a guest of the same address with the same key and body gets the first order, and learns nothing with another body', async () => {
+test('a guest with the same address, key and body gets the first order, and learns nothing with another body', async () => {
   const lamp = await store.addProduct({ stock: 100 })
   const [first, second] = await twoGuests('double-click@example.com')
   const stranger = await createGuest(store, 'somebody-else@example.com')
@@ -94,7 +94,7 @@ test('a guest of the same address with the same key and body gets the first orde
   assert.deepEqual(await store.readStock(lamp), [96])
 })
 
-test('guests of one address share their references for a day, and the one who has not placed the order learns no id', async () => {
+test('guests of one address share their references for a day, and a guest who did not place the order learns no id', async () => {
   const lamp = await store.addProduct({ stock: 100 })
   const [first, second] = await twoGuests('reference@example.com')
   const of = (quantity: number) => ({ items: [{ product_id: lamp.id, quantity }], client_reference: 'cart-1' })
@@ -112,7 +112,7 @@ test('guests of one address share their references for a day, and the one who ha
   assert.equal((await order(lamp, { token: third.token, body: of(1) })).status, 201)
 })
 
-test('whether another guest of an address has ordered something is not learned from a request that is refused anyway', async () => {
+test('a request that is refused anyway does not show whether another guest of the address has ordered', async () => {
   const lamp = await store.addProduct({ stock: 100, amount: 500 })
   const [first, second] = await twoGuests('oracle@example.com')
   const body = { client_reference: 'cart-2' }
@@ -122,7 +122,7 @@ test('whether another guest of an address has ordered something is not learned f
   assert.equal(assertProblem(await order(lamp, { token: first.token, body: probe }), 409, 'probably_placed_already').status, 409)
 })
 
-test('a fingerprint stays the same in later versions', () => {
+test('a fingerprint is the same in later versions', () => {
   const body = { items: [{ product_id: 'p', quantity: 1 }], currency: null, expected_total: null, note: 'n', client_reference: undefined }
   const later = { ...body, a_later_member: null }
   for (const each of [body, later]) {
@@ -131,7 +131,7 @@ test('a fingerprint stays the same in later versions', () => {
   }
 })
 
-test('no name shows whose it is, and they go with the account and after a day', async (t) => {
+test('a repeat name shows no owner, and is deleted with the account and after a day', async (t) => {
   const only = await startStore(t, { duplicateOrderSeconds: 60 })
   const lamp = await only.addProduct({ stock: 10 })
   const [guest, ada] = [await createGuest(only, 'names@example.com'), await only.register()]
@@ -149,7 +149,7 @@ test('no name shows whose it is, and they go with the account and after a day', 
   )
 })
 
-test('a store can require a key, and otherwise keeps no name of an account', async (t) => {
+test('a store can require a key, and keeps no repeat names for accounts unless it refuses the same content', async (t) => {
   const strict = await startStore(t, { isIdempotencyKeyRequired: true })
   const [lamp, ada] = [await strict.addProduct({ stock: 10 }), await strict.register()]
   assertProblem(await order(lamp, { token: ada.token, at: strict }), 400, 'idempotency_key_required')
@@ -157,7 +157,7 @@ test('a store can require a key, and otherwise keeps no name of an account', asy
   assert.deepEqual((await strict.pool.query('select from order_repeats')).rowCount, 0)
 })
 
-test('one request is one, however its JSON is written', async () => {
+test('a request is the same whatever the formatting of its JSON', async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 10 }), await store.register()]
   const texts = [
     `{"items":[{"product_id":"${lamp.id}","quantity":1}],"shipping_address":${JSON.stringify(HOME)}}`,

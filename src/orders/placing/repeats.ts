@@ -5,16 +5,16 @@ import { renderResponse } from '../order.ts'
 import type { GivenMembers } from '../order-columns.ts'
 import { type IdempotencyKey, KEY_RETENTION_HOURS, type PlacedOrder, replayOf, type StoredResponse } from './idempotency.ts'
 
-/** A name under which a person places only one order for some time: docs/decisions/orders-repeats.md. */
+/** A name under which a person places only one order for some time. See docs/decisions/orders-repeats.md. */
 export interface Repeat {
   /**
-   * `key` and `reference`: guests of one address share them. `content`: the same lines to the same address.
-   * `operator_key`: operators and keys share it, for all customers.
+   * Guests of one address share `key` and `reference`. `content` is the same lines to the same address. Operators and
+   * API keys share `operator_key` for all customers.
    */
   reason: 'key' | 'reference' | 'content' | 'operator_key'
-  /** A keyed hash, which reveals neither the person nor the ordered products. */
+  /** A keyed hash, which reveals neither the person nor the products. */
   name: string
-  /** Minimum age of the earlier order. 0: any age, because the person confirmed the repeat. */
+  /** Time in which an earlier order refuses this one. 0 when the person confirmed the repeat. */
   seconds: number
 }
 
@@ -25,18 +25,18 @@ export interface EarlierOrder extends StoredResponse {
 
 const KEY_SECONDS = KEY_RETENTION_HOURS * 3_600
 
-/** Names of operators' keys begin with it. They identify no customer, and outlive the erasure of one. */
+/** Prefix of the names of operators' keys. These names identify no customer, and outlive a customer's erasure. */
 export const OPERATOR_KEY_PREFIX = 'operator '
 
 interface Repeatable extends Pick<GivenMembers, 'clientReference' | 'shippingAddress'> {
   userId: string
-  /** A guest's address. Null for an account. */
+  /** A guest's address. It is null for an account. */
   guestEmail: string | null
   /** The account that owns the guest. */
   ownerId: string | null
   items: readonly { product_id: string; quantity: number }[]
   idempotencyKey: IdempotencyKey | null
-  /** Time in which the same content is refused. 0: never. */
+  /** Time in which the same content is refused. Repeats are always allowed when it is 0. */
   duplicateSeconds: number
   /** The person has seen the earlier order and confirms this one. */
   isMeant: boolean
@@ -62,7 +62,7 @@ export function repeatsOf(order: Repeatable, nameOf: (what: string) => string): 
     repeats.push({ reason, seconds, name: nameOf(canonicalJson(['order', reason, ...what])) })
   if (isOfOperator && key !== null) repeats.push(repeatOfOperatorKey(key, nameOf))
   if (guestEmail !== null) {
-    // The names contain the ordered lines, so a stranger's order with the same key or reference is independent.
+    // The names include the ordered lines, so a stranger's order with the same key or reference is independent.
     if (key !== null && !isOfOperator) add('key', KEY_SECONDS, guestEmail, key.key, key.fingerprint.toString('hex'))
     if (clientReference !== null) add('reference', KEY_SECONDS, guestEmail, clientReference, ...content)
   }
@@ -82,7 +82,7 @@ export function isOfKey({ reason }: Repeat): boolean {
   return reason === 'key' || reason === 'operator_key'
 }
 
-/** The order that an operator or a key has placed with the key. Throws `idempotency_key_reused`. */
+/** The order that any operator or API key has placed with this key. Throws `idempotency_key_reused`. */
 export async function findOperatorOrder(db: Queryable, key: IdempotencyKey, nameOf: (what: string) => string): Promise<PlacedOrder | null> {
   const { name, ...repeat } = repeatOfOperatorKey(key, nameOf)
   const earlier = (await findEarlierOrders(db, [{ name, ...repeat }])).get(name)
@@ -93,7 +93,7 @@ export function lockKeyOfRepeat({ name }: Repeat): string {
   return `repeat ${name}`
 }
 
-/** Repeats of a key include the response. */
+/** An earlier order of a key repeat includes its response. */
 export async function findEarlierOrders(db: Queryable, repeats: readonly Repeat[]): Promise<Map<string, EarlierOrder>> {
   if (repeats.length === 0) return new Map()
   const namesOf = (wanted: readonly Repeat[]) => wanted.map(({ name }) => name)

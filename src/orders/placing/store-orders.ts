@@ -14,8 +14,8 @@ export interface StoreOptions extends OrderLimits {
 }
 
 /**
- * Stores all or none in one round trip. Returns ascending order numbers, or null when the state has changed since the
- * decision. Fails with SQLSTATE 55P03 after `lockTimeoutMs`.
+ * Stores all drafts or none in one round trip. Returns ascending order numbers, or null when the state has changed
+ * since the decision. Fails with SQLSTATE 55P03 after `lockTimeoutMs`.
  */
 export async function storeOrders(options: StoreOptions, drafts: readonly Draft[]): Promise<string[] | null> {
   if (drafts.length === 0) return []

@@ -3,7 +3,7 @@ import { sql } from '../../db/sql.ts'
 import type { Outcome } from './batch-decision.ts'
 
 const REMEMBERED_MS = 10_000
-/** Above it the oldest owners are forgotten. Their next order costs its batch a second attempt. */
+/** Above this number the oldest owners are forgotten. Their next order costs its batch a second attempt. */
 const MAX_OWNERS = 10_000
 
 /** Owners whose last order was recently refused, replayed or in progress. Their next orders probably fail, too. */
@@ -16,7 +16,7 @@ export class UnusualOwners {
 
   note(owner: string, outcome: Outcome | undefined): void {
     this.#untilOf.delete(owner)
-    // An order that waits for a row is usual.
+    // An order that waits for a row does not make its owner unusual.
     if (outcome === undefined || outcome.kind === 'blocked' || (outcome.kind === 'placed' && !outcome.order.isReplay)) return
     const now = performance.now()
     this.#untilOf.set(owner, now + REMEMBERED_MS)
@@ -38,7 +38,7 @@ export async function isUnproven(pool: Pool, userId: string): Promise<boolean> {
   return rowCount !== 0
 }
 
-/** Unproven addresses do not count. Otherwise anybody could have another person's address blocked. */
+/** Unproven addresses do not count, because anybody could block another person's address with them. */
 const IS_ADDRESS_BLOCKED = sql`exists (
   select
   from users as customer
@@ -61,8 +61,8 @@ interface OrderingCustomer {
 }
 
 /**
- * The customer or guest of an operator's order. `isBlocked`: the account, the guest's owner, or a customer who has
- * proven the guest's address. Null for operators and erased accounts.
+ * The customer or guest of an operator's order, or null for operators and erased accounts. `isBlocked` is true when the
+ * account, the guest's owner or a customer with the guest's proven address is blocked.
  */
 export async function findCustomer(pool: Pool, id: string | null): Promise<OrderingCustomer | null> {
   const { rows } = await pool.query<OrderingCustomer>(
