@@ -6,7 +6,7 @@ import { Instant, PageOf, readInstant } from '../http/pagination.ts'
 import { type Activity, listActivities } from './list-activities.ts'
 import { SUBJECT_TYPES } from './record-activity.ts'
 
-/** Bodies that the OpenAPI document shows. A test checks each against its schema. */
+/** Example bodies of the OpenAPI document. A test checks each against its schema. */
 
 const EXAMPLE_ACTIVITY = {
   id: 4711,
@@ -43,7 +43,7 @@ const ActivitySchema = Type.Object(
   },
   { title: 'Activity', examples: [EXAMPLE_ACTIVITY] },
 )
-// A text that no activity can have would reach the database: NUL is refused there.
+// The pattern excludes NUL, which the database refuses and no activity can contain.
 const Word = (description: string) =>
   Type.String({
     minLength: 1,
@@ -65,7 +65,7 @@ const Position = Type.Tuple([
   Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
 ])
 
-/** Changes by operators, keys and commands. */
+/** Routes that list changes by operators, API keys and commands. */
 export function activityRoutes(server: HttpServer, pool: Pool): void {
   defineList(
     server,

@@ -8,7 +8,7 @@ const store = await startStore({ after })
 const { token } = await registerOperator(store)
 const list = (query: string) => store.call('GET', `/admin/activities?${query}`, { token })
 
-// Ten operators, and every hundredth row by a command; a second apart.
+// One row per second. A command is the author of every hundredth row, and ten operators are the authors of the others.
 await store.pool.query(
   `insert into activities (at, actor_type, actor_id, action, subject_type, subject_id, after)
    select timestamptz '2026-01-01' + n * interval '1 second', case when n % 100 = 0 then 'system' else 'admin' end,
@@ -18,7 +18,7 @@ await store.pool.query(
 )
 await store.pool.query('analyze activities')
 
-test('filters combine, and pages follow each other without a gap', async () => {
+test('filters combine, and the pages have no gaps', async () => {
   const seen: number[] = []
   let query = 'actor=system&action=webhook%20add&from=2026-01-01T00:00:00Z&to=2026-01-01T12:00:00Z&limit=20'
   for (const filters = query; ; ) {
@@ -38,7 +38,7 @@ test('filters combine, and pages follow each other without a gap', async () => {
   assert.equal((await list('actor=op-1&limit=1')).json.data[0].actor.id, 'op-1')
 })
 
-test('each filter reads a page from an index in its order, whatever the number of rows', async () => {
+test("each filter reads a page from an index in the list's order, whatever the number of rows", async () => {
   const filters: Omit<ActivityFilter, 'limit'>[] = [
     {},
     { actor: 'op-3' },

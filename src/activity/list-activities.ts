@@ -14,23 +14,23 @@ export interface Activity {
   request_id: string | null
 }
 
-/** Conditions on activities, all of which must be met; undefined for any. */
+/** Conditions on activities, which must all be met. An undefined condition matches every activity. */
 export interface ActivityFilter {
-  /** The id of an operator or key, or `system` for commands. */
+  /** The id of an operator or API key, or `system` for commands. */
   actor?: string | undefined
   subjectType?: string | undefined
   subjectId?: string | undefined
   action?: string | undefined
-  /** The first moment. */
+  /** The first moment of the period. */
   from?: Date | undefined
-  /** The moment after the last one. */
+  /** The end of the period, which is not part of it. */
   to?: Date | undefined
-  /** Activities that come after this one in the list. */
+  /** The last activity of the previous page. */
   before?: { at: Date; id: number } | undefined
   limit: number
 }
 
-/** The newest first, by time and then by id. Each condition has an index in this order. */
+/** Newest first, by time and then by id. Each condition has an index in this order. */
 export async function listActivities(db: Queryable, filter: ActivityFilter): Promise<Activity[]> {
   const { actor, subjectType, subjectId, action, from, to, before, limit } = filter
   const conditions = [
@@ -53,8 +53,8 @@ export async function listActivities(db: Queryable, filter: ActivityFilter): Pro
 }
 
 /**
- * The address of each account and the name of each key that did something, by id, as far as they exist. For
- * terminals: activities have ids only.
+ * The addresses of accounts and the names of API keys that made these changes, by id. Deleted ones are missing.
+ * Terminals show them, because activities only have ids.
  */
 export async function findActorNames(db: Queryable, activities: readonly Activity[]): Promise<ReadonlyMap<string, string>> {
   const idsOf = (type: Activity['actor_type']) =>

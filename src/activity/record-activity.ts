@@ -4,28 +4,28 @@ import { sql } from '../db/sql.ts'
 import { actorOf } from '../http/caller.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 
-/** The author and the context of a change, known before it is made. */
+/** The author and the context of a change. They are known before the change is made. */
 export interface AuditContext {
   actor: { type: 'admin' | 'key' | 'system'; id: string | null }
-  /** The operationId of the API's call, or the command. */
+  /** The operation id of the API request, or the name of the command. */
   action: string
   requestId: string | null
-  /** The request's trace context, for published records. */
+  /** The request's trace context, which published records contain. */
   traceparent?: string
 }
 
 export const SUBJECT_TYPES = ['product', 'category', 'order', 'account', 'api_key', 'mail', 'webhook', 'audit', 'lake', 'store'] as const
 
-/** What was changed. `before` and `after` have what differs: no secrets, and no personal data. */
+/** A change. `before` and `after` have the members that differ, without secrets and personal data. */
 export interface ActivityChange {
   subjectType: (typeof SUBJECT_TYPES)[number]
-  /** The subject's id; null when there are many: then `after` counts them. */
+  /** The id of the subject. It is null when there are many subjects, whose number `after` has. */
   subjectId: string | null
   before: object | null
   after: object | null
 }
 
-/** Longer texts are cut: a log of changes is no second copy of the catalogue. */
+/** Longer texts are cut, so the activities are no second copy of the catalogue. */
 const MAX_TEXT = 500
 
 export function auditContextOf(request: FastifyRequest): AuditContext {
@@ -39,7 +39,7 @@ export function auditContextOfCommand(command: string): AuditContext {
   return { actor: { type: 'system', id: null }, action: command, requestId: null }
 }
 
-/** The members in which two states differ, with long texts cut; null when there are none. */
+/** The members in which two states differ, with long texts cut, or null when the states are equal. */
 export function difference<T extends object>(before: T, after: T): Pick<ActivityChange, 'before' | 'after'> | null {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
   const differing = names.filter((name) => JSON.stringify(Reflect.get(before, name)) !== JSON.stringify(Reflect.get(after, name)))
@@ -47,7 +47,7 @@ export function difference<T extends object>(before: T, after: T): Pick<Activity
   return differing.length === 0 ? null : { before: pick(before), after: pick(after) }
 }
 
-/** The state with its long texts cut, also those of objects in it. */
+/** The state with its long texts cut, including those in nested objects. */
 export function cutTexts(state: object): object {
   const cutValue = (value: unknown) => {
     if (typeof value === 'string') return cut(value)
@@ -60,7 +60,7 @@ function cut(text: string): string {
   return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT).toWellFormed()}…`
 }
 
-/** Records a change in the transaction that makes it. */
+/** Records a change in the transaction that makes the change. */
 export async function recordActivity(tx: Queryable, { actor, action, requestId }: AuditContext, change: ActivityChange): Promise<void> {
   await recordActivities(tx, { actor, action, requestId }, [change])
 }
