@@ -8,7 +8,7 @@ import { MAX_ADDRESSES } from './addresses.ts'
 
 const ADDRESS = { name: 'Ada', line1: 'Ring 1', city: 'Wien', postal_code: '1010', country: 'AT' }
 
-test('an account keeps addresses with one default, also when several become it at once in two processes', async (t) => {
+test('an account keeps addresses with one default, even when several become the default at once in two processes', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const [ada, bob, guest] = [await store.register(), await store.register(), await createGuest(store, 'ada@example.com')]
@@ -42,7 +42,7 @@ test('an account keeps addresses with one default, also when several become it a
   assert.equal((await store.pool.query('select from customer_addresses where user_id = $1', [ada.id])).rowCount, 0)
 })
 
-test('an account has 50 addresses at most, also when many are added at once, and each is one that an order may have', async (t) => {
+test('an account has at most 50 addresses, even when many are added at once, and each is valid for an order', async (t) => {
   const store = await startStore(t)
   const { token } = await store.register()
   const add = (address: object) => store.call('POST', '/me/addresses', { token, body: { address } })

@@ -29,13 +29,13 @@ interface AddressRow {
 
 const COLUMNS = sql`id, address, is_default, created_at`
 
-/** All addresses of an account, the oldest first. */
+/** All addresses of an account, oldest first. */
 export async function listAddresses(db: Queryable, userId: string): Promise<CustomerAddress[]> {
   const { rows } = await db.query<AddressRow>(sql`select ${COLUMNS} from customer_addresses where user_id = ${userId} order by id`)
   return rows.map(present)
 }
 
-/** Throws `too_many_addresses`, and `invalid_body` for an address that lacks parts its country needs. */
+/** Throws `too_many_addresses`, or `invalid_body` for an address that lacks parts which its country needs. */
 export async function addAddress(
   pool: Pool,
   userId: string,
@@ -62,7 +62,7 @@ export async function addAddress(
   })
 }
 
-/** Changes the given properties. Throws `not_found`, and `invalid_body` if the country needs more. */
+/** Changes the given properties. Throws `not_found`, or `invalid_body` when the country needs more parts. */
 export async function changeAddress(
   pool: Pool,
   userId: string,
@@ -90,7 +90,8 @@ export async function deleteAddress(db: Queryable, userId: string, id: string): 
   if (rowCount === 0) throw notFound('address')
 }
 
-// Serializes an account's address changes, since limit and default depend on its other addresses. Throws `not_found`.
+// Changes to an account's addresses run one after the other, because limit and default depend on the other addresses.
+// Throws `not_found`.
 async function lockAddresses(tx: Transaction, userId: string): Promise<void> {
   const { rowCount } = await tx.query(sql`select from users where id = ${userId} for no key update`)
   if (rowCount === 0) throw notFound('account')

@@ -10,7 +10,7 @@ import { notFound } from '../errors.ts'
 type Context = Pick<AuthContext, 'pool' | 'revocations' | 'onAccountDeleted' | 'now'>
 
 /**
- * Blocks a customer or guest: their sessions end, and no new one opens. Their orders stay. A second call changes the
+ * Blocks a customer or guest. The sessions end and no new ones open, but the orders stay. A second call changes the
  * reason. Throws `not_found`.
  */
 export async function blockCustomer(
@@ -21,7 +21,7 @@ export async function blockCustomer(
 ): Promise<void> {
   const ended = await inTransaction(pool, async (tx) => {
     const before = await getForUpdate(tx, id)
-    // The database's trigger is slower; this process must refuse the tokens at once.
+    // The database's trigger is slower, and this process must refuse the tokens at once.
     const sessions = await revokeSessionsOf(tx, id, null, now())
     await tx.query(sql`update users set blocked_at = coalesce(blocked_at, ${now()}), blocked_reason = ${reason} where id = ${id}`)
     await record(tx, auditContext, id, before.is_blocked, true)
@@ -51,7 +51,7 @@ export async function eraseCustomer(context: Context, id: string, auditContext: 
 }
 
 async function record(tx: Transaction, auditContext: AuditContext, id: string, before: boolean, after: boolean): Promise<void> {
-  // The activity log leaves out the reason, which can name a person.
+  // The activity log leaves out the reason, which may name a person.
   await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before: { blocked: before }, after: { blocked: after } })
 }
 

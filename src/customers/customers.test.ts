@@ -9,7 +9,7 @@ import { COUNTED_ORDERS } from './customers.ts'
 
 const REASON = 'Stolen cards of Jane Roe'
 
-test('operators find customers by address, id and order, page by page, with counts and sums of their orders', async (t) => {
+test('operators find customers by address, id and order, page by page, with counts and totals of their orders', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const [lamp, vase] = [await store.addProduct({ amount: 500 }), await store.addProduct({ amount: 700, currency: 'USD' })]
@@ -58,7 +58,7 @@ test('operators find customers by address, id and order, page by page, with coun
   assertProblem(await store.call('GET', `/admin/customers/${operator.id}`, { token }), 404, 'not_found')
 })
 
-test('the sums of a customer are what the orders cost now: with adjustments, without cancelled units', async (t) => {
+test("a customer's totals are the current order totals, with adjustments and without cancelled units", async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const [ada, lamp] = [await store.register(), await store.addProduct({ amount: 500 })]
@@ -78,7 +78,7 @@ test('the sums of a customer are what the orders cost now: with adjustments, wit
   assert.deepEqual([orders.count, orders.totals], [2, [{ amount: 1_900, currency: 'EUR' }]])
 })
 
-test('the sum of a customer ends where JSON numbers lose units', async (t) => {
+test("a customer's total stops at the largest exact JSON number", async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const [ada, palace] = [await store.register(), await store.addProduct({ amount: Number.MAX_SAFE_INTEGER })]
@@ -87,7 +87,7 @@ test('the sum of a customer ends where JSON numbers lose units', async (t) => {
   assert.deepEqual([orders.count, orders.totals], [2, [{ amount: Number.MAX_SAFE_INTEGER, currency: 'EUR' }]])
 })
 
-test('a blocked customer is out in every process, learns it only with the right password, and its orders stay', async (t) => {
+test('a blocked customer is signed out in every process and sees the block only with the right password, and the orders stay', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const { token, id: operatorId } = await registerOperator(store)
@@ -135,7 +135,7 @@ test('a blocked customer is out in every process, learns it only with the right 
   )
 })
 
-test('an operator erases a customer as the customer does, once', async (t) => {
+test("an operator's erasure of a customer does the same as the customer's own, once", async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const lamp = await store.addProduct()

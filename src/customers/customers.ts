@@ -7,8 +7,8 @@ import { statusesWhere } from '../orders/order-status.ts'
 import { EXAMPLE_CUSTOMER } from './examples.ts'
 
 /**
- * The most orders of one customer that a page counts, from the newest. A stored counter would cost a write for every
- * order. The answer says when there are more. See docs/decisions/customers.md#sums-of-customers.
+ * Largest number of orders that a page counts for one customer, beginning with the newest. The answer says when there
+ * are more. A stored counter would cost a write per order. See docs/decisions/customers.md#sums-of-customers.
  */
 export const COUNTED_ORDERS = 1_000
 const SOLD = statusesWhere(({ phase }) => phase !== 'ended')
@@ -67,7 +67,7 @@ interface CustomerRow {
   last_order_at: Date | null
 }
 
-/** The customers and guests that the query `page` selects by id, with sums of their orders. `order` sorts them. */
+/** The customers and guests that the query `page` selects by id, with totals of their orders. `order` sorts them. */
 export async function readCustomers(db: Queryable, page: Sql, order: Sql): Promise<Customer[]> {
   const { rows } = await db.query<CustomerRow>(
     sql`select customer.id, customer.email, customer.name, customer.role, customer.email_verified_at is not null as is_email_verified,

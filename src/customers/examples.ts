@@ -1,6 +1,6 @@
 import { EXAMPLE_ORDER } from '../orders/examples.ts'
 
-/** Bodies in the OpenAPI document. A test checks each against its schema. */
+/** Example bodies of the OpenAPI document. A test checks each against its schema. */
 
 const CREATED_AT = '2026-03-02T09:15:30.000Z'
 

@@ -8,7 +8,7 @@ import { identifier, sql } from '../db/sql.ts'
 import { exportAccount } from './export-account.ts'
 
 const DOCUMENT = readFileSync(new URL('../../docs/inside/personal-data.md', import.meta.url), 'utf8')
-/** By table: the member of the export that has it, or null with the reason why none has. */
+/** Maps each table to the member of the export that contains it, or to null and the reason for leaving it out. */
 const documented = new Map(
   [...DOCUMENT.matchAll(/^\| (`\w+`(?:, `\w+`)*) \| (?:`(\w+)`|not exported): ([^|]+) \|$/gm)].flatMap(([, tables = '', member]) =>
     [...tables.matchAll(/\w+/g)].map(([table]): [string, string | null] => [table, member ?? null]),
@@ -16,7 +16,7 @@ const documented = new Map(
 )
 const MARK = 'Zaphodine'
 
-test('every table of the store is in the list of personal data, and what is personal is in the export', async (t) => {
+test('the list of personal data has every table of the store, and the export has all personal data', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream', 'email', 'webhook'] })
   const { pool } = store
   const lamp = await store.addProduct()
@@ -57,7 +57,7 @@ test('every table of the store is in the list of personal data, and what is pers
   const answer = await store.call('GET', '/me/export', { token: ada.token })
   assert.equal(answer.status, 200)
   for (const [table, member] of documented) {
-    // Every row that names the person or its ids, whatever the column.
+    // Finds every row that contains the person's name or ids, in any column.
     const marks = [MARK, ada.id, guest.id].map((text) => `%${text}%`)
     const { rowCount } = await pool.query(sql`select from ${identifier(table)} as stored where stored::text ilike any(${marks})`)
     if (member === null) continue
@@ -78,7 +78,7 @@ test('every table of the store is in the list of personal data, and what is pers
   assert.ok(!answer.text.includes(bob.id))
 })
 
-test('10,000 orders are exported once each, in pieces that the reader asks for', async (t) => {
+test('exports each of 10,000 orders once, in pieces that the reader asks for', async (t) => {
   const store = await startStore(t, { isRateLimited: true })
   const ada = await store.register()
   await placeOrder(store, ada.token, await store.addProduct())

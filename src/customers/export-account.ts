@@ -11,12 +11,12 @@ const ROWS_AT_ONCE = 500
 const ORDERS_AT_ONCE = 100
 
 /**
- * Everything that the store has about an account and its guests, as parts of one JSON text. Memory holds one page at a
- * time, and no connection waits for the client. Throws `invalid_token` for a deleted account. See
- * docs/inside/security.md for the tables.
+ * All data of the store about an account and its guests, as parts of one JSON text. Memory holds one page at a time,
+ * and no connection waits for the client. Throws `invalid_token` for a deleted account. See docs/inside/security.md for
+ * the tables.
  */
 export async function* exportAccount(pool: Pool, userId: string, now: Date, cancellable: readonly OrderStatus[]): AsyncGenerator<string> {
-  // Refuses a deleted account before the first byte.
+  // Fails for a deleted account before the first byte is sent.
   await getUser(pool, userId)
   yield `{"exported_at":${JSON.stringify(now)}`
   for (const [name, table] of Object.entries(TABLES)) yield* list(name, rowsOf(pool, userId, table))
@@ -44,7 +44,7 @@ async function* ordersOf(pool: Pool, userId: string, cancellable: readonly Order
   }
 }
 
-/** `owner` is the column with the account's or guest's id. `key` is unique for an owner. */
+/** `owner` is the column with the id of the account or guest. `key` is unique for each owner. */
 interface Table {
   from: Sql
   owner: Sql
@@ -80,7 +80,7 @@ function ownedBy(from: Sql, key: Sql, row: Sql): Table {
   return { from, owner: sql`user_id`, key, row }
 }
 
-/** Reads pages by owner and key. A table's index on both spares reading earlier pages again. */
+/** Reads pages by owner and key. With an index on both, a page reads no rows of earlier pages. */
 async function* rowsOf(pool: Pool, userId: string, { from, owner, key, row }: Table): AsyncGenerator<string[]> {
   for (let after = noSql; ; ) {
     const { rows }: { rows: { owner: string; key: string; row: string }[] } = await pool.query(
@@ -103,7 +103,7 @@ async function* rowsOf(pool: Pool, userId: string, { from, owner, key, row }: Ta
   }
 }
 
-/** Reads mails by order number, which has an index, so a page reads no other page's mails. */
+/** Reads mails by order number, which has an index, so a page reads no mails of other pages. */
 async function* mailsOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
   for (let before = Number.MAX_SAFE_INTEGER; ; ) {
     const { rows }: { rows: { number: number; row: string | null }[] } = await pool.query(

@@ -5,7 +5,7 @@ import { createPool } from '../db/pool.ts'
 import { readSearchText } from '../orders/search-text.ts'
 import { findPeople } from './find-people.ts'
 
-test('a typing error is compared with the newest accounts only, and parts with all', async (t) => {
+test('compares typing errors with the newest accounts only, and finds parts of names in all accounts', async (t) => {
   const database = await createTestDatabase(t)
   const pool = createPool({ url: database.url, size: 1, applicationName: 'test', onError: () => {} })
   t.after(() => pool.end())

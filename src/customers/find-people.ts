@@ -2,20 +2,20 @@ import type { Queryable } from '../db/pool.ts'
 import { allOf, literal, type Sql, sql } from '../db/sql.ts'
 import { containing, resembling, type SearchText } from '../orders/search-text.ts'
 
-/** Up to this number, all matches are read and sorted. More matches are read newest first. */
+/** Up to this number, all matches are read and sorted. A larger number of matches is read newest first. */
 const FEW = 1_000
-/** The search with typing errors compares only the newest accounts. Comparing all takes seconds in a large shop. */
+/** Number of newest accounts that are compared for typing errors. Comparing all takes seconds in a large shop. */
 const RESEMBLING_PEOPLE = 5_000
 const NEWEST_FIRST = sql`order by id desc`
 
 export interface PeopleSearch {
-  /** Whether to find names with typing errors instead of parts of names. */
+  /** Whether to find similar names, for typing errors, instead of names that contain the text. */
   isResembling: boolean
   most: number
   conditions?: readonly Sql[]
 }
 
-/** The newest customers and guests whose address or name matches and that meet the conditions. */
+/** The newest customers and guests that meet the conditions and whose address or name matches. */
 export async function findPeople(
   db: Queryable,
   text: SearchText,
@@ -23,7 +23,7 @@ export async function findPeople(
 ): Promise<string[]> {
   const people = sql`from users where ${allOf([sql`role in ('customer', 'guest')`, ...conditions])}`
   if (isResembling) {
-    // Mail domains are left out: they are not names, and most people share a few.
+    // Mail domains are left out: they are no names, and most people share a few.
     const match = resembling(text)(sql`user_search_words(split_part(email, '@', 1), name)`)
     if (match === null) return []
     const newest = sql`select id, email, name ${people} ${NEWEST_FIRST} limit ${literal(RESEMBLING_PEOPLE)}`

@@ -18,7 +18,7 @@ const read = (token: string, more: object = {}, call = store.call) => call('POST
 const cancel = (token: string, call = store.call) => call('POST', '/orders/by-link/cancel', { body: { token } })
 const assertEnded = (answer: Answer, what?: string) => assertProblem(answer, 422, 'invalid_order_link', what)
 
-test('a link shows its order, and no note, reason, reference, attribute or phone', async () => {
+test('a link shows its order without note, reasons, references, attributes and phone', async () => {
   const order = await placeLinkedOrder(store, lamp, {
     ...{ note: 'Ring twice', client_reference: 'cart-1', attributes: { channel: 'kiosk' } },
   })
@@ -59,7 +59,7 @@ test('a link shows its order, and no note, reason, reference, attribute or phone
     assert.ok(!shown.text.includes(secret), secret)
 })
 
-test('the address is shown for its postal code; without one every code is wrong', async () => {
+test('shows the address for its postal code, and refuses every code when there is none', async () => {
   const order = await placeLinkedOrder(store, lamp)
   assert.equal((await read(order.token, { postal_code: ' A-1010' })).json.shipping_address.line1, GUEST_ADDRESS.line1)
   const without = await placeLinkedOrder(store, lamp, { shipping_address: undefined })
@@ -71,7 +71,7 @@ test('the address is shown for its postal code; without one every code is wrong'
   assert.equal(problems[0]?.detail, problems[1]?.detail)
 })
 
-test('the customer cancels by link as the shop allows it, once, and the stock is back', async (t) => {
+test("the customer cancels by link once, within the shop's rules, and the stock returns", async (t) => {
   const vase = await store.addProduct({ stock: 10 })
   const order = await placeLinkedOrder(store, vase)
   assert.equal((await read(order.token)).json.can_cancel, true)
@@ -89,7 +89,7 @@ test('the customer cancels by link as the shop allows it, once, and the stock is
   assert.equal((await cancel(packed.token, call)).status, 200)
 })
 
-test('a link ends with either address, with the account, and after 90 days', async (t) => {
+test('a link ends when either address changes, when the account is deleted, and after 90 days', async (t) => {
   const order = await placeLinkedOrder(store, lamp)
   const address = { ...GUEST_ADDRESS, line1: 'Ring 2' }
   const { token: operator } = await registerOperator(store)
@@ -139,7 +139,7 @@ test('the account that has proven the address cancels by the link of its guest',
   assert.deepEqual(rows, [{ actor: json.user.id }])
 })
 
-test('forged, cut and foreign links get one answer, for every order', async () => {
+test('forged, cut and foreign links get the same answer for every order', async () => {
   const [one, two] = [await placeLinkedOrder(store, lamp), await placeLinkedOrder(store, lamp)]
   const bytes = Buffer.from(one.token, 'base64url')
   const foreign = (order: LinkedOrder, email: string) => makeOrderToken(order.id, { email })
@@ -158,7 +158,7 @@ test('forged, cut and foreign links get one answer, for every order', async () =
   assert.deepEqual(rows, [{ status: 'pending' }])
 })
 
-test('forged links count by network, uses and postal codes by recipient', async (t) => {
+test('limits forged links by network, and uses and postal codes by recipient', async (t) => {
   const limited = await startStore(t, { isRateLimited: true, isNetworkLimited: true, trustProxy: false })
   const product = await limited.addProduct()
   const [order, other] = [await placeLinkedOrder(limited, product), await placeLinkedOrder(limited, product)]
@@ -199,7 +199,7 @@ test('forged links count by network, uses and postal codes by recipient', async 
   for (let count = 0; count < 101; count++) assertEnded(await from(51, { token: expired }))
 })
 
-test('a cancel does not outlive its link, and is repeated once when the order has changed otherwise', async () => {
+test("a cancellation ends with its link, and is retried once when only the order's version has changed", async () => {
   for (const [line1, code, status] of [
     ['Ring 2', 'invalid_order_link', 'pending'],
     [GUEST_ADDRESS.line1, undefined, 'cancelled'],
@@ -224,7 +224,7 @@ test('a cancel does not outlive its link, and is repeated once when the order ha
   }
 })
 
-test('no log line has a link, an address or anything of the order', async (t) => {
+test('no log line contains a link, an address or data of the order', async (t) => {
   const lines: string[] = []
   const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) })
   const logging = await startSecondProcess(t, store, { logger, loggedRequests: 'all' as never })

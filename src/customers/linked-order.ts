@@ -48,7 +48,7 @@ export interface LinkedOrderContext {
   throttle: Throttle
   cancellableStatuses: readonly OrderStatus[]
   defaultLanguage: Language
-  /** The shop's name; null for none. */
+  /** The shop's name, or null when it has none. */
   shop: string | null
   now: () => Date
 }
@@ -66,7 +66,7 @@ export interface FoundByLink {
   reader: Reader
 }
 
-/** The order of a mail's link. Throws `invalid_order_link` for every useless link, and `rate_limited`. */
+/** The order of a mail's link. Throws `invalid_order_link` for every invalid or ended link, or `rate_limited`. */
 export async function getLinkedOrder(context: LinkedOrderContext, token: string, client: Client): Promise<FoundByLink> {
   // An expired link does not count as a guess, because its owner has it from an earlier mail.
   const link = await context.throttle.guardProof(client, async () => context.links.open(token))
@@ -87,11 +87,11 @@ async function findLinkedOrder({ pool, throttle }: LinkedOrderContext, link: Ope
   const [reader] = rows
   if (reader === undefined) return null
   const order = await getAnyOrder(pool, link.orderId)
-  // An amendment can give the order its own address, to which mails go.
+  // Mails go to the order's own address if an amendment has set one.
   return link.isFor({ email: order.email ?? reader.email, shippingAddress: order.shippingAddress }) ? { link, order, reader } : null
 }
 
-/** Throws `wrong_postal_code`, also if the order has no address, and `rate_limited`. */
+/** Throws `wrong_postal_code`, even if the order has no address, or `rate_limited`. */
 export async function assertPostalCode(
   { links, throttle }: LinkedOrderContext,
   { link, order }: FoundByLink,
@@ -104,7 +104,7 @@ export async function assertPostalCode(
   if (isRight === null) throw new AppError('wrong_postal_code', 'This is not the postal code of the address of the order.')
 }
 
-/** `postalCode` is the delivery address's code, already checked by `assertPostalCode`; null when none was sent. */
+/** `postalCode` is the code that `assertPostalCode` has accepted, or null when none was sent. */
 export function presentLinkedOrder(
   { links, cancellableStatuses, defaultLanguage, shop }: LinkedOrderContext,
   { order, reader }: Omit<FoundByLink, 'link'>,
@@ -119,7 +119,7 @@ export function presentLinkedOrder(
   const isBillingShown = postalCode !== null && links.isPostalCodeOf(billingAddress ?? shippingAddress, postalCode)
   return {
     ...{ number, status, items, total, refunded, created_at, updated_at },
-    // References name the shop's internal documents.
+    // The references are left out, because they name the shop's internal documents.
     adjustments: adjustments.map(({ reference: _, ...adjustment }) => adjustment),
     parcels: parcels.map(({ reference: _, ...parcel }) => parcel),
     history: order.statusHistory

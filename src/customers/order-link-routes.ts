@@ -11,7 +11,7 @@ import { EXAMPLE_ORDER_LINK } from './examples.ts'
 import { assertPostalCode, getLinkedOrder, type LinkedOrderContext, LinkedOrderSchema, presentLinkedOrder } from './linked-order.ts'
 
 const strict = { additionalProperties: false }
-// No pattern, so a mistyped token gets the same answer as every other wrong one.
+// The schema has no pattern, so a mistyped token gets the same answer as every other wrong token.
 const Token = Type.String({
   minLength: 1,
   maxLength: 200,
@@ -76,7 +76,7 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
         return await cancel()
       } catch (error) {
         if (!(error instanceof AppError && error.code === 'precondition_failed')) throw error
-        // A change since the order was read may have ended the link.
+        // A change may have ended the link since the order was read, so this checks the link again.
         return await cancel()
       }
     },

@@ -20,7 +20,7 @@ test('a link opens its order for its recipient, for 90 days', () => {
   assert.equal(opened?.holder, links.open(links.make({ ...link, mailedAt: daysLater(1) }))?.holder)
 })
 
-test('a link ends when the e-mail or delivery address changes, whatever the order of its members in the database', () => {
+test("a link ends when the e-mail or delivery address changes, whatever the sequence of the address's members in the database", () => {
   const opened = links.open(links.make(link))
   assert.equal(
     opened?.isFor({ ...recipient, shippingAddress: Object.fromEntries(Object.entries(ADDRESS).reverse()) as typeof ADDRESS }),
@@ -37,7 +37,7 @@ test('a link ends when the e-mail or delivery address changes, whatever the orde
   }
 })
 
-test('no changed, cut, longer or mixed token, and none of another secret opens anything', () => {
+test('a changed, cut, longer or mixed token, and a token of another secret, opens nothing', () => {
   const token = links.make(link)
   const bytes = Buffer.from(token, 'base64url')
   const otherToken = links.make({ ...link, orderId: randomUUID(), email: 'bob@example.com', mailedAt: daysLater(1) })
@@ -57,14 +57,14 @@ test('no changed, cut, longer or mixed token, and none of another secret opens a
   for (const secret of ['another secret for tests, long enough', '']) forged.push(createOrderLinks(secret).make(link))
   assert.ok(forged.length > 10_000, String(forged.length))
   assert.deepEqual(
-    // A mixed one is the other token itself when both begin with the same bytes.
+    // A mixed token equals the other token when both begin with the same bytes.
     forged.filter((one) => one !== token && one !== otherToken && links.open(one) !== null),
     [],
   )
   assert.notEqual(links.open(token), null)
 })
 
-test('a postal code is compared as people write it, and an address without one has none', () => {
+test('compares postal codes in the usual spellings, and an address without a code matches none', () => {
   for (const written of ['SW1Y 4JH', 'sw1y4jh', ' sw1y-4jh ', 'ＳＷ１Ｙ ４ＪＨ'])
     assert.equal(links.isPostalCodeOf(ADDRESS, written), true, written)
   for (const wrong of ['SW1Y 4J', 'SW1Y 4JHH', '4JH', '-', ' ']) assert.equal(links.isPostalCodeOf(ADDRESS, wrong), false, wrong)
@@ -72,7 +72,7 @@ test('a postal code is compared as people write it, and an address without one h
     for (const code of ['SW1Y 4JH', '-', ' ', '']) assert.equal(links.isPostalCodeOf(address, code), false)
 })
 
-test('a postal code may have its country, Arabic digits or the second part of a ZIP+4', () => {
+test('a postal code may have a country prefix, Arabic digits or the second part of a ZIP+4', () => {
   const same = [
     ['LV', 'LV-1010', '1010', 'lv 1010', 'LV1010'],
     ['DE', '10115', 'D-10115', 'DE-10115', 'd\u201310115', 'DE 10115'],

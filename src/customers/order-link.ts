@@ -14,18 +14,18 @@ const VEHICLE_SIGN = /^(?:[A-Z]|FIN|FL|SLO)$/
 const TAG_BYTES = 16
 const TOKEN_LENGTH = ((SIGNED_BYTES + TAG_BYTES) / 3) * 4
 
-/** The person who got a link by mail. The link ends when either address changes. */
+/** The person to whom a link was mailed. The link ends when either address changes. */
 export interface LinkRecipient {
-  /** The address that the order's mails go to. */
+  /** The address to which the order's mails go. */
   email: string
   shippingAddress: ShippingAddress | null
 }
 
-/** A link that this store has made, perhaps long ago. */
+/** A link that this store has made at any time. */
 export interface OpenedLink {
   orderId: string
   expiresAt: Date
-  /** Identifies the order and the recipient. All links of one recipient to one order share it. */
+  /** Identifies the order and the recipient. All of a recipient's links to one order have the same value. */
   holder: string
   /** Whether the link was mailed to this recipient. */
   isFor(recipient: LinkRecipient): boolean
@@ -37,9 +37,9 @@ export interface OpenedLink {
  */
 export interface OrderLinks {
   make(link: LinkRecipient & { orderId: string; mailedAt: Date }): string
-  /** Returns null for a changed token and for another store's token. */
+  /** Returns null for a changed token or for another store's token. */
   open(token: string): OpenedLink | null
-  /** Whether this is the address's postal code in any spelling. Takes the same time for every address. */
+  /** Whether this is the address's postal code in any spelling. The check takes the same time for every address. */
   isPostalCodeOf(address: ShippingAddress | null, postalCode: string): boolean
 }
 
@@ -60,7 +60,7 @@ export function createOrderLinks(secret: string): OrderLinks {
       return Buffer.concat([signed, tagOf(signed)]).toString('base64url')
     },
     open(token) {
-      // Every bit of a token of this length counts, so two different texts are never the same token.
+      // Every bit of a token of this length counts, so different texts are always different tokens.
       if (token.length !== TOKEN_LENGTH || !/^[\w-]+$/.test(token)) return null
       const bytes = Buffer.from(token, 'base64url')
       const signed = bytes.subarray(0, SIGNED_BYTES)
@@ -87,7 +87,7 @@ function toSeconds(ms: number): Buffer {
 
 /**
  * The postal code in one spelling: `sw1y-4jh` becomes `SW1Y4JH`. Removes a country prefix (`LV-1010`, `D-10115`) and
- * the second part of a ZIP+4, and converts Arabic digits. Empty for an address without a code.
+ * the second part of a ZIP+4, and converts Arabic digits. Returns '' for an address without a code.
  */
 export function plainPostalCode(address: Pick<ShippingAddress, 'country' | 'postal_code'> | null): string {
   if (address === null) return ''

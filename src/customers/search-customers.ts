@@ -24,15 +24,15 @@ export const CustomerSearch = Type.Object({
   ),
 })
 
-/** The id, or the address and the id. */
+/** The last id of a page, or its address and id when the page is sorted by address. */
 export const CustomerPosition = Type.Union([IdPosition, Type.Tuple([Type.String({ maxLength: 400 }), Type.String({ format: 'uuid' })])])
 /** Sorts after every text with the same prefix. */
 const LAST_CHARACTER = '\u{10ffff}'
 
-/** The most matching customers, and the most matching orders, that one page examines. */
+/** Largest number of matching customers, and of matching orders, that one page examines. */
 const EXAMINED = 500
 
-/** A page of customers and guests, sorted by address if only that is searched, otherwise newest first. */
+/** A page of customers and guests, sorted by address if the search is only by address, and otherwise newest first. */
 export async function searchCustomers(
   pool: Pool,
   filters: Static<typeof CustomerSearch>,
@@ -70,7 +70,7 @@ export async function searchCustomers(
 }
 
 /**
- * The newest matching accounts below an id, or owners of matching orders. If none matches, accounts with similar names.
+ * The newest accounts below an id that match or whose orders match. If there are none, the accounts with similar names.
  */
 async function findIds(
   pool: Pool,
@@ -97,7 +97,7 @@ async function findOwners(pool: Pool, text: SearchText): Promise<string[]> {
   return rows.map((row) => row.user_id)
 }
 
-/** One customer or guest. Throws `not_found`, also for an operator's id. */
+/** One customer or guest. Throws `not_found` for an unknown id and for an operator's id. */
 export async function getCustomer(pool: Pool, id: string): Promise<Customer> {
   const [customer] = await readCustomers(
     pool,
@@ -108,7 +108,7 @@ export async function getCustomer(pool: Pool, id: string): Promise<Customer> {
   return customer
 }
 
-/** The account that owns the order. For a guest's order, the account that has taken it over. */
+/** The account that owns the order. A guest's order belongs to the account that owns the guest, if any. */
 function buyerOfOrder(number: string): Sql {
   return sql`select coalesce(buyer.owner_id, buyer.id)
     from orders

@@ -15,7 +15,7 @@ import { CustomerSchema } from './customers.ts'
 import { EXAMPLE_CUSTOMER } from './examples.ts'
 import { CustomerPosition, searchCustomers } from './search-customers.ts'
 
-/** The most results of each kind; the lists have the rest. */
+/** Largest number of results of each kind. The lists have the others. */
 const LIMIT = 5
 
 export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool; finders: OrderFinders }): void {
@@ -49,7 +49,7 @@ export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool
       const search = (filters: Static<typeof OrderSearch>) =>
         searchOrders(pool, permittedFinders(finders, request), filters, pagingOf([], first, OrderPosition))
       const { number } = await readSearchText(pool, q)
-      // Phones and codes of newer orders may contain the same digits.
+      // The order with this number comes first. Phone numbers and codes of newer orders may contain the same digits.
       const exact = number === null ? [] : (await search({ number })).orders
       const { orders } = await search({ q })
       const customers = mayUse(request, 'customers:read')

@@ -7,7 +7,7 @@ type Address = NonNullable<Order['shipping_address']>
 type Language = Order['language']
 type Child = Node | string | null
 
-/** One opening of a link. Opening the same token later makes another. */
+/** One opening of a link. Opening the same token later makes another object. */
 interface Link {
   token: string
 }
@@ -27,7 +27,7 @@ class Failure extends Error {
   }
 }
 
-/** Takes the token out of the address bar, so screenshots do not show it. A reload finds it in the session storage. */
+/** Removes the token from the address bar, so screenshots do not show it. A reload finds it in the session storage. */
 function takeLink(): Link | null {
   const given = location.hash.slice(1)
   if (given !== '') history.replaceState(null, '', location.pathname)
@@ -36,7 +36,7 @@ function takeLink(): Link | null {
     if (given === '') token = sessionStorage.getItem(KEY)
     else sessionStorage.setItem(KEY, given)
   } catch (error) {
-    // The browser may forbid storage. Then only a reload needs the link again.
+    // The browser may forbid storage. Then a reload needs the link again.
     if (!(error instanceof DOMException)) throw error
   }
   return token ? { token } : null
@@ -66,8 +66,7 @@ const dateText = (time: string) => new Date(time).toLocaleDateString(locale(), {
 const moneyText = (money: Order['total']) => formatMoney(money, locale())
 
 /**
- * Asks for the link's order. Never settles if the page shows another link meanwhile, because the answer is useless
- * then.
+ * Asks for the link's order. Never settles if the page has changed to another link, because its answer is useless then.
  */
 async function ask(link: Link, path: string, body: object): Promise<Order> {
   const asked = request(path, { token: link.token, ...body })
@@ -164,7 +163,7 @@ function trackingOf({ carrier, number, url = '' }: NonNullable<Order['parcels'][
     .trackingNumber.replace('{carrier}', () => carrier)
     .replace('{number}', () => number)
   const link = create('a', { href: url, rel: 'noopener noreferrer', className: 'button' }, texts().track)
-  // A user name in the URL can look like the carrier's host. Mails do not link such URLs either.
+  // A user name in a URL can look like the carrier's host. Mails do not link such URLs either.
   if (!/^https?:\/\//i.test(url) || link.username + link.password !== '') return create('p', {}, label)
   link.setAttribute('aria-label', `${texts().track}: ${fill(texts().parcel, index + 1)}`)
   return create('div', {}, create('p', {}, label), link)

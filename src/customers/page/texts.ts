@@ -2,7 +2,7 @@ import type { components } from '../../../client/src/schema.ts'
 
 type Order = components['schemas']['LinkedOrder']
 
-/** The page's texts. `{}` stands for a value. */
+/** The page's texts. `{}` is replaced with a value. */
 interface Texts {
   order: string
   ordered: string
