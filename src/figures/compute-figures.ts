@@ -3,40 +3,42 @@ import { sql } from '../db/sql.ts'
 import { statusesWhere } from '../orders/order-status.ts'
 import { type NetAmountSource, netAmountOf } from './net-amount.ts'
 
-/** The time that figures are kept: the 30 days that are shown, the 30 before, and a day more. */
+/** The days for which figures are kept: the 30 days that are shown, the preceding 30, and one more. */
 export const KEPT_DAYS = 61
-/** Minutes, or ten minutes, that one statement computes. */
+/** Number of minutes, or of ten-minute slices, that one statement computes. */
 const SLICES_AT_ONCE = 100
-/** Orders whose histories are in memory together. */
+/** Number of orders whose histories are in memory at once. */
 const ORDERS_AT_ONCE = 500
 const SLICE_MS = 600_000
 
 const [CANCELLED] = statusesWhere(({ moves }) => moves === 'cancelled')
 const [RETURNED] = statusesWhere(({ moves }) => moves === 'returned')
 
-/** Orders that were placed in this store, and not in another one from which it moved. */
+/** Orders that were placed in this store and not imported from another one. */
 const IS_PLACED_HERE = sql`(status_history -> 0 -> 'imported') is null`
-/** The condition of the index orders_changed_updated_at_idx. */
+/** The condition of the index `orders_changed_updated_at_idx`. */
 export const MAY_DIFFER = sql`(status_history -> 1) is not null
     and ${IS_PLACED_HERE}
     and status_history @? '$[*] ? (@.status == "cancelled" || @.status == "returned" || @.change.type == "returned" || @.change.state == "refunded" || exists (@.change.amount) || exists (@.change.refund))'`
 
 export type OnUnreadable = (orderId: string, error: unknown) => void
 
-/** Replaces the figures of these minutes, and of the ten minutes that have them, with those of the orders. */
+/** Recomputes the figures of these minutes, and of the ten-minute slices that contain them, from the orders. */
 export async function computeFigures(
   tx: Transaction,
   minutes: readonly Date[],
   { withProducts = true, onUnreadable }: { withProducts?: boolean; onUnreadable: OnUnreadable },
 ): Promise<void> {
-  // With old statistics the planner would read the whole table for each minute.
+  // With outdated statistics the planner would read the whole table for each minute.
   await tx.query('set local enable_seqscan = off')
   await mayDeleteOld(tx)
   for (const part of inParts(minutes)) await computeMinutes(tx, part, onUnreadable)
   if (withProducts) for (const part of inParts(slicesOf(minutes))) await computeProducts(tx, part)
 }
 
-/** The previous release may not: see docs/decisions/figures.md#upgrades. */
+/**
+ * Allows this transaction to delete old figures. The previous release cannot. See docs/decisions/figures.md#upgrades.
+ */
 export async function mayDeleteOld(tx: Transaction): Promise<void> {
   await tx.query(sql`select set_config('storefront.figure_days', ${String(KEPT_DAYS)}, true)`)
 }
@@ -63,14 +65,14 @@ async function computeMinutes(tx: Transaction, minutes: readonly Date[], onUnrea
 interface Lost {
   minute: Date
   currency: string
-  /** Minor units, negative when the orders are worth more than when they were placed. */
+  /** Minor units. Negative when the orders are worth more than when they were placed. */
   amount: bigint
 }
 
-/** What the orders of these minutes are worth less than when they were placed. */
+/** By how much the orders of these minutes have lost value since they were placed. */
 async function sumLost(tx: Transaction, minutes: readonly Date[], onUnreadable: OnUnreadable): Promise<Lost[]> {
   const { rows: changed } = await tx.query<{ id: string; minute: Date }>(
-    // "offset 0": the planner finds the orders by their times, and not by the index of changed ones.
+    // With "offset 0" the planner finds the orders by their times and not by the index of changed ones.
     sql`select id, minute
     from (
       select id, computed.minute, status_history
@@ -97,7 +99,7 @@ async function sumLost(tx: Transaction, minutes: readonly Date[], onUnreadable: 
   return [...sums.values()]
 }
 
-/** One malformed history must not stop the figures of all orders. */
+/** Counts an order with a malformed history as placed, so it does not stop the figures of all orders. */
 function lostOf(order: NetAmountSource & { id: string }, onUnreadable: OnUnreadable): bigint {
   try {
     return BigInt(order.total_amount - netAmountOf(order))

@@ -4,7 +4,7 @@ import { MoneySchema } from '../money.ts'
 const MINUTES = [0, 1, 2]
 const EUR = 'EUR'
 
-/** The OpenAPI document shows it. A test checks it against its schema. */
+/** Example of the OpenAPI document. A test checks it against its schema. */
 const EXAMPLE_FIGURES = {
   range: 'hour',
   time_zone: 'Europe/Vienna',
@@ -53,7 +53,7 @@ const EXAMPLE_FIGURES = {
   },
 }
 
-/** Sums end where JSON numbers lose units. */
+/** Sums stop at the largest exact JSON number. */
 const AT_MOST = `at most ${Number.MAX_SAFE_INTEGER}`
 
 const Count = Type.Integer({ minimum: 0 })

@@ -3,21 +3,21 @@ import type { Figures, MailsToDo, OrdersToDo, Range, StockToDo } from './figure-
 import { type Progress, readBestSellers, readLowStock, readProgress, readSalesOf } from './read-figures.ts'
 import { readMailsToDo, readOrdersToDo, readStockToDo } from './read-to-do.ts'
 
-/** A page that polls gets the same for this long, unless figures were collected meanwhile. */
+/** For this time a polling page gets the same figures, unless new figures were collected meanwhile. */
 const FRESH_MS = 30_000
-/** A slow reading is kept for this many times the time it took, so that it takes at most 3 % of a processor. */
+/** A slow reading is kept for this multiple of its duration, so readings use at most 3 % of a processor. */
 const KEPT_TIMES = 30
 const SLOW_MS = 250
 
 export interface FiguresOptions {
   pool: Pool
   now: () => Date
-  /** The shop's. */
+  /** The shop's time zone. */
   timeZone: string
 }
 
 /**
- * Figures and to-do counts in memory, for any number of operators. Each part is kept separately: see
+ * Figures and to-do counts in memory, for any number of operators. Each part is kept separately. See
  * docs/decisions/figures.md.
  */
 export class FiguresCache {
@@ -28,7 +28,7 @@ export class FiguresCache {
     this.#options = options
   }
 
-  /** The answer is JSON. */
+  /** Returns JSON. */
   async figures(range: Range): Promise<string> {
     const { pool, now, timeZone } = this.#options
     const progress = await readProgress(pool)
@@ -39,7 +39,7 @@ export class FiguresCache {
     return JSON.stringify({ ...sales, best_sellers, low_stock } satisfies Figures)
   }
 
-  /** Read each time: an operator who has confirmed an order sees the count fall. */
+  /** Not kept in memory: an operator who confirms an order sees the count fall at once. */
   ordersToDo(): Promise<OrdersToDo> {
     return readOrdersToDo(this.#options.pool)
   }
@@ -52,14 +52,14 @@ export class FiguresCache {
     return this.#read('stock to do', null, () => readStockToDo(this.#options.pool))
   }
 
-  /** `progress`: null for what does not depend on the figures. */
+  /** `progress` is null for values that do not depend on the figures. */
   #read<T>(name: string, progress: Progress | null, read: () => Promise<T>): Promise<T> {
     const state = progress && JSON.stringify(progress)
     const known = this.#readings.get(name) as Reading<T> | undefined
     if (known?.isKept(state) === true) return known.value
     const reading = new Reading(state, read)
     this.#readings.set(name, reading)
-    // The next call reads again.
+    // A failed reading is forgotten, so the next call reads again.
     reading.value.catch(() => {
       if (this.#readings.get(name) === reading) this.#readings.delete(name)
     })

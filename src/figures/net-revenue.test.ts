@@ -18,7 +18,7 @@ async function prepare(t: Parameters<typeof startStore>[0]) {
     assert.equal(answer.status, 200, answer.text)
   }
   return {
-    /** Ten pens at 10.00, paid. */
+    /** Places an order of ten pens at 10.00 and pays it. */
     async place() {
       const [buyer] = await addBuyers(store, 1)
       const body = { items: [{ product_id: pen.id, quantity: 10 }] }
@@ -50,7 +50,7 @@ async function prepare(t: Parameters<typeof startStore>[0]) {
   }
 }
 
-test('net revenue is what orders are worth after returns, discounts, cancelled pieces and refunds', async (t) => {
+test('net revenue is the value of orders after returns, discounts, cancelled units and refunds', async (t) => {
   const { place, move, part, adjust, refund, totals } = await prepare(t)
   const [sentBack, cheaper, shorter, refunded] = [await place(), await place(), await place(), await place()]
   assert.deepEqual(await totals(), { orders: 4, cancelled: 0, returned: 0, revenue: 40_000, net: 40_000 })
@@ -66,7 +66,7 @@ test('net revenue is what orders are worth after returns, discounts, cancelled p
   assert.deepEqual(await totals(), { orders: 4, cancelled: 1, returned: 1, revenue: 40_000, net: 1_000 })
 })
 
-test('a refund of what is owed back is subtracted once, in whichever order both come', async (t) => {
+test('subtracts a refund of an owed amount once, whether the refund or the reduction comes first', async (t) => {
   const { place, move, part, adjust, refund, report, totals } = await prepare(t)
   const orders = { first: await place(), last: await place(), returned: await place(), goodwill: await place(), reported: await place() }
   await adjust(orders.first, -9_000)
@@ -81,7 +81,7 @@ test('a refund of what is owed back is subtracted once, in whichever order both 
   assert.equal((await totals()).net, 1_000 + 1_000 + 1_000 + 9_500 + 0)
 })
 
-test('a returned unit of a discounted order is worth what was paid for it', async (t) => {
+test('a returned unit of a discounted order is worth its discounted price', async (t) => {
   const { place, move, part, adjust, refund, totals } = await prepare(t)
   const [refunded, kept, dearer] = [await place(), await place(), await place()]
   for (const id of [refunded, kept]) await adjust(id, -5_000)
@@ -94,7 +94,7 @@ test('a returned unit of a discounted order is worth what was paid for it', asyn
   assert.equal((await totals()).net, 2_500 + 2_500 + 5_500)
 })
 
-test('after a full refund only another payment counts, and not an attempt', async (t) => {
+test('after a full refund another payment counts, and a mere attempt does not', async (t) => {
   const { place, refund, report, totals } = await prepare(t)
   const [byShop, byProvider] = [await place(), await place()]
   await refund(byShop, 10_000)

@@ -6,7 +6,7 @@ import type { Figures, Range } from './figure-schemas.ts'
 const DAY_SECONDS = 86_400
 const MINUTE_MS = 60_000
 
-/** Length of a step with the number of steps, or of the shop's days that end with today or yesterday. */
+/** Length of a step in seconds, and the number of steps or of the shop's days. The days end with today or yesterday. */
 const RANGES: Readonly<Record<Range, { seconds: number; count: number } | { seconds: number; days: number; isOver?: true }>> = {
   hour: { seconds: 60, count: 60 },
   day: { seconds: 600, count: 144 },
@@ -22,16 +22,16 @@ const LISTED_PRODUCTS = 10
 const MOST = Number.MAX_SAFE_INTEGER
 
 interface Window {
-  /** Begin of each step. */
+  /** The beginning of each step. */
   times: readonly Date[]
-  /** End of the last one. */
+  /** The end of the last step. */
   to: Date
 }
 
 export interface Progress {
-  /** It is null before the first time. */
+  /** Null before the first collection. */
   collectedAt: Date | null
-  /** Figures of earlier minutes may be missing. Null: all may be missing. */
+  /** Figures of earlier minutes may be missing. All may be missing when it is null. */
   filledFrom: Date | null
 }
 
@@ -46,7 +46,7 @@ interface ReadOptions extends Progress {
   timeZone: string
 }
 
-/** What was ordered in a range, which ends with the step of `collectedAt`, or with the shop's day. */
+/** The sales of a range, which ends with the step of `collectedAt` or with the shop's day. */
 export async function readSalesOf(pool: Pool, options: ReadOptions): Promise<Omit<Figures, 'best_sellers' | 'low_stock'>> {
   const { range, collectedAt, filledFrom, timeZone } = options
   const [window, before] = windowsOf(options)
@@ -68,7 +68,7 @@ export async function readSalesOf(pool: Pool, options: ReadOptions): Promise<Omi
 
 const beginOf = ({ times, to }: Window): Date => times[0] ?? to
 
-/** The steps of a range, and the period before, which ends where the range ended as long ago. */
+/** The steps of the range and of the preceding period, which is cut at the same point when the range is not over. */
 function windowsOf({ range, collectedAt, now, timeZone }: ReadOptions): [Window, Window] {
   const rule = RANGES[range]
   const stepMs = rule.seconds * 1_000
@@ -108,11 +108,11 @@ function windowsOf({ range, collectedAt, now, timeZone }: ReadOptions): [Window,
 const wholeMinute = (instant: Date): Date => new Date(Math.floor(instant.getTime() / MINUTE_MS) * MINUTE_MS)
 const latest = (a: Date, b: Date): Date => (a > b ? a : b)
 
-/** The same time of the shop's clock, some days later. */
+/** The same time on the shop's clock some days later. */
 function shiftDays(instant: Date, days: number, timeZone: string): Date {
   const local = localTimeOf(instant, timeZone)
   const day = new Date(Date.parse(`${local.slice(0, 10)}T00:00:00Z`) + days * DAY_SECONDS * 1_000).toISOString().slice(0, 10)
-  // A day may begin at one o'clock.
+  // The clock change may skip midnight, so a day may begin at one o'clock.
   const isBegin = instant.getTime() === startOfDay(instant, timeZone).getTime()
   return instantOf(isBegin ? day : `${day}${local.slice(10)}`, timeZone) as Date
 }
@@ -188,8 +188,8 @@ export async function readBestSellers(pool: Pool, options: ReadOptions): Promise
   return rows
 }
 
-// Reads the whole table only when few products are sold out: no index has the stock, which every order changes. See
-// docs/decisions/figures.md.
+// Reads the whole table only when few products are sold out, because no index has the stock, which every order changes.
+// See docs/decisions/figures.md.
 export async function readLowStock(pool: Pool, now: Date): Promise<Figures['low_stock']> {
   const columns = sql`products.id as product_id, products.sku, products.name, inventory.available`
   const { rows } = await pool.query<Omit<Figures['low_stock'][number], 'sold_7_days'>>(

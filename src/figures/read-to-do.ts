@@ -4,7 +4,7 @@ import type { OrderStatus } from '../orders/order-status.ts'
 import { IS_UNPAID } from '../orders/unpaid-orders.ts'
 import type { MailsToDo, OrdersToDo, StockToDo } from './figure-schemas.ts'
 
-/** Each count ends at this number. */
+/** Counting stops at this number. */
 const MOST_COUNTED = 1_000
 
 /** Each count reads at most 1,000 entries of an index. */
@@ -17,7 +17,7 @@ export async function readOrdersToDo(pool: Pool): Promise<OrdersToDo> {
   }
 }
 
-/** `sort`: what the index of the condition ends in. */
+/** `sort` is the last column of the index for the condition. */
 async function readWaiting(pool: Pool, condition: Sql, sort: Sql): Promise<OrdersToDo['to_ship']> {
   const { rows } = await pool.query<{ count: number; oldest_at: Date | null }>(
     sql`select count(*)::integer as count, min(created_at) as oldest_at

@@ -4,37 +4,39 @@ import { inTransaction } from '../db/transaction.ts'
 import { computeFigures, KEPT_DAYS, MAY_DIFFER, mayDeleteOld, type OnUnreadable, startOfSlice } from './compute-figures.ts'
 
 export interface RollUpOptions {
-  /** Orders whose minutes are computed together. */
+  /** Number of orders whose minutes are computed in one transaction. */
   chunkOrders?: number
-  /** A run ends after the chunk in which this has passed; the next one continues. */
+  /** A run ends after the chunk in which this time has passed. The next run continues. */
   budgetMs?: number
-  /** Does nothing when another process has begun a run within this time. */
+  /** The run does nothing when another process has begun one within this time. */
   notWithinSeconds?: number
   signal?: AbortSignal
-  /** Called for each order whose history cannot be read, which then counts as placed. */
+  /** Called for each order whose history cannot be read. The order counts as placed. */
   onUnreadable?: OnUnreadable
 }
 
 const CHUNK_ORDERS = 5_000
 const BUDGET_MS = 20_000
-/** A number may be drawn by a statement whose transaction has no id yet: this is more than any such statement takes. */
+/** A statement may have drawn a number before its transaction has an id. No such statement takes this long. */
 const SETTLED_SECONDS = 120
 /**
- * Longer than any transaction may last: the commands' bound is 24 hours, the API's a minute. It decides after a restore
- * into another cluster, where transaction ids mean nothing.
+ * No transaction takes this long: the limit is 24 hours for commands and a minute for the API. This time decides after
+ * a restore into another cluster, where transaction ids have no meaning.
  */
 const SURELY_SETTLED_SECONDS = 25 * 3_600
-/** A change commits later than its `updated_at` says: by at most a request's bound and the difference of two clocks. */
+/**
+ * A change can commit this much later than its `updated_at`: a request's time limit and the difference of two clocks.
+ */
 const LATE_CHANGE_SECONDS = 600
-/** The number of the previous release's minutes that one transaction computes, far below its time limit. */
+/** Number of the previous release's minutes that one transaction computes. It stays far below the time limit. */
 const MINUTES_AT_ONCE = 500
-/** The time for which the previous release computes figures. */
+/** Number of days for which the previous release computes figures. */
 const DAYS_BEFORE = 8
 
 /**
- * Computes the figures of new, changed and older orders, newest first. A minute is always computed from the table, in
- * one transaction: a run can be repeated, ended anywhere, or run in two processes, and late commits and past-dated
- * orders are found by their numbers. Returns the number of computed minutes, null when another process has just begun.
+ * Computes figures of new, changed and older orders, newest first. Each minute is computed from the table in one
+ * transaction, so a run can be repeated, ended or run twice at once. Late commits are found by number. Returns the
+ * number of minutes, or null when another process has just begun.
  */
 export async function rollUpOrders(pool: Pool, options: RollUpOptions = {}): Promise<number | null> {
   const { chunkOrders = CHUNK_ORDERS, budgetMs = BUDGET_MS, notWithinSeconds = 0, signal, onUnreadable = () => {} } = options
@@ -65,7 +67,9 @@ async function* computeAll(work: Work, run: Run): AsyncGenerator<number> {
   yield* computeSettled(work, run)
 }
 
-/** Now the figures have every order and change from before the run. Processes that have read them read them again. */
+/**
+ * Records that the figures now have every order and change from before the run. Processes then reload cached figures.
+ */
 async function finishCollection(pool: Pool, { startedAt }: Run): Promise<void> {
   await pool.query(
     sql`update figure_progress
@@ -75,14 +79,14 @@ async function finishCollection(pool: Pool, { startedAt }: Run): Promise<void> {
 }
 
 interface Run {
-  /** Orders up to this number are in the figures permanently, if they are not older than `filled_from`. */
+  /** Orders up to this number are in the figures permanently, unless they are older than `filled_from`. */
   after: number
   newest: number
-  /** No transaction can add an order up to this number. */
+  /** No transaction can add an order with a number up to this one. */
   settled: number
   startedAt: Date
   changedAt: Date
-  /** Whether the figures reach back to the oldest that are kept. */
+  /** Whether the figures reach back to the oldest day that is kept. */
   isFilled: boolean
 }
 
@@ -122,7 +126,7 @@ async function beginRun(pool: Pool, notWithinSeconds: number): Promise<Run | nul
   })
 }
 
-/** Orders with settled numbers are all found by their times, so they need not be found by their numbers too. */
+/** The filling finds all orders with settled numbers by their times, so they need not be found by number. */
 async function beginFilling(tx: Transaction, settled: number): Promise<void> {
   await tx.query(
     sql`update figure_progress
@@ -132,7 +136,7 @@ async function beginFilling(tx: Transaction, settled: number): Promise<void> {
   )
 }
 
-// Each statement after the lock sees what every earlier chunk of any process has committed.
+// Each statement after the lock sees the committed chunks of every process.
 async function lockProgress(tx: Transaction): Promise<void> {
   await tx.query('select from figure_progress for update')
 }
@@ -156,7 +160,7 @@ async function computeChunk(work: Work, orders: Sql, { progress, withProducts = 
   })
 }
 
-/** Orders that another transaction may still precede are computed in each run. */
+/** These orders are computed in each run, because another transaction may still add an order before them. */
 async function* computeNewest(work: Work, { after, newest, settled }: Run): AsyncGenerator<number> {
   const { pool, chunkOrders } = work
   const downTo = Math.max(after, settled)
@@ -194,7 +198,7 @@ async function* computeChanged(work: Work, { startedAt, changedAt }: Run): Async
 
 const earlier = (a: Date, b: Date): Date => (a < b ? a : b)
 
-/** While processes of the previous release run, they compute minutes as well. The newest come first. */
+/** Processes of the previous release compute minutes, too, while they run. Their newest minutes come first. */
 async function* computeThoseOfPreviousRelease(work: Work): AsyncGenerator<number> {
   const found = sql`select minute as created_at
     from order_figures
@@ -207,7 +211,10 @@ async function* computeThoseOfPreviousRelease(work: Work): AsyncGenerator<number
   }
 }
 
-/** Orders from before the figures, down to the oldest that are kept: each chunk is as old as the one before began. */
+/**
+ * Computes orders that are older than the figures, down to the oldest kept day. Each chunk ends where the one before it
+ * began.
+ */
 async function* computeOlder(work: Work): AsyncGenerator<number> {
   for (let computed: number | null = 0; ; ) {
     computed = await inTransaction(work.pool, (tx) => computeOlderChunk(tx, work))
@@ -264,7 +271,7 @@ async function* computeSettled(work: Work, { after, settled }: Run): AsyncGenera
   }
 }
 
-/** Deletes figures that are older than any that is shown. Returns their number. */
+/** Deletes figures that are older than all shown ones. Returns their number. */
 export async function deleteOldFigures(pool: Pool, now: Date): Promise<number> {
   const oldest = new Date(now.getTime() - KEPT_DAYS * 86_400_000)
   return inTransaction(pool, async (tx) => {

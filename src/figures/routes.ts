@@ -5,7 +5,7 @@ import type { Scope } from '../http/scopes.ts'
 import { FiguresSchema, MailsToDoSchema, OrdersToDoSchema, RangeQuery, StockToDoSchema } from './figure-schemas.ts'
 import { FiguresCache, type FiguresOptions } from './figures-cache.ts'
 
-/** What the store did in the last hours or days, and what waits for a person. */
+/** Routes for what the store did in the last hours or days, and for what waits for a person. */
 export function figuresRoutes(server: HttpServer, options: FiguresOptions): void {
   const cache = new FiguresCache(options)
   defineRoute(
@@ -24,7 +24,7 @@ export function figuresRoutes(server: HttpServer, options: FiguresOptions): void
     },
     async (request, reply) => {
       const body = await cache.figures(request.query.range ?? 'hour')
-      // A cache may keep it for its operator, and asks each time.
+      // A cache may keep the answer for its operator, but must ask each time.
       reply.header('cache-control', 'private, no-cache')
       return sendPolledText(request, reply, body)
     },
@@ -63,7 +63,7 @@ export function figuresRoutes(server: HttpServer, options: FiguresOptions): void
   })
 }
 
-/** What waits for a person, for who has the scope. */
+/** A count of what waits for a person. Callers need the scope. */
 interface ToDo<S extends TSchema> {
   access: Scope
   operationId: string
