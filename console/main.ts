@@ -45,38 +45,38 @@ interface Permissions {
   search: ReturnType<typeof createSearch>
 }
 
-/** Something that the page says at its bottom edge. */
+/** A message at the bottom of the page. */
 interface Toast {
   text: string
   isError: boolean
-  /** The address at which it was said: it leaves with that address. */
+  /** The address at which the message appeared. The message disappears when the address changes. */
   hash: string
   undo?: readonly [text: string, work: () => Promise<unknown>]
-  /** What went wrong. */
+  /** The error that the message reports. */
   fault?: unknown
 }
 
-/** What the operator may do; null while nobody is signed in. */
+/** The operator's permissions, or null when nobody is signed in. */
 let permissions: Permissions | null = null
-/** The screen's name in the navigation, what it shows, and when it ends. */
+/** The screen's name in the navigation, its content, and the controller that ends it. */
 let current = ''
 let content: () => Content = () => nothing
 let open = new AbortController()
 let away = ''
 let toast: Toast | null = null
-/** What would be lost besides changes of forms. */
+/** What would be lost besides form changes. */
 let guards: (() => string)[] = []
-/** The sign-in above the screen. */
+/** The sign-in dialog above the screen, while it is open. */
 let returning: Promise<boolean> | null = null
-/** The address whose screen is shown. */
+/** The address of the shown screen. */
 let shownHash = ''
-/** The token from the mail to an operator's address, until a session has used it. */
+/** The token of a mail that confirms the operator's address, until a session has used it. */
 let tokenOfEmail: string | null = null
 let isRendering = false
-/** Whether the heading of the screen is to get the focus. */
+/** Whether the screen's heading shall get the focus. */
 let isArriving = false
 
-/** Renders the page soon, once for all changes until then. */
+/** Renders the page soon, once for all changes made until then. */
 function update(): void {
   if (isRendering) return
   isRendering = true
@@ -89,8 +89,7 @@ function update(): void {
 }
 
 /**
- * Moves the focus to the heading of a screen that was opened, as soon as it has one, unless the operator has moved
- * it.
+ * Moves the focus to the heading of an opened screen as soon as there is one, unless the operator has moved the focus.
  */
 function focusHeading(): void {
   const heading = document.querySelector<HTMLElement>('main h2')
@@ -150,12 +149,12 @@ function screensFor(scopes: Permissions['scopes']): [string, Screen][] {
   return [...SCREENS].filter(([, screen]) => screen.scopes === null || screen.scopes.some((scope) => scopes.has(scope)))
 }
 
-/** The account has its link beside the button that signs out. */
+/** The navigation leaves out the account screen, whose link is beside the sign-out button. */
 function listedScreens(scopes: Permissions['scopes']): [string, Screen][] {
   return screensFor(scopes).filter(([name]) => name !== 'account')
 }
 
-/** Ends what is shown. */
+/** Ends the shown screen. Returns the signal of the next one. */
 function leave(): AbortSignal {
   open.abort()
   open = new AbortController()
@@ -165,8 +164,8 @@ function leave(): AbortSignal {
 }
 
 /**
- * Shows the screen that the address names, or the first one for a name that is unknown or not for this operator.
- * `outcome`: what to tell at once.
+ * Shows the screen that the address names, or the first one when the name is unknown or the operator may not see it.
+ * `outcome` is a message to show at once.
  */
 function showScreen(outcome = ''): void {
   if (permissions === null) return
@@ -200,7 +199,7 @@ function showScreen(outcome = ''): void {
         if (toast?.isError && (ended === undefined || toast.fault === ended)) say(null)
       } else if (error instanceof SignedOut) askForSession(error.message)
       else if (isProblem(error, 'second_factor_setup_required') && name !== 'account') location.hash = '#account'
-      // A store that does not answer has a line of its own.
+      // The page has a separate line for a store that does not answer.
       else if (!(error instanceof NoAnswer)) say({ text: explain(error), isError: true, fault: error })
     },
     tell: (text, undo) => say(text === '' ? null : { text, isError: false, ...(undo === undefined ? {} : { undo }) }),
@@ -221,14 +220,14 @@ function showScreen(outcome = ''): void {
   content = screen.open(context)
   if (outcome !== '') context.tell(outcome)
   update()
-  // After a search the screen is another one. Its field keeps the focus.
+  // A search opens a new screen, and its field keeps the focus.
   const keepsFocus = isSame && focused !== null
-  // A page that was loaded begins at its top, with the link that skips the navigation.
+  // A newly loaded page begins at its top, with the link that skips the navigation.
   isArriving = !isFirst && !keepsFocus
   if (keepsFocus) queueMicrotask(() => document.querySelector<HTMLElement>(`main [name="${CSS.escape(focused)}"]`)?.focus())
 }
 
-/** What would be lost, in sentences. */
+/** Sentences that say what would be lost. */
 function losses(): string[] {
   if (permissions === null) return []
   const count = unsentChanges(document)
@@ -239,11 +238,11 @@ function losses(): string[] {
 const mayLeave = (signal: AbortSignal) =>
   confirmAction({ title: t`Leave without saving?`, text: losses(), action: t`Leave`, danger: true }, signal)
 
-/** Shows another screen, unless the operator wants to keep what was entered. */
+/** Shows the screen of the new address, unless the operator wants to keep the entered values. */
 async function follow(): Promise<void> {
   if (followMailedLink() || permissions === null) return
   if (losses().length === 0 || location.hash === shownHash) return showScreen()
-  // The address is that of the form again until the operator has answered.
+  // The address of the form returns until the operator has answered.
   history.pushState(null, '', shownHash || location.pathname)
   if (!(await mayLeave(open.signal))) return
   leave()
@@ -252,7 +251,7 @@ async function follow(): Promise<void> {
   history.back()
 }
 
-/** Shows something other than a screen, such as the sign-in. */
+/** Shows a view without a session, such as the sign-in. */
 function showAlone(view: Alone = () => loading): void {
   const signal = leave()
   permissions = null
@@ -266,7 +265,8 @@ function askForSession(reason: string): void {
 }
 
 /**
- * Asks for the sign-in above the screen while something would be lost. Resolves to whether the same operator is back.
+ * Opens a sign-in dialog above the screen when something would be lost. Resolves to whether the same operator has
+ * signed in.
  */
 function signInAgain(): Promise<boolean> {
   if (permissions === null || losses().length === 0) return Promise.resolve(false)
@@ -294,7 +294,7 @@ function askAboveScreen(userId: string): Promise<boolean> {
   })
 }
 
-/** Whether the address has the link of a mail, which is then followed, also while somebody is signed in. */
+/** Follows a mailed link in the address, even while somebody is signed in. Returns whether there was one. */
 function followMailedLink(): boolean {
   const mailed = takeMailedLink()
   if (mailed === null) return false
@@ -309,7 +309,7 @@ function followMailedLink(): boolean {
   return true
 }
 
-/** Says that the operator has signed out only when the store has ended the session. */
+/** Reports the sign-out only after the store has ended the session. */
 async function endSession(): Promise<void> {
   if (losses().length > 0 && !(await mayLeave(open.signal))) return
   showAlone()
@@ -344,7 +344,7 @@ async function start(): Promise<void> {
   if (!followMailedLink()) await enter()
 }
 
-/** Shows the screens of the session that there is, however long the store does not answer, or asks for a session. */
+/** Shows the screens of the current session, or the sign-in. Retries until the store answers. */
 async function enter(reason = ''): Promise<void> {
   for (;;) {
     try {
@@ -371,7 +371,7 @@ function begin({ id, role, scopes: given }: Operator, outcome: string): void {
   showScreen(outcome)
 }
 
-/** What the link of a mail to an operator is for. */
+/** The purpose of a link in a mail to an operator. */
 interface MailedLink {
   action: 'choose-password' | 'confirm-email' | 'revert-email'
   token: string
@@ -385,8 +385,8 @@ const ACTIONS: Readonly<Record<string, MailedLink['action']>> = {
 }
 
 /**
- * Takes a mail's one-time token out of the page's address, so that neither the history nor a bookmark keeps it. Returns
- * null if there is none.
+ * Removes a mail's one-time token from the page's address, so neither the history nor a bookmark keeps it. Returns null
+ * when the address has none.
  */
 function takeMailedLink(): MailedLink | null {
   const [, name = '', token = ''] = /^#([a-z-]+)=([\w-]+)$/.exec(location.hash) ?? []

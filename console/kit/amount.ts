@@ -1,18 +1,18 @@
 import { formatMajorUnits, minorDigits, parseMajorUnits } from '../../src/currency.ts'
 import { t } from './language.ts'
 
-/** An amount as the text of a field: `1234.50`. */
+/** The text of an amount in a field, such as `1234.50`. */
 export const amountText = formatMajorUnits
 
 /**
- * The minor units that a person has typed: `1234.50`, `1.234,50`, `1,234.50` and `1 234,50` are equal. Null for what is
- * no amount, or can mean two, such as `1.234` in euros.
+ * The minor units of a typed amount: `1234.50`, `1.234,50`, `1,234.50` and `1 234,50` are equal. Returns null for text
+ * that is no amount or has two readings, such as `1.234` in euros.
  */
 export function parseAmount(text: string, currency: string): number | null {
   const compact = text.trim().replace(/(?<=\d)[\s'’](?=\d{3}(?!\d))/g, '')
   const [first, second] = [...new Set(compact.match(/[.,]/g) ?? [])]
   if (first === undefined) return parseMajorUnits(compact, currency)
-  // Two kinds: the first one is between thousands, and the second one is before the decimals.
+  // With both signs, the first one separates thousands and the second one the decimals.
   if (second !== undefined) {
     const [whole = '', decimals = '', ...more] = compact.split(second)
     return more.length > 0 || !isGrouped(whole, first) ? null : parseMajorUnits(`${whole.replaceAll(first, '')}.${decimals}`, currency)
@@ -23,7 +23,7 @@ export function parseAmount(text: string, currency: string): number | null {
   return parseMajorUnits(parts.join('.'), currency)
 }
 
-/** The minor units of a text, which `label` names in the refusal. */
+/** The minor units of a typed amount. Throws an error that names the field as `label`. */
 export function readAmount(text: string, currency: string, label: string): number {
   const amount = parseAmount(text, currency)
   if (amount !== null) return amount

@@ -8,7 +8,7 @@ export { NoAnswer } from './session.ts'
 export type { Schemas }
 export type Scope = components['schemas']['User']['scopes'][number]
 
-/** There is no session, or it has ended: the operator signs in again. */
+/** The session has ended or does not exist. The operator must sign in again. */
 export class SignedOut extends Error {}
 
 let onAway: (isAway: boolean) => void = () => {}
@@ -16,8 +16,8 @@ let askForProof: () => Promise<boolean> = async () => false
 let signInAgain: () => Promise<boolean> = async () => false
 
 /**
- * `away` is called whenever the store is known to answer, or not to. `proof` is called when the store wants a fresh
- * proof of who is here, and `signedOut` when the session has ended: the request is repeated if it resolves to true.
+ * Sets the page's listeners. `away` hears whether the store answers. `proof` is called when the store wants recent
+ * authentication, and `signedOut` when the session has ended: a request is repeated if they resolve to true.
  */
 export function listenToApi(listeners: {
   away: (isAway: boolean) => void
@@ -29,26 +29,24 @@ export function listenToApi(listeners: {
   askForProof = listeners.proof
 }
 
-/**
- * Every operation of the API, typed. Calls throw `ProblemError` for a refusal, `SignedOut`, or `NoAnswer`.
- */
+/** The typed client of the API. Calls throw `ProblemError` for a refusal, `SignedOut` or `NoAnswer`. */
 export const api = operatorApi(createStorefront({ baseUrl: ROOT.href, fetch: sendWithSession, maxAttempts: 1 }))
 
-/** The same without a session, for what a person does who is not signed in. */
+/** The client for requests without a session, for people who are not signed in. */
 export const anonymousApi = operatorApi(createStorefront({ baseUrl: ROOT.href, fetch: send, maxAttempts: 1 }))
 
-/** What a call answers. */
+/** The result of a call. */
 export interface Answer<T> {
   data?: T
   response: Response
 }
 
-/** The body of an answer: `await read(api.GET('/me'))`. */
+/** The body of the answer: `await read(api.GET('/me'))`. */
 export async function read<T>(answer: Promise<Answer<T>>): Promise<T> {
   return (await answer).data as T
 }
 
-/** The body of an answer with its entity tag, which a later change sends as `If-Match`. */
+/** The body of the answer, and its entity tag, which a later change sends as `If-Match`. */
 export async function readTagged<T>(answer: Promise<Answer<T>>): Promise<{ data: T; etag: string }> {
   const { data, response } = await answer
   return { data: data as T, etag: response.headers.get('etag') ?? '' }
@@ -73,17 +71,17 @@ async function sendWithSession(request: Request): Promise<Response> {
   }
 }
 
-/** Returns null without a session. */
+/** Returns null when there is no session. */
 async function sendOnce(request: Request): Promise<Response | null> {
   const token = await accessToken()
   if (token === null) return null
-  // A copy: the body of a request can be read once.
+  // The copy lets the request be repeated: a body can be read only once.
   const copy = new Request(request.clone(), { cache: 'no-store' })
   copy.headers.set('authorization', `Bearer ${token}`)
   return send(copy)
 }
 
-/** An error in words for a person. */
+/** The text that tells a person about an error. */
 export function explain(error: unknown): string {
   if (error instanceof ProblemError) return [error.problem.detail, ...(error.problem.errors ?? []).map(({ detail }) => detail)].join(' ')
   if (error instanceof NoAnswer)
@@ -91,24 +89,24 @@ export function explain(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** A request that got no answer is repeated soon. */
+/** Wait after a request without an answer. */
 const RETRY_MS = 2_000
 const MAX_RETRY_AFTER_MS = 300_000
 
 interface PollOptions<T> {
   seconds: number
   signal: AbortSignal
-  /** Called with each answer that differs from the one before. */
+  /** Called with each answer that differs from the previous one. */
   onChange: (data: T) => void
-  /** Called with an error, and with null and that error when a request succeeds after it. */
+  /** Called with an error, and with null and that error when a later request succeeds. */
   onError: (error: unknown, ended?: unknown) => void
-  /** Statuses of refusals that stay, such as of filters that are wrong: none unless given. */
+  /** Statuses of lasting refusals, such as of wrong filters, which end the polling. None by default. */
   endsAt?: readonly number[]
 }
 
 /**
- * Asks now and every `seconds` with the entity tag of the last answer (RFC 9110 §13.1.2), while the page is visible,
- * until `signal`. `ask` passes what it gets to the call: `(init) => api.GET('/admin/pipeline', init)`.
+ * Asks at once and then every `seconds`, with the last answer's entity tag (RFC 9110 §13.1.2), while the page is
+ * visible and until `signal` aborts. `ask` gets the options of the call: `(init) => api.GET('/admin/pipeline', init)`.
  */
 export async function poll<T>(
   ask: (init: { signal: AbortSignal; headers: Record<string, string> }) => Promise<Answer<T>>,
@@ -142,7 +140,7 @@ export async function poll<T>(
 }
 
 /**
- * Returns a function that calls `begin` with a signal, which aborts at the next call, at `stop` and with `signal`.
+ * Returns a function that calls `begin` with a signal. The signal aborts at the next call, at `stop`, or with `signal`.
  */
 export function restartable<A extends unknown[]>(
   signal: AbortSignal,
@@ -158,20 +156,20 @@ export function restartable<A extends unknown[]>(
   return Object.assign(start, { stop })
 }
 
-/** A refusal will not change soon, unless the store says when (RFC 9110 §10.2.3). */
+/** A refusal usually lasts, so it has the usual pause unless the store names one (RFC 9110 §10.2.3). */
 function pauseAfter(error: unknown, usualMs: number): number {
   if (!(error instanceof ProblemError)) return Math.min(usualMs, RETRY_MS)
   const seconds = Number(error.response.headers.get('retry-after'))
   return seconds > 0 ? Math.min(seconds * 1_000, MAX_RETRY_AFTER_MS) : usualMs
 }
 
-/** Ends early when the page becomes visible after the time has passed; a hidden page waits. */
+/** Waits for this time, and then until the page is visible. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await first(signal, (resolve) => setTimeout(resolve, ms))
   if (document.hidden) await first(signal, (resolve) => document.addEventListener('visibilitychange', resolve, { once: true }))
 }
 
-/** Waits for what `begin` calls back, at most until `signal`. */
+/** Resolves when `begin` calls back or `signal` aborts. */
 async function first(signal: AbortSignal, begin: (resolve: () => void) => void): Promise<void> {
   const ended = new AbortController()
   await new Promise<void>((resolve) => {

@@ -2,10 +2,10 @@ import { type Content, html } from './html.ts'
 import { capitalized, t } from './language.ts'
 import type { ScreenContext } from './screen.ts'
 
-/** A button that copies a text. `what` names the text: "the address". */
+/** A button that copies a text. `what` is the words for the text, such as "the address". */
 export function copyButton(text: string, what: string, { act, tell }: Pick<ScreenContext, 'act' | 'tell'>): Content {
   const copy = async () => {
-    // Pages without TLS have no clipboard.
+    // A page without TLS has no clipboard.
     if (navigator.clipboard === undefined) throw new Error(t`The browser does not let this page copy. Select the text instead.`)
     await navigator.clipboard.writeText(text)
     tell(capitalized(t`${what} is copied.`))

@@ -2,20 +2,20 @@ import { withGuard } from '../../src/spreadsheet-guard.ts'
 
 export interface Column {
   name: string
-  /** DuckDB's name of the type. */
+  /** The type's name in DuckDB. */
   type: string
 }
 
 const NUMBER = /^(?:U?(?:TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM|DECIMAL|FLOAT|DOUBLE)\b/
 
-/** Whether a column has numbers, also those that the API sends as text because JSON has no exact ones. */
+/** Whether a column has numbers, including numbers that the API sends as text because JSON cannot hold them exactly. */
 export function isNumeric({ type }: Column): boolean {
   return NUMBER.test(type) && !type.endsWith(']')
 }
 
 /**
- * The rows as CSV (RFC 4180), text in quotes, because a spreadsheet may separate cells by semicolons, and guarded; a
- * number such as -5 stays one.
+ * The rows as CSV (RFC 4180). Text is in quotes, because a spreadsheet may separate cells by semicolons, and guarded
+ * against formulas. A number such as -5 stays a number.
  */
 export function toCsv(columns: readonly Column[], rows: readonly (readonly unknown[])[]): string {
   const texts = rows.map((row) => row.map((cell, index) => writeCell(cell, isNumeric(columns[index] ?? { name: '', type: '' }))))
@@ -35,14 +35,15 @@ function quote(text: string): string {
 
 const SEPARATORS = ['\t', ';', ',', '|']
 
-/** The cells of text that was copied from a spreadsheet, or of a CSV file. The first line decides the separator. */
+/** The cells of a CSV file, or of text copied from a spreadsheet. The first line decides the separator. */
 export function readCells(text: string): string[][] {
   const plain = text.replace(/^\uFEFF/, '').replaceAll(/\r\n?/g, '\n')
   const [first = ''] = plain.split('\n')
   const count = (separator: string) => first.split(separator).length
   const separator = SEPARATORS.reduce((best, one) => (count(one) > count(best) ? one : best))
   const rows: string[][] = [[]]
-  // A cell in quotes, in which two quotes are one, or one without; then what ends it.
+  // A cell in quotes, in which two quotes stand for one, or a cell without quotes. The character that ends the cell
+  // follows.
   const cells = new RegExp(`(?:"((?:[^"]|"")*)"[^${separator}\\n]*|([^${separator}\\n]*))([${separator}\\n]|$)`, 'g')
   for (const [, quoted, bare = '', end] of plain.matchAll(cells)) {
     rows.at(-1)?.push((quoted?.replaceAll('""', '"') ?? bare).trim())

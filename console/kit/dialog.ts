@@ -4,15 +4,15 @@ import { t } from './language.ts'
 
 export interface Dialog {
   close(): void
-  /** Closes it, unless the operator wants to keep what would be lost. */
+  /** Closes the dialog, unless the operator wants to keep what would be lost. */
   leave(): Promise<void>
-  /** Renders what the dialog shows again. */
+  /** Renders the content of the dialog again. */
   update(): void
 }
 
 /**
- * A modal dialog. It leaves the page when it is closed, at the latest when `signal` aborts; then the focus returns to
- * where it was. `lost` says what Escape would lose besides changes of forms: the operator is asked before.
+ * A modal dialog. It closes at the latest when `signal` aborts, and the focus returns to its previous place. `lost`
+ * says what Escape would lose besides form changes, and the operator is asked first.
  */
 export function openDialog(
   title: string,
@@ -41,15 +41,15 @@ export function openDialog(
     element.remove()
     onClose()
   })
-  // While a form is sent, its buttons are disabled, and Escape would hide the outcome.
+  // The buttons of a form are disabled while it is sent. Escape would then hide the outcome.
   const keepOpen = (event: Event) => {
     const isSending = element.querySelector('form button[type=submit]:disabled') !== null
     if (isSending || losses() !== '') event.preventDefault()
     if (!isSending && losses() !== '') void dialog.leave()
   }
-  // A file input has such an event, too.
+  // A file input in the dialog has a `cancel` event, too.
   element.addEventListener('cancel', (event) => event.target === element && keepOpen(event))
-  // Chromium closes a dialog at the second Escape, whatever became of its `cancel`. The focus may be outside.
+  // Chromium closes a dialog at the second Escape even if `cancel` was prevented. The focus may be outside the dialog.
   const onKey = (event: KeyboardEvent) => {
     const isTop = [...document.querySelectorAll('dialog[open]')].at(-1) === element
     if (event.key === 'Escape' && isTop && !event.defaultPrevented) keepOpen(event)
@@ -62,14 +62,14 @@ export function openDialog(
 
 export interface Question {
   title: string
-  /** Paragraphs. */
+  /** The paragraphs of the question. */
   text: readonly string[]
-  /** The word on the button that confirms. */
+  /** The text of the button that confirms. */
   action: string
   danger?: boolean
 }
 
-/** Asks before something is done. Escape and "Cancel", which has the focus, mean no. */
+/** Asks before an action. Escape and "Cancel", which has the focus, mean no. */
 export function confirmAction({ title, text, action, danger = false }: Question, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     let isConfirmed = false
@@ -96,7 +96,9 @@ interface FormDialog extends Omit<FormOptions, 'edits' | 'onSubmit'> {
   onClose?: () => void
 }
 
-/** Asks with a form, and closes when it was sent. Escape and "Cancel" close it, but not while it is being sent. */
+/**
+ * Asks with a form, and closes after the form was sent. Escape and "Cancel" close it, except while it is being sent.
+ */
 export function openFormDialog(
   { title, signal, onSubmit, actions = () => nothing, wide = false, onClose = () => {}, ...options }: FormDialog,
   fields: (dialog: Dialog) => () => Content,

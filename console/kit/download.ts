@@ -1,7 +1,7 @@
-/** Gives the operator a file, as the browser does with downloads. */
+/** Offers a file as the browser's download. */
 export function download(name: string, content: Blob): void {
   const url = URL.createObjectURL(content)
   Object.assign(document.createElement('a'), { href: url, download: name }).click()
-  // The download reads it after the click.
+  // The browser reads the URL after the click.
   setTimeout(() => URL.revokeObjectURL(url), 60_000)
 }

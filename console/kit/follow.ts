@@ -4,23 +4,23 @@ import type { ScreenContext } from './screen.ts'
 
 interface FollowOptions<T> {
   seconds: number
-  /** Called with each answer that differs from the one before, which is rendered then. */
+  /** Called with each answer that differs from the previous one. The screen renders afterwards. */
   onChange?: (data: T) => void
   endsAt?: readonly number[]
 }
 
 export interface Followed<T> {
-  /** The newest answer; null before the first one. */
+  /** The newest answer, or null before the first one. */
   (): T | null
-  /** Asks now, and again and again until the screen ends. */
+  /** Asks at once, and then again and again until the screen ends. */
   refresh(): void
-  /** Asks no more, until the next `refresh`. */
+  /** Stops asking until the next `refresh`. */
   stop(): void
-  /** The newest answer in a template, or why there is none yet. */
+  /** Renders the newest answer, or the reason why there is none yet. */
   show(content: (data: T) => Content): Content
 }
 
-/** What the store answers while a screen is open, from the first `refresh` on. */
+/** The store's newest answer while a screen is open, beginning with the first `refresh`. */
 export function follow<T>(
   { signal, report, update }: Pick<ScreenContext, 'signal' | 'report' | 'update'>,
   ask: Parameters<typeof poll<T>>[0],

@@ -6,44 +6,44 @@ import type { ScreenContext } from './screen.ts'
 type Control = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement
 
 export interface FormOptions {
-  /** Sends the form. An error is shown beside the buttons, and what was entered stays. */
+  /** Sends the form. An error appears beside the buttons, and the entered values stay. */
   onSubmit: (data: FormData, form: HTMLFormElement) => Promise<unknown>
   /** The text of the button that sends the form. */
   submit?: string
   /**
-   * More buttons, behind the one that sends. One that sends the form, too, has a name, and its value is in the data.
+   * More buttons after the submit button. A button that also submits the form has a name, and the form data has its
+   * value.
    */
   actions?: (isSending: boolean) => Content
-  /** Sending it can hardly be undone. */
+  /** Marks a form whose effect can hardly be undone. */
   danger?: boolean
   /**
-   * The form shows something that exists: a bar at the bottom counts the changes and takes them back. Controls have
-   * their stored values as `.defaultValue`, `.defaultChecked` or `?selected`: a newer stored value replaces only what
-   * the operator has not changed.
+   * Marks a form for existing values: a bar counts and discards the changes. Stored values are in `.defaultValue`,
+   * `.defaultChecked` or `?selected`. A newer stored value replaces only values that the operator has not changed.
    */
   edits?: boolean
 }
 
 export interface Form {
-  /** The form around its fields. */
+  /** Renders the form around its fields. */
   (fields: Content): Content
-  /** The names of the controls that differ from what is stored, and the `data-changed` of other elements. */
+  /** The names of the controls that differ from their stored values, and the `data-changed` of other elements. */
   changes(): string[]
-  /** Counts the changes again, after a program has changed the form. */
+  /** Counts the changes again. Call it after a program has changed the form. */
   recount(): void
-  /** Renders newer stored values, in all controls but those that the operator has changed, or in all of them. */
+  /** Renders newer stored values in all controls, or only in those that the operator has not changed. */
   follow(render: () => void, which?: 'unchanged' | 'all'): Promise<void>
 }
 
-/** How many changes of each form would be lost. */
+/** The number of unsaved changes of each form. */
 const changesOf = new WeakMap<HTMLFormElement, () => number>()
 
-/** How many changes of the forms inside `root` are not sent. */
+/** The number of unsent changes of the forms inside `root`. */
 export function unsentChanges(root: ParentNode): number {
   return [...root.querySelectorAll('form')].reduce((sum, form) => sum + (changesOf.get(form)?.() ?? 0), 0)
 }
 
-/** A form that cannot be sent twice at once. The operator is asked before what was entered is lost. */
+/** A form that cannot be sent twice at once. The console asks before the entered values are lost. */
 export function createForm(
   { update }: Pick<ScreenContext, 'update'>,
   { onSubmit, submit = t`Save`, actions = () => nothing, danger = false, edits = false }: FormOptions,
@@ -52,7 +52,7 @@ export function createForm(
   let isSending = false
   let fault = ''
   let count = 0
-  /** Whether what is in the form was sent. */
+  /** Whether the entered values were sent. */
   let isSent = false
   const changes = () => {
     if (element === undefined) return []
@@ -93,7 +93,7 @@ export function createForm(
     } finally {
       isSending = false
       update()
-      // After the rendering of what was saved.
+      // Runs after the saved values were rendered.
       setTimeout(recount)
     }
   }
@@ -107,7 +107,7 @@ export function createForm(
   const form = (fields: Content) => html`
     <form class="fields" ${ref((shown) => {
       element = shown as HTMLFormElement | undefined
-      // A file is chosen again with one click.
+      // A form with a file input loses little, because choosing the file again takes one click.
       if (element !== undefined)
         changesOf.set(element, () => (isSent || (!edits && element?.querySelector('[type=file]')) ? 0 : changes().length))
     })} @submit=${send} @input=${onInput} @change=${onInput}>
@@ -123,7 +123,7 @@ export function createForm(
   return Object.assign(form, { changes, recount, follow })
 }
 
-/** Whether a control differs from what the page was given. */
+/** Whether a control differs from its initial value. */
 function isChanged(control: Control): boolean {
   if (control instanceof HTMLSelectElement) {
     const options = [...control.options]
@@ -136,14 +136,14 @@ function isChanged(control: Control): boolean {
   return control.value !== control.defaultValue
 }
 
-/** A control with its label, and a hint below that is read with it. */
+/** A control with its label and a hint, which screen readers read with the control. */
 export function field(label: string, control: Content, hint: Content = nothing): Content {
   return html`<div class="field"><label><span>${label}</span>${control}</label>${hint === nothing ? nothing : html`<small class="muted">${hint}</small>`}</div>`
 }
 
 export type Option = string | readonly [value: string, text: string]
 
-/** A list to choose one of: values, or values with their text. */
+/** A select control. Its options are values, or values with their texts. */
 export function choice(
   { name, label, onChange }: { name: string; label?: string; onChange?: (value: string) => void },
   options: readonly Option[],
@@ -156,7 +156,7 @@ export function choice(
   </select>`
 }
 
-/** Shows the stored values in the controls that are not named in `except`. */
+/** Shows the stored values in all controls that `except` does not name. */
 function showStored(form: HTMLFormElement, except: readonly string[]): void {
   for (const control of form.querySelectorAll<Control>('input, select, textarea')) {
     if (control.name === '' || except.includes(control.name)) continue
@@ -165,7 +165,7 @@ function showStored(form: HTMLFormElement, except: readonly string[]): void {
   }
 }
 
-/** What was entered, by the names of the controls, without blanks around it. */
+/** The entered values by the names of the controls, without surrounding blanks. */
 export function entered(data: FormData): Record<string, string> {
   return Object.fromEntries([...data].map(([name, value]) => [name, typeof value === 'string' ? value.trim() : '']))
 }

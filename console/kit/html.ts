@@ -13,7 +13,7 @@ export { html } from './language.ts'
 export { repeat }
 
 /**
- * What a template can contain: text, elements, templates, and lists of them. `nothing` shows nothing. Text never
+ * The possible content of a template: text, elements, templates, and lists of them. `nothing` shows nothing. Text never
  * becomes HTML.
  */
 export type Content = TemplateResult | Node | string | number | null | undefined | typeof nothing | readonly Content[]
@@ -23,41 +23,41 @@ export function card(title: string, content: Content, { wide = false, actions = 
   return html`<section class=${wide ? 'card wide' : 'card'}><div class="title"><h3>${title}</h3>${actions}</div>${content}</section>`
 }
 
-/** A time such as "today 14:33" in the shop's time zone, with the whole time as a tooltip. */
+/** A time such as "today 14:33" in the shop's time zone. A tooltip has the whole time. */
 export function time(instant: string | null | undefined): Content {
   if (instant === null || instant === undefined) return '–'
   const date = new Date(instant)
   return html`<time datetime=${instant} title=${exactTimeText(date)}>${timeText(date)}</time>`
 }
 
-/** An amount in minor units, as the operator's browser writes it. */
+/** The text of an amount in minor units, in the operator's number format. */
 export function money(amount: { amount: number; currency: string }): string {
   return formatMoney(amount, locale)
 }
 
 export type BadgeKind = 'good' | 'bad' | 'waiting' | 'next' | 'neutral'
 
-/** A coloured word. The word says the same as the colour. */
+/** A coloured word, which says the same as its colour. */
 export function badge(text: string, kind: BadgeKind = 'neutral'): TemplateResult {
   return html`<span class="badge ${kind}">${text}</span>`
 }
 
-/** A product's image. The name beside it says what it shows. */
+/** A product's image. It has no alternative text, because the name beside it says what it shows. */
 export function picture(src: string | null | undefined): Content {
   return src ? html`<img class="picture" alt="" loading="lazy" src=${src}>` : html`<span class="picture"></span>`
 }
 
-/** Less important text, such as that of an empty list. */
+/** Less important text, for example of an empty list. */
 export function note(...content: Content[]): TemplateResult {
   return html`<p class="muted">${content}</p>`
 }
 
-/** What stands where the store's answer will be: why there is none, if the store has refused it. */
+/** Text in place of the store's answer: the reason for a failure, or that the answer is loading. */
 export function loading(fault: unknown = null): TemplateResult {
   return note(fault === null ? t`Loading …` : explain(fault))
 }
 
-/** Names and values. Those without a value are left out. */
+/** A list of names and values. Entries without a value are left out. */
 export function facts(...entries: readonly (readonly [string, Content])[]): TemplateResult {
   const given = entries.filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== nothing)
   return html`<dl class="facts">${given.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`
@@ -66,11 +66,11 @@ export function facts(...entries: readonly (readonly [string, Content])[]): Temp
 export interface Column<T> {
   title: string
   cell(item: T): Content
-  /** Numbers and sums are aligned to the right. */
+  /** Whether the column has numbers, which are aligned to the right. */
   number?: boolean
 }
 
-/** A table. `caption` is for screen readers. On narrow screens the table scrolls by itself. */
+/** A table. Screen readers read `caption`. A narrow screen scrolls the table alone. */
 export function table<T>(caption: string, columns: readonly Column<T>[], items: readonly T[], keyOf?: (item: T) => string): TemplateResult {
   const row = (item: T) => html`<tr>${columns.map((column) => html`<td class=${alignment(column)}>${column.cell(item)}</td>`)}</tr>`
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
@@ -86,7 +86,7 @@ export function alignment({ number }: { number?: boolean }): string {
   return number ? 'number' : ''
 }
 
-/** Actions that are needed less often. It closes with a click outside of it or Escape. */
+/** A menu of less frequent actions. Escape or a click outside closes it. */
 export function menu(label: string, ...items: Content[]): TemplateResult {
   return html`<details class="menu" @toggle=${closeOthers} @keydown=${closeByEscape} @click=${closeByChoice}>
     <summary>${label}</summary><div>${items}</div>
@@ -105,7 +105,7 @@ function closeOthers({ target }: Event): void {
   document.addEventListener('click', close)
 }
 
-/** What is opened at the right edge begins further left. */
+/** Moves a menu at the right edge to the left, so all of it is visible. */
 function moveIntoWindow(menu: HTMLDetailsElement): void {
   const box = menu.querySelector<HTMLElement>(':scope > div')
   if (box === null) return
@@ -122,8 +122,8 @@ function closeByEscape(event: KeyboardEvent): void {
 }
 
 /**
- * A button or a link in a menu closes it. A field does not, and neither does a button that sends a form: it may be
- * refused.
+ * A button or link in a menu closes the menu. A field does not, and neither does a submit button, because the form may
+ * be refused.
  */
 function closeByChoice({ target, currentTarget }: MouseEvent): void {
   if ((target as Element).closest('button[type=button], a') !== null) (currentTarget as HTMLDetailsElement).open = false

@@ -1,7 +1,10 @@
 import { html as english, type TemplateResult } from 'lit-html'
 import { keyOf, mapTexts } from './template.ts'
 
-/** English is in the code. Each other language has a table by the English text, a file that is loaded when it is chosen. */
+/**
+ * The code has the English texts. Each other language has a file that maps them, which is loaded when the language is
+ * chosen.
+ */
 const TABLES = {
   en: async () => ({ default: {} }),
   de: () => import('../languages/de.json', { with: { type: 'json' } }),
@@ -12,19 +15,19 @@ export type Language = keyof typeof TABLES
 export const LANGUAGES = Object.keys(TABLES) as Language[]
 const STORED = 'storefront.language'
 
-/** Tests read the console's files in Node.js, without a page. */
+/** There is no page when tests load the console's files in Node.js. */
 const hasPage = 'document' in globalThis
 const wanted = hasPage ? [chosenLanguage() ?? '', ...navigator.languages] : []
 const chosen = wanted.flatMap((tag) => LANGUAGES.find((each) => each === tag.split('-')[0]) ?? [])[0] ?? 'en'
 const loaded: Readonly<Record<string, string>> | null = await TABLES[chosen]().then(
   (table) => table.default,
-  // The store does not answer: the page is in English until it is loaded again.
+  // When the store does not answer, the page is in English until it is loaded again.
   () => null,
 )
 const table = loaded ?? {}
-/** The operator's choice in this browser, or else the first language of the browser that the console has. */
+/** The operator's choice in this browser, or else the first language of the browser that the console supports. */
 export const language = loaded === null ? 'en' : chosen
-/** How dates, numbers and amounts are written, such as `de-AT`. */
+/** The format of dates, numbers and amounts, such as `de-AT`. */
 export const locale = wanted.find((tag) => tag.startsWith(`${language}-`)) ?? language
 const plurals = new Intl.PluralRules(language)
 
@@ -36,7 +39,7 @@ function chosenLanguage(): string | null {
   }
 }
 
-/** The page shows it when it is loaded again. Returns false where the browser stores nothing for pages. */
+/** Takes effect when the page is loaded again. Returns false when the browser stores nothing for pages. */
 export function chooseLanguage(next: Language): boolean {
   try {
     localStorage.setItem(STORED, next)
@@ -46,7 +49,7 @@ export function chooseLanguage(next: Language): boolean {
   }
 }
 
-/** An English text in the operator's language, numbers too: t`Order ${number} is saved.` */
+/** Translates an English text, including numbers, to the operator's language: t`Order ${number} is saved.` */
 export function t(strings: TemplateStringsArray, ...values: (string | number | null | undefined)[]): string {
   const key = keyOf(strings)
   return (table[key] ?? key).replace(/\{(\d+)\}/g, (_, index) => {
@@ -55,12 +58,12 @@ export function t(strings: TemplateStringsArray, ...values: (string | number | n
   })
 }
 
-/** The text of one, or of many: plural(count, t`${count} order`, t`${count} orders`). */
+/** The text for one or for many: plural(count, t`${count} order`, t`${count} orders`). */
 export function plural(count: number, one: string, other: string): string {
   return plurals.select(count) === 'one' ? one : other
 }
 
-/** A word of the store, such as a status: `partially_refunded` is shown as "partially refunded". */
+/** The text of one of the store's words, such as a status: `partially_refunded` is shown as "partially refunded". */
 export function word(name: string): string {
   const key = name.replaceAll('_', ' ')
   return table[key] ?? key
@@ -74,7 +77,7 @@ export function numberText(value: number): string {
   return value.toLocaleString(locale)
 }
 
-/** A size of data, such as "32 MB". */
+/** The text of a data size, such as "32 MB". */
 export function sizeText(bytes: number | null): string {
   if (bytes === null) return '–'
   const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']
@@ -89,7 +92,7 @@ export function sizeText(bytes: number | null): string {
 
 const translations = new WeakMap<TemplateStringsArray, { strings: TemplateStringsArray; order: readonly number[] }>()
 
-/** Like `html` of lit-html, with the template's texts in the operator's language. */
+/** Like `html` of lit-html, but translates the texts of the template. */
 export function html(strings: TemplateStringsArray, ...values: unknown[]): TemplateResult<1> {
   if (language === 'en') return english(strings, ...values)
   const known = translations.get(strings) ?? translate(strings)

@@ -4,28 +4,28 @@ import { t } from './language.ts'
 
 type Actor = Schemas['StatusChange']['actor'] | Schemas['OrderNote']['author'] | Schemas['Activity']['actor']
 
-/** The names of operators and keys, where the operator may read them. */
+/** Names of operators and API keys, if the operator may read them. */
 export interface Names {
-  /** Who made a change. The name replaces the id when it is known. `customer`: the account that the page is about. */
+  /** Who made a change. A known name replaces the id. `customer` is the id of the page's account. */
   actor(actor: Actor, customer?: string | null): Content
-  /** The operators and keys that are known, by id. */
+  /** The known names of operators and keys, by id. */
   list(): Promise<ReadonlyMap<string, string>>
-  /** Asks again for the next name: an operator or a key is new. */
+  /** Makes the next name ask again. Call it when an operator or a key is new. */
   forget(): void
 }
 
 const WORDS = { admin: t`operator`, key: t`key`, customer: t`customer` }
-/** The most on a page of the API. */
+/** Largest page of the API. */
 const LIMIT = 100
-/** The most pages read of each list. Names beyond them are shown as ids. */
+/** Largest number of pages that are read of each list. Later names are shown as ids. */
 const MAX_PAGES = 10
 
-/** Asks for operators and keys once, when the first of them is shown. `update` is called when they are known. */
+/** Asks for operators and keys once, when the first name is shown. `update` is called when the names are known. */
 export function createNames(may: (scope: Scope) => boolean, update: () => void): Names {
   let known: ReadonlyMap<string, string> = new Map()
   let loading: Promise<ReadonlyMap<string, string>> | null = null
 
-  /** A failure leaves the ids, and the next name asks again. */
+  /** After a failure the ids stay, and the next name asks again. */
   async function load(): Promise<ReadonlyMap<string, string>> {
     try {
       known = await readNames()
@@ -63,7 +63,7 @@ async function readNames(): Promise<ReadonlyMap<string, string>> {
   return new Map([...operators.map(({ id, email }) => [id, email] as const), ...keys.map(({ id, name }) => [id, name] as const)])
 }
 
-/** The items of the first pages of a list. */
+/** The items of the first `maxPages` pages of a list. */
 export async function readAll<T>(
   ask: (query: { limit: number; cursor?: string }) => Promise<{ data: T[]; next_cursor: string | null }>,
   maxPages = MAX_PAGES,

@@ -1,11 +1,11 @@
 import { t } from './language.ts'
 
 /**
- * WebAuthn in the browser: options from the store in, what the store is sent out. Throws an error in words when the
- * operator cancels, or the browser cannot.
+ * The WebAuthn calls of the browser, from the store's options to the answer for the store. They throw a readable error
+ * when the operator cancels or the browser cannot do it.
  */
 
-/** Bytes are base64url in JSON (WebAuthn Level 3, §5.1.8 and §5.1.9). */
+/** JSON has bytes as base64url (WebAuthn Level 3, §5.1.8 and §5.1.9). */
 interface CredentialOptions {
   challenge: string
   user?: { id: string }
@@ -42,7 +42,7 @@ export async function answerWithPasskey(options: object): Promise<object> {
   }
 }
 
-/** Pages without TLS have none. */
+/** The browser's credentials. A page without TLS has none. */
 function credentials(): CredentialsContainer {
   if (navigator.credentials === undefined) throw new Error(t`Passkeys need https.`)
   return navigator.credentials

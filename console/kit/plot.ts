@@ -3,23 +3,25 @@ import { type Content, html, note, ref, table } from './html.ts'
 import { locale, t } from './language.ts'
 import { timeText, timeZone } from './times.ts'
 
-/** How values are drawn: lines lead from one to the other, a value holds until the next one, or each is a bar. */
+/**
+ * The drawing of a series: lines between the values, steps that hold a value until the next one, or a bar per value.
+ */
 type Shape = 'lines' | 'steps' | 'bars'
 
 export interface PlotData {
-  /** Seconds since 1970, ascending. */
+  /** Times in seconds since 1970, ascending. */
   x: readonly number[]
-  /** Each has a value for each `x`; null leaves a gap. */
+  /** Each series has a value for each `x`. Null leaves a gap. */
   series: readonly { label: string; values: readonly (number | null)[]; shape?: Shape }[]
 }
 
 interface PlotOptions {
   title: string
-  /** Shown in place of the plot while there is no value at all. */
+  /** The text in place of the plot while it has no values. */
   emptyText: string
-  /** A value as text, for the axis, the legend and the table. */
+  /** Text of a value, for the axis, the legend and the table. */
   format: (value: number) => string
-  /** That of the series that name none. */
+  /** The shape of series without their own. */
   shape?: Shape
 }
 
@@ -29,7 +31,7 @@ const DAY_SECONDS = 86_400
 const HOUR_SECONDS = 3_600
 const DARK = matchMedia('(prefers-color-scheme: dark)')
 
-/** A plot, its legend, and the same figures as a table. It follows its width and the colours of the page. */
+/** A plot with a legend, and a table of the same figures. It follows the page's width and colours. */
 export function createPlot(options: PlotOptions): (data: PlotData) => Content {
   const { title, emptyText, format } = options
   let data: PlotData = { x: [], series: [] }
@@ -40,7 +42,7 @@ export function createPlot(options: PlotOptions): (data: PlotData) => Content {
     plot?.destroy()
     plot = canvas === undefined ? null : new uPlot(optionsOf(data, canvas, options), alignedOf(data), canvas)
   }
-  // The first report is that of the element in its place.
+  // The first report comes when the element is in its place.
   const resized = new ResizeObserver(() => {
     if (canvas === undefined || canvas.clientWidth === 0) return
     if (plot === null) draw()
@@ -96,7 +98,7 @@ function optionsOf({ x, series }: PlotData, canvas: HTMLElement, { format, shape
       ? [1, 2, 7, 14, 30, 90, 365].map((days) => days * DAY_SECONDS)
       : [1, 10, 60, 300, 600, 900, 1_800, 3_600, 10_800, 21_600, 43_200],
   }
-  /** The legend has the newest values until the mouse is over the plot. */
+  /** The legend has the newest values while the mouse is outside the plot. */
   const legendText = (plot: uPlot, index: number, at: number | null, text: (value: number) => string) => {
     const value = plot.data[index]?.[at ?? plot.data[0].length - 1]
     return value === null || value === undefined ? '–' : text(value)
@@ -105,10 +107,10 @@ function optionsOf({ x, series }: PlotData, canvas: HTMLElement, { format, shape
     width: Math.max(canvas.clientWidth, 200),
     height: HEIGHT,
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
-    // The second of two lines in one colour is dashed, and its marker is hollow.
+    // The second line in the same colour is dashed, and its marker is hollow.
     legend: { markers: { fill: (_, index) => (index <= COLOURS ? (colours[index - 1] ?? '') : 'transparent') } },
     scales: {
-      // A bar is as wide at the edges.
+      // The range leaves room for whole bars at both edges.
       ...(usual === 'bars'
         ? { x: { range: (_: uPlot, min: number, max: number) => [min - step / 2, max + step / 2] as [number, number] } }
         : {}),
@@ -133,7 +135,7 @@ function optionsOf({ x, series }: PlotData, canvas: HTMLElement, { format, shape
           width: 1.5,
           ...(paths === undefined ? {} : { paths }),
           ...(shape === 'bars' ? { fill: stroke } : {}),
-          // Values between two gaps, which no line shows.
+          // Points show a value between two gaps, which no line would show.
           points: { show: shape !== 'bars', size: 6, fill: stroke },
           ...(index < COLOURS ? {} : { dash: [6, 4] }),
           value: (plot: uPlot, _: number | null, of: number, at: number | null) => legendText(plot, of, at, format),
@@ -143,7 +145,7 @@ function optionsOf({ x, series }: PlotData, canvas: HTMLElement, { format, shape
   }
 }
 
-/** Newest first. */
+/** The table has the newest values first. */
 function tableOf(title: string, { x, series }: PlotData, format: (value: number) => string): Content {
   const columns = series.map(({ label, values }) => ({
     ...{ title: label, number: true },
@@ -156,7 +158,7 @@ function tableOf(title: string, { x, series }: PlotData, format: (value: number)
   return table(t`${title}, as a table`, [time, ...columns], x.map((_, index) => index).toReversed())
 }
 
-/** The colour that a variable has now: its own text may depend on light and dark. */
+/** The current value of a colour variable, which can depend on light and dark mode. */
 function colourOf(element: HTMLElement, variable: string): string {
   const probe = document.createElement('span')
   probe.style.color = `var(${variable})`

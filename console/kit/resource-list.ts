@@ -8,27 +8,27 @@ import type { ScreenContext } from './screen.ts'
 import { timeText, toInstant, toLocalTime } from './times.ts'
 
 const PAGE_SIZE = 50
-/** The most on a page of the API, and the most items that are selected at once. */
+/** Largest page of the API, and largest number of items that can be selected at once. */
 const LARGEST_PAGE = 100
 const MOST_CHOSEN = 1_000
 
-/** A filter that the operator adds. In the address it has the name of the API's parameter. */
+/** A filter that the operator adds. Its name in the address is that of the API's parameter. */
 export interface Filter {
   name: string
   label: string
-  /** Text unless given. */
+  /** The control, which is a text field by default. */
   kind?: 'text' | 'choice' | 'time'
   options?: readonly Option[]
-  /** Attributes of the control, such as `inputmode`. */
+  /** Attributes of the text field, for its pattern and its explanation. */
   pattern?: string
   title?: string
-  /** What the API is asked for what was entered, such as the id of a SKU. Throws for what is none. */
+  /** Turns the entered value into the API's, such as a SKU into an id. Throws for an invalid value. */
   resolve?: (entered: string) => Promise<string> | string
-  /** What the chip says instead of the value. */
+  /** The chip's text in place of the value. */
   text?: (value: string) => string | undefined
 }
 
-/** A named set of filters above the list. */
+/** A named set of filters, shown above the list. */
 export interface Tab {
   title: string
   filters: Readonly<Record<string, string>>
@@ -41,48 +41,48 @@ interface Page<T> {
 }
 
 interface ResourceList<T> {
-  /** The heading, such as `Orders`: the name of the table, too. */
+  /** The heading, such as `Orders`, which also names the table. */
   title: string
-  /** The name of the screen in the address, and parameters that stay. */
+  /** The screen's name in the address, and parameters that always stay. */
   screen: string
   fixed?: Readonly<Record<string, string>>
   ask: (query: Record<string, string>, init: { signal: AbortSignal; headers: Record<string, string> }) => Promise<Answer<Page<T>>>
   keyOf: (item: T) => string
   columns: readonly Column<T>[]
-  /** The address that a row opens. */
+  /** The address that a click on a row opens. */
   hrefOf?: (item: T) => string
-  /** The placeholder of the one search field; absent without one. */
+  /** The placeholder of the search field. There is no search field without it. */
   search?: string
   filters?: readonly Filter[]
   tabs?: readonly Tab[]
   seconds: number
-  /** How many are shown, such as "2 orders"; what an empty list says without filters, and with some. */
+  /** Texts for the number of items, such as "2 orders", for an empty list, and for an empty list with filters. */
   words: { count: (count: number) => string; none: Content; noMatch: string }
-  /** Shown below the heading. */
+  /** Content below the heading. */
   intro?: () => Content
   /** Buttons beside the heading. */
   actions?: () => Content
-  /** What can be done with the chosen items; a list without it has no boxes. */
+  /** Actions for the selected items. Without them the rows have no checkboxes. */
   selection?: { nameOf: (item: T) => string; actions: (chosen: readonly T[]) => Content }
-  /** Whether the operator can name filters. */
+  /** Whether the operator can save the filters under a name. */
   savesViews?: boolean
 }
 
 export interface List<T> {
   (): Content
-  /** Asks now. */
+  /** Asks the API at once. */
   refresh(): void
-  /** The items that are shown. */
+  /** The items of the shown page. */
   items(): readonly T[]
   chosen(): readonly T[]
   choose(items: readonly T[]): void
-  /** The filters of the address, as the API takes them. */
+  /** The filters of the address in the form that the API takes. */
   query(): Record<string, string>
 }
 
 /**
- * A list of the API. It keeps itself up to date. The address has its search, filters and page, so that Back returns
- * to the row.
+ * A list of the API, which keeps itself up to date. The address has its search, filters and page, so Back returns to
+ * the row.
  */
 export function resourceList<T>(list: ResourceList<T>, context: ScreenContext): List<T> {
   const { parameters, signal, update, report, act, tell } = context
@@ -105,7 +105,7 @@ export function resourceList<T>(list: ResourceList<T>, context: ScreenContext): 
       const before = items()
       page = chosen.size === 0 ? next : withPushedOff(next, before, list.keyOf)
       const shown = new Map(page.data.map((item) => [list.keyOf(item), item]))
-      // What a filter does not find any more is not chosen any more. Items of other pages stay.
+      // Items that no longer match a filter are deselected. Items of other pages stay selected.
       for (const item of before) if (!shown.has(list.keyOf(item))) chosen.delete(list.keyOf(item))
       for (const [key, item] of shown) if (chosen.has(key)) chosen.set(key, item)
       fault = null
@@ -141,7 +141,7 @@ export function resourceList<T>(list: ResourceList<T>, context: ScreenContext): 
   const choose = (event: MouseEvent, item: T) => {
     const isChosen = (event.currentTarget as HTMLInputElement).checked
     const index = items().indexOf(item)
-    // Shift chooses the range from the box before.
+    // Shift selects the range that begins with the last clicked box.
     const [from, to] = event.shiftKey && lastChosen !== -1 ? [Math.min(index, lastChosen), Math.max(index, lastChosen)] : [index, index]
     for (const each of items().slice(from, to + 1)) {
       if (isChosen) chosen.set(list.keyOf(each), each)
@@ -171,7 +171,7 @@ export function resourceList<T>(list: ResourceList<T>, context: ScreenContext): 
   const controlOf = (filter: Filter): Content => {
     const value = given[filter.name] ?? ''
     if (filter.kind === 'choice') {
-      // A value of the address that is in no list, such as one of another release, stays.
+      // A value of the address that is no option stays, for example one of another release.
       const own = value === '' || optionOf(filter, value) !== undefined ? [] : [value]
       return choice({ name: filter.name, label: filter.label }, [['', t`all`], ...(filter.options ?? []), ...own], value)
     }
@@ -258,7 +258,7 @@ export function resourceList<T>(list: ResourceList<T>, context: ScreenContext): 
   return Object.assign(show, { refresh, items, chosen: chosenItems, choose: chooseAll, query: () => ({ ...given }) })
 }
 
-/** A page with the items that newer ones have pushed off it: while somebody selects, they stay in sight. */
+/** Keeps items on the page that newer ones would push off it, so a selection stays visible. */
 function withPushedOff<T>(next: Page<T>, before: readonly T[], keyOf: (item: T) => string): Page<T> {
   const last = next.data.at(-1)
   if (next.next_cursor === null || last === undefined) return next
@@ -276,14 +276,14 @@ function optionText(filter: Filter, value: string): string {
   return option === undefined ? value : typeof option === 'string' ? option : option[1]
 }
 
-/** A click anywhere in a row opens it, except on its controls and while text is selected. */
+/** A click anywhere in a row opens it, except on the row's controls or while text is selected. */
 function openRow(event: MouseEvent, href: string): void {
   if ((event.target as Element).closest('a, button, input, label, select') !== null || getSelection()?.toString()) return
   if (event.ctrlKey || event.metaKey) window.open(href)
   else location.hash = href
 }
 
-/** `j` and `k` move through the rows, `x` chooses one; Enter opens the link that has the focus. */
+/** `j` and `k` move through the rows, and `x` selects a row. Enter opens the focused link. */
 function listenToKeys(title: string, signal: AbortSignal): void {
   const onKey = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !'jkx'.includes(event.key)) return
@@ -297,10 +297,10 @@ function listenToKeys(title: string, signal: AbortSignal): void {
   document.addEventListener('keydown', onKey, { signal })
 }
 
-/** How far each list was scrolled when the operator left it. */
+/** The scroll position of each list when the operator left it. */
 const scrolled = new Map<string, number>()
 
-/** Returns what to call when the list has its rows: until then the page is short, and its scroll says nothing. */
+/** Returns a function to call when the list has its rows. Before that the page is too short to scroll. */
 function rememberScroll(signal: AbortSignal): () => void {
   const address = location.hash
   const top = scrolled.get(address) ?? 0

@@ -1,6 +1,6 @@
 import { type Content, html, nothing } from './html.ts'
 
-/** A list within a form whose rows can be added, changed, moved and removed. The form counts it as one change. */
+/** A list in a form whose rows can be added, changed, moved and removed. The form counts them as one change. */
 export interface Rows<T> {
   rows(): readonly T[]
   isChanged(): boolean
@@ -8,15 +8,15 @@ export interface Rows<T> {
   add(...rows: readonly T[]): void
   remove(index: number): void
   move(from: number, to: number): void
-  /** Handlers of a row that is dragged, and of one that it is dropped on. */
+  /** Event handlers for dragging this row, and for dropping another row on it. */
   dragging(index: number): { start: () => void; over: (event: Event) => void; drop: (event: Event) => void }
-  /** Takes all changes back. */
+  /** Discards all changes. */
   discard(): void
-  /** What is shown of the rows, with the mark by which the form knows that they differ. */
+  /** Wraps the content of the rows with the attribute that tells the form about changes. */
   mark(content: Content): Content
 }
 
-/** `stored` gives the rows without the operator's changes; `onChange` renders and counts again. */
+/** `stored` returns the rows without the operator's changes. `onChange` renders the rows and counts the changes. */
 export function createRows<T>(name: string, stored: () => readonly T[], onChange: () => void): Rows<T> {
   let edited: readonly T[] | null = null
   let dragged = -1
@@ -57,7 +57,7 @@ export function createRows<T>(name: string, stored: () => readonly T[], onChange
   }
 }
 
-/** A text field of a row, whose state is in the program and not in the page. */
+/** A text field of a row. The program holds its state, not the page. */
 export function cell(
   {
     label,

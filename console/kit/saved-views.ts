@@ -7,11 +7,11 @@ import type { ScreenContext } from './screen.ts'
 
 interface View {
   name: string
-  /** The filters of the address. */
+  /** The filters in the address. */
   filters: Readonly<Record<string, string>>
 }
 
-/** The filters that an operator has named, in this browser. */
+/** The sets of filters that an operator has named. This browser stores them. */
 export function savedViews(screen: string, { userId, signal, update }: ScreenContext) {
   const key = `storefront.views.${screen}.${userId}`
   let views = read(key)
@@ -36,13 +36,13 @@ export function savedViews(screen: string, { userId, signal, update }: ScreenCon
   const remove = (view: View) => set(views.filter((each) => each !== view))
 
   return {
-    /** Links for a row of tabs. */
+    /** Links to the saved views, for a row of tabs. */
     tabs: (given: View['filters']): Content =>
       views.map((view) => {
         const isCurrent = text(view) === text({ name: '', filters: given })
         return html`<a href=${addressOf(screen, view.filters)} aria-current=${isCurrent ? 'true' : nothing}>${view.name}</a>`
       }),
-    /** Keeps the filters of the address, or forgets a view that has the same ones. */
+    /** A button that saves the filters of the address, or forgets the view with the same filters. */
     button(given: View['filters']): Content {
       const same = views.find((view) => text(view) === text({ name: '', filters: given }))
       if (same !== undefined) return html`<button type="button" @click=${() => remove(same)}>Remove view</button>`
@@ -51,7 +51,7 @@ export function savedViews(screen: string, { userId, signal, update }: ScreenCon
   }
 }
 
-/** Returns none if the browser keeps nothing for this page. */
+/** Returns an empty list when the browser stores nothing for this page. */
 function read(key: string): readonly View[] {
   try {
     return JSON.parse(localStorage.getItem(key) ?? '[]')

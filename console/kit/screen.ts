@@ -2,44 +2,42 @@ import type { Scope } from './api.ts'
 import type { Content } from './html.ts'
 import type { Names } from './names.ts'
 
-/** One screen of the navigation. */
+/** A screen of the navigation. */
 export interface Screen {
   title: string
-  /** Shown to an operator who has one of these scopes; null: to every operator. */
+  /** Operators with one of these scopes see the screen. Every operator sees it when this is null. */
   scopes: readonly Scope[] | null
   /**
-   * Called each time the address changes. What it returns is called for each rendering, until `context.signal`
+   * Called each time the address changes. The returned function is called for each rendering until `context.signal`
    * aborts.
    */
   open(context: ScreenContext): () => Content
 }
 
 export interface ScreenContext {
-  /** The parameters of the address after `#name?`. */
+  /** The parameters after `#name?` in the address. */
   parameters: URLSearchParams
   signal: AbortSignal
-  /** The account of the operator. */
+  /** The id of the operator's account. */
   userId: string
-  /** Whether the operator's role has a scope: what needs another one is neither shown nor asked for. */
+  /** Whether the operator's role has a scope. The screen neither shows nor requests what needs another scope. */
   may(scope: Scope): boolean
   names: Names
   /** Renders the screen soon. */
   update(): void
-  /**
-   * Shows the heading in the title of the window, too, and moves the focus to it when the screen was opened by a key.
-   */
+  /** Sets the title of the window. The focus moves to the screen's heading when a key has opened the screen. */
   title(text: string): void
-  /** Shows an error, or the sign-in when the session has ended. Null takes the error away: `ended`, or any. */
+  /** Shows an error, or the sign-in when the session has ended. With null it hides the error `ended`, or any error. */
   report(error: unknown, ended?: unknown): void
   /**
-   * Says what was done, at the bottom of the window, until the address changes: change it before, if the message is
-   * for the next screen. `undo` is the text of a button beside it and what it does.
+   * Shows a message at the bottom of the window until the address changes. Change the address first if the message is
+   * for the next screen. `undo` adds a button with this text and action.
    */
   tell(message: string, undo?: readonly [text: string, work: () => Promise<unknown>]): void
-  /** A listener for a click: it disables the control while the work runs, and reports its error. */
+  /** Makes a click listener. It disables the control while the work runs, and reports the error of the work. */
   act(work: (event: Event) => unknown): (event: Event) => Promise<void>
   /**
-   * Asks before the operator leaves while `reason` is not empty, such as "The key is shown only once." Forms do that
+   * Asks before the operator leaves while `reason` returns a text, such as "The key is shown only once." Forms do this
    * by themselves.
    */
   keep(reason: () => string): void

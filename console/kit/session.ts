@@ -4,35 +4,38 @@ import { answerWithPasskey } from './passkey-ceremony.ts'
 import { setTimeZone } from './times.ts'
 
 /**
- * A session of the console. The refresh token is in a cookie that no script can read; the access token is in memory.
+ * The base address of the console and the API. A cookie that no script can read has the session's refresh token, and
+ * memory has the access token.
  */
 export const ROOT = new URL('.', location.href)
-/** Refreshed this long before it expires, so that no request is refused. */
+/** Time before the expiry at which a token is refreshed, so that no request is refused. */
 const MARGIN_MS = 60_000
-/** The longest wait for an answer about the session, because other tabs wait meanwhile. */
+/** Longest wait for an answer about the session. Other tabs wait meanwhile. */
 const ANSWER_MS = 10_000
 
-/** Who has signed in, and what the role may do. */
+/** The signed-in operator, and what the role may do. */
 export type Operator = Pick<components['schemas']['User'], 'id' | 'role' | 'scopes'>
 
 interface Access {
   access_token: string
-  /** Seconds. */
+  /** Lifetime in seconds. */
   expires_in: number
-  /** The shop's. */
+  /** The shop's time zone. */
   time_zone: string
   operator: Operator
 }
 
 let current: { token: string; renewAt: number; operator: Operator } | null = null
 let renewal: Promise<boolean> | null = null
-/** Whether the operator is signing out, until the store has ended the session: nothing renews it in between. */
+/** Whether the operator is signing out. Nothing renews the session until the store has ended it. */
 let isEnding = false
 
-/** The store did not answer, or something else answered in its place. */
+/** The store did not answer, or a proxy in front of it did. */
 export class NoAnswer extends Error {}
 
-/** Throws NoAnswer instead of the browser's errors. A request that was aborted throws as before. */
+/**
+ * Like `fetch`, but throws NoAnswer in place of the browser's errors. An aborted request throws the browser's error.
+ */
 export async function send(request: Request | URL, init: RequestInit = {}): Promise<Response> {
   const answer = await fetch(request, init).catch((error: unknown) => {
     throw error instanceof DOMException && error.name === 'AbortError' ? error : new NoAnswer(t`The store does not answer.`)
@@ -42,36 +45,36 @@ export async function send(request: Request | URL, init: RequestInit = {}): Prom
   return answer
 }
 
-/** The address of a path of the API, which may have a prefix. */
+/** The URL of an API path below the console's base address. */
 export function addressOf(path: string): URL {
   return new URL(path.replace(/^\//, ''), ROOT)
 }
 
-/** What the store asks for after the password. */
+/** The store's question after the password. */
 export interface SecondFactorQuestion {
   challenge: string
   methods: string[]
   passkey_options: object | null
 }
 
-/** A sign-in that is not complete: `question` is null for a refusal. */
+/** A sign-in that is not complete. `question` is null when the store has refused it. */
 export interface Unfinished {
   code: string
   detail: string
   question: SecondFactorQuestion | null
 }
 
-/** Returns null after a sign-in. */
+/** Returns null after a complete sign-in. */
 export function signIn(email: string, password: string): Promise<Unfinished | null> {
   return openSession('console/session', { email, password })
 }
 
-/** Returns null after a sign-in. `proof` has one of `totp_code`, `recovery_code` and `passkey`. */
+/** Returns null after a complete sign-in. `proof` has a `totp_code`, `recovery_code` or `passkey`. */
 export function sendSecondFactor(challenge: string, proof: object): Promise<Unfinished | null> {
   return openSession('console/session/second-factor', { challenge, ...proof })
 }
 
-/** Returns null after a sign-in. */
+/** Returns null after a complete sign-in. */
 export async function signInWithPasskey(): Promise<Unfinished | null> {
   const answer = await send(addressOf('auth/passkey/options'), { method: 'POST' })
   const begun = await answer.json()
@@ -92,11 +95,11 @@ async function openSession(path: string, body: object): Promise<Unfinished | nul
   return null
 }
 
-/** Throws NoAnswer, or what the store has refused: the session has not ended. */
+/** Throws NoAnswer or the store's refusal when the session has not ended. */
 export async function signOut(): Promise<void> {
   isEnding = true
   current = null
-  // A renewal's answer replaces the cookie, so it comes first.
+  // A renewal replaces the cookie when its answer comes, so signing out waits for it.
   await renewal?.catch(() => {})
   const answer = await withLock(() => send(addressOf('console/session'), { method: 'DELETE', signal: AbortSignal.timeout(ANSWER_MS) }))
   if (!answer.ok) throw new Error((await answer.json()).detail)
@@ -104,12 +107,12 @@ export async function signOut(): Promise<void> {
   current = null
 }
 
-/** The access token, a new one if need be; null without a session. Throws NoAnswer, or what the store has refused. */
+/** The valid access token, renewed if needed, or null without a session. Throws NoAnswer or the store's refusal. */
 export async function accessToken(): Promise<string | null> {
   return (await session())?.token ?? null
 }
 
-/** Who has signed in; null without a session. Throws as `accessToken`. */
+/** The signed-in operator, or null without a session. Throws like `accessToken`. */
 export async function findOperator(): Promise<Operator | null> {
   return (await session())?.operator ?? null
 }
@@ -120,12 +123,12 @@ async function session(): Promise<typeof current> {
   return (await renew()) ? current : null
 }
 
-/** Called after the store has refused the token. */
+/** Call it after the store has refused the token. */
 export function forgetToken(): void {
   current = null
 }
 
-/** One at a time, in all tabs: each renewal replaces the cookie. */
+/** Renewals of all tabs run one after the other, because each one replaces the cookie. */
 async function renew(): Promise<boolean> {
   renewal ??= withLock(async () => {
     const answer = await send(addressOf('console/session/refresh'), { method: 'POST', signal: AbortSignal.timeout(ANSWER_MS) })
@@ -133,7 +136,7 @@ async function renew(): Promise<boolean> {
       current = null
       return false
     }
-    // Too many requests, or an overloaded store: a later request is answered.
+    // The store limits requests or is overloaded, so a later request will be answered.
     if (answer.status === 429 || answer.status >= 500) throw new NoAnswer(t`The store does not answer.`)
     if (!answer.ok) throw new Error((await answer.json()).detail)
     keep(await answer.json())
@@ -144,7 +147,7 @@ async function renew(): Promise<boolean> {
   return renewal
 }
 
-/** Locks exist on pages with TLS and on this machine only. */
+/** Browsers have locks only for pages with TLS and on localhost. */
 function withLock<T>(work: () => Promise<T>): Promise<T> {
   return navigator.locks === undefined ? work() : navigator.locks.request('storefront-console', work)
 }

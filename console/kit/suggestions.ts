@@ -3,7 +3,7 @@ import { field } from './form.ts'
 import { type Content, html, note, nothing, ref } from './html.ts'
 import { t } from './language.ts'
 
-/** The time from the last key until the store is asked. */
+/** Pause after the last key before the store is asked. */
 const PAUSE_MS = 200
 const MIN_CHARACTERS = 2
 
@@ -11,21 +11,21 @@ interface Suggestions<T> {
   label: string
   name: string
   hint?: Content
-  /** A few of what the text finds. */
+  /** Finds the first few matches of the text. */
   find: (text: string, signal: AbortSignal) => Promise<readonly T[]>
   keyOf: (item: T) => string
   contentOf: (item: T) => Content
-  /** Whether the text is a name that no other item has. */
+  /** Whether the text is the unique name of the item. */
   isNamed?: (item: T, text: string) => boolean
   onChoose: (item: T) => void
   update: () => void
-  /** Ends the questions to the store. */
+  /** Aborts requests to the store. */
   signal: AbortSignal
 }
 
 /**
- * A text field that lists what the text finds. Enter, which a scanner sends too, chooses the item of that name or the
- * only one that is found. It never sends the form.
+ * A text field that lists matches. Enter, which a scanner also sends, chooses the item with exactly that name or the
+ * only match. It never sends the form.
  */
 export function suggestions<T>(options: Suggestions<T>): () => Content {
   const { label, name, hint = nothing, find, keyOf, contentOf, isNamed = () => false, onChoose, update, signal } = options

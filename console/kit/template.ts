@@ -1,26 +1,28 @@
-/** A text with its values as `{0}`, `{1}` and so on: the key in the tables of `languages/`. */
+/** A text with its values as `{0}`, `{1}` and so on. This is the key in the tables of `languages/`. */
 export function keyOf(strings: readonly string[]): string {
   return strings.reduce((text, part, index) => `${text}{${index - 1}}${part}`)
 }
 
-/** Characters for private use stand around the number of a value: markup may have braces itself, as in a `pattern`. */
+/**
+ * Private-use characters enclose the number of a value, because markup can contain braces, for example in a `pattern`.
+ */
 const VALUE = /\uE000(\d+)\uE001/
 const VALUES = new RegExp(VALUE, 'g')
 const valueAt = (index: number | string) => `\uE000${index}\uE001`
 
-/** Code is the same in every language. */
+/** Matches markup, text, or a code element as a whole, because code is the same in every language. */
 const PART = /<code\b[^>]*>[^<]*|<[^>]*>|[^<]+/g
 const READ_ALOUD = /(?<=\s(?:alt|aria-label|placeholder|title)=")[^"]*/g
-/** A text without the blanks and values around it that have lines of their own. */
+/** Separates a text from the surrounding blanks, and from values on lines of their own. */
 const TEXT = /^((?:(?:\s|\uE000\d+\uE001)*\n)?\s*)(.*?)(\s*(?:\n(?:\s|\uE000\d+\uE001)*)?)$/s
 
 interface Template {
   strings: string[]
-  /** Which value stands behind each string but the last. */
+  /** The value after each string but the last, as its index in the given template. */
   order: number[]
 }
 
-/** A template with other texts: `map` gets each one as a key, with single blanks. */
+/** Replaces each text of a template. `map` gets the text as a key with single blanks. */
 export function mapTexts(given: readonly string[], map: (key: string) => string): Template {
   const mapText = (text: string) =>
     text.replace(TEXT, (all, before: string, core: string, after: string) =>
@@ -35,7 +37,7 @@ export function mapTexts(given: readonly string[], map: (key: string) => string)
   }
 }
 
-/** In a key the values count from `{0}`, wherever the text stands in its template. */
+/** A key numbers its values from `{0}`, wherever the text stands in the template. */
 function mapCore(text: string, map: (key: string) => string): string {
   const values: string[] = []
   const key = text.replace(/\s+/g, ' ').replace(VALUES, (value) => `{${values.push(value) - 1}}`)

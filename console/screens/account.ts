@@ -80,7 +80,7 @@ function ownFactors({ signal, report, act, update, keep }: ScreenContext): () =>
       await work()
       await refresh()
     })
-  /** Codes come with the first factor, and are shown only once. */
+  /** The store sends recovery codes with the first factor, and shows them only once. */
   const added = async ({ recovery_codes }: { recovery_codes: readonly string[] | null }) => {
     codes = recovery_codes ?? codes
     await refresh()
@@ -164,7 +164,7 @@ function ownFactors({ signal, report, act, update, keep }: ScreenContext): () =>
     )
 }
 
-/** Makes the QR code in the page, so the secret goes nowhere else. */
+/** Makes the QR code in the page, so the secret does not leave it. */
 function qrCode(text: string): Content {
   const { data, size } = encode(text, { ecc: 'M', border: 4 })
   const dark = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])))

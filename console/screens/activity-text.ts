@@ -4,7 +4,7 @@ import { locale, t, word } from '../kit/language.ts'
 
 type Activity = components['schemas']['Activity']
 
-/** What each call of the API that is recorded does, in words, by its `operationId`. */
+/** Texts for the recorded API calls by their `operationId`. */
 export const ACTIONS: Readonly<Record<string, string>> = {
   createProduct: t`created the product`,
   updateProduct: t`changed the product`,
@@ -63,12 +63,12 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   queryLake: t`queried the lake`,
 }
 
-/** What was done: a command by its name, and a call of a later release by its `operationId`. */
+/** What was done. A command has its name, and a call of a later release its `operationId`. */
 export function actionText({ action, actor }: Pick<Activity, 'action' | 'actor'>): string {
   return ACTIONS[action] ?? (actor.type === 'system' ? t`ran “${action}”` : action)
 }
 
-/** What differs, such as `stock: 7 → 25`; without a state before, `stock: 25`. */
+/** The differences, such as `stock: 7 → 25`, or `stock: 25` without an earlier state. */
 export function differenceTexts({ before, after }: Pick<Activity, 'before' | 'after'>): string[] {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])]
   return names.map((name) => {

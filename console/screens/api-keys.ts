@@ -14,7 +14,7 @@ type ApiKey = Schemas['ApiKey']
 
 const SECONDS = 10
 const DAY_MS = 86_400_000
-/** The store accepts two years. */
+/** The store accepts at most two years. */
 const MAX_DAYS = 730
 const USUAL_DAYS = 365
 const REASONS = {
@@ -29,7 +29,7 @@ const OVERLAPS = [
   ['0', t`not at all: it ends now`],
 ] as const
 
-/** The keys of machines, newest first, also those that have ended: histories name them. */
+/** API keys, newest first. Ended keys are included, because histories name them. */
 export function apiKeys(context: ScreenContext): () => Content {
   const { signal, userId, names, may, tell } = context
   const secret = shownSecret(context)
@@ -40,7 +40,7 @@ export function apiKeys(context: ScreenContext): () => Content {
     secret.show({ id, what: t`key`, heading: t`The key ${name}`, hint, text: key })
   }
 
-  /** A key can do no more than its maker. */
+  /** The new key can do no more than the operator who creates it. */
   function askForNewKey(): void {
     const onSubmit = async (data: FormData) => {
       const { name = '', expires = '' } = entered(data)
@@ -64,7 +64,7 @@ export function apiKeys(context: ScreenContext): () => Content {
     )
   }
 
-  /** Asks how long the present secret stays valid beside the new one. */
+  /** Asks how long the present secret stays valid along with the new one. */
   function askForRotation({ id, name }: ApiKey): void {
     const onSubmit = async (data: FormData) => {
       const body = { overlap_seconds: Number(data.get('overlap')) }
@@ -95,7 +95,8 @@ export function apiKeys(context: ScreenContext): () => Content {
 
   const buttons = (key: ApiKey) => {
     if (key.state === 'revoked') return nothing
-    // Another person must not learn the new secret, because the key ends with its maker's account.
+    // Only the creator rotates a key, because the key ends with the creator's account and nobody else must learn its
+    // secret.
     const canRotate = key.state === 'active' && key.created_by === userId
     return html`<div class="actions">
       ${canRotate ? html`<button type="button" aria-label=${t`Rotate ${key.name}`} @click=${() => askForRotation(key)}>Rotate</button>` : nothing}

@@ -10,9 +10,9 @@ export type Kind = keyof typeof KINDS
 export interface AttributeRow {
   name: string
   kind: Kind
-  /** A list has a line for each value. */
+  /** The text of the value. A list has one line per value. */
   text: string
-  /** The stored value, until the text is changed: it can have what the text cannot show. */
+  /** The stored value, until the text is changed. The text cannot show every value. */
   stored?: Value
 }
 
@@ -28,7 +28,7 @@ function textOf(value: Value): string {
   return Array.isArray(value) ? value.join('\n') : String(value)
 }
 
-/** Throws with the row that is no attribute. Rows without a name and a value are left out. */
+/** Throws an error that names the invalid row. Rows without name and value are left out. */
 export function readAttributes(rows: readonly AttributeRow[]): Attributes {
   const attributes = new Map<string, Value>()
   for (const { name: given, kind, text, stored } of rows) {

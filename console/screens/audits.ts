@@ -31,12 +31,12 @@ const QUESTIONS: Record<Kind, Question> = {
   },
 }
 
-/** The address of a run of verify or replay in the console. */
+/** The console's address of a verify or replay run. */
 export function runAddress(id: string): string {
   return addressOf('pipeline', { run: id })
 }
 
-/** The list of runs, with buttons that start one. */
+/** The list of runs with the buttons that start one. */
 export function audits(context: ScreenContext): () => Content {
   const { signal, may, act, tell } = context
   const start = async (kind: Kind) => {
@@ -88,7 +88,7 @@ function progressOf({ kind, progress, started_at }: Run): Content {
     <span class="muted">since</span> ${time(started_at)}</p>`
 }
 
-/** One run: its progress, its findings as a table, and what the command printed. */
+/** A run with its progress, its findings as a table, and the command's output. */
 export function auditView(id: string, context: ScreenContext): () => Content {
   const onChange = (run: Run) => context.title(headingOf(run))
   const ask = (init: object) => api.GET('/admin/audits/{id}', { ...init, params: { path: { id } } })
@@ -133,7 +133,7 @@ interface Finding {
   examples: string[]
 }
 
-/** The report of verify has them; that of replay has none. */
+/** The findings in the report of a verify run. A replay run has none. */
 function findingsOf(result: Run['result']): Finding[] {
   return result !== null && Array.isArray(result.findings) ? (result.findings as Finding[]) : []
 }

@@ -12,7 +12,9 @@ type Category = Schemas['Category']
 
 const SECONDS = 30
 
-/** `#products?categories=1`: the tree of categories, to create, rename, move, reorder and delete them. */
+/**
+ * `#products?categories=1`: the category tree, in which operators create, rename, move, reorder and delete categories.
+ */
 export function categories(context: ScreenContext): () => Content {
   const { signal, tell, act, title } = context
   title(t`Categories`)
@@ -21,7 +23,7 @@ export function categories(context: ScreenContext): () => Content {
   refresh()
   const tree = () => listed()?.data ?? []
 
-  /** The entity tag of the shown state. Throws when the category has changed meanwhile. */
+  /** The entity tag of the shown state. Throws when the category has changed since. */
   const etagOf = async (shown: Category): Promise<string> => {
     const { data: now, etag } = await readTagged(api.GET('/admin/categories/{id}', { params: { path: { id: shown.id } } }))
     const isSame = (['name', 'slug', 'parent_id', 'position'] as const).every((name) => now[name] === shown[name])

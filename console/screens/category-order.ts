@@ -11,7 +11,7 @@ type Placed = Pick<Schemas['PlacedProducts']['data'][number], 'id' | 'sku' | 'na
 
 const FOUND = 10
 
-/** Orders the first products of a category in a dialog, by dragging, by buttons or by number. */
+/** A dialog that arranges the first products of a category by dragging, by buttons or by number. */
 export async function orderProducts(category: Category, context: Pick<ScreenContext, 'signal' | 'tell' | 'report'>): Promise<void> {
   const { signal, tell } = context
   const path = { id: category.id }
@@ -26,7 +26,7 @@ export async function orderProducts(category: Category, context: Pick<ScreenCont
     } catch (error) {
       if (!isProblem(error, 'precondition_failed')) throw error
       ;({ data: stored, etag } = await readOrder())
-      // The store has saved it, and its answer was lost.
+      // The store has saved this order, and only its answer was lost.
       if (stored.data.map(({ id }) => id).join() === ids.join()) return
       throw new Error(t`Nothing was saved: the order was changed meanwhile. Yours is kept; save again to replace the other.`)
     }
@@ -60,7 +60,7 @@ function placedProducts(
       update()
     }, report)
   }
-  /** The focus stays at the product that was moved. */
+  /** The focus stays on the moved product. */
   const move = (from: number, to: number, { currentTarget }: Event) => {
     const list = (currentTarget as HTMLElement).closest('ol')
     const { name } = currentTarget as HTMLButtonElement
@@ -76,7 +76,7 @@ function placedProducts(
     const toNumber = (event: Event) => {
       const { value } = event.currentTarget as HTMLInputElement
       const to = value === '' ? index : Number(value) - 1
-      // Renders the number again in place of one that is none.
+      // An invalid number is replaced with the product's number.
       if (to === index || !Number.isInteger(to)) update()
       else move(index, Math.min(last, Math.max(0, to)), event)
     }

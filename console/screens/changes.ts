@@ -29,7 +29,7 @@ const SUBJECTS: Record<Subject['type'], string> = {
   store: t`the store`,
 }
 
-/** `#changes`: everything that operators, keys and commands have changed. */
+/** `#changes`: all changes by operators, API keys and commands. */
 export const changeList: Screen = {
   title: t`Changes`,
   scopes: ['activities:read'],
@@ -71,7 +71,7 @@ export const changeList: Screen = {
   },
 }
 
-/** The newest changes of one subject, which are asked for while they are unfolded. */
+/** The newest changes of one subject. They are requested while the section is unfolded. */
 export function changes(
   { type, id }: Subject,
   context: Pick<ScreenContext, 'may' | 'names' | 'signal' | 'report' | 'update'>,
@@ -103,7 +103,7 @@ function columnsOf(names: Names): Column<Activity>[] {
   ]
 }
 
-/** What was changed: a link where the console shows it. */
+/** The changed subject, with a link if the console has a screen for it. */
 function subject({ subject: { type, id }, action }: Activity, names: Names): Content {
   const what = type === 'api_key' ? t`API key` : word(type)
   if (id === null) return what

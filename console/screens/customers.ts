@@ -17,7 +17,7 @@ const LIST_SECONDS = 30
 const SECONDS = 10
 const SHOWN_ORDERS = 10
 
-/** `#customers` lists customers and guests, `?customer=ID` shows one. */
+/** `#customers` lists customers and guests, and `?customer=ID` shows one. */
 export const customers: Screen = {
   title: t`Customers`,
   scopes: ['customers:read'],
@@ -57,13 +57,13 @@ function customerList(context: ScreenContext): () => Content {
   )
 }
 
-/** One customer or guest: who, what they ordered, and what may be done with the account. */
+/** A customer or guest: the person, the orders, and the possible actions on the account. */
 function customerView(id: string, context: ScreenContext): () => Content {
   const { signal, may, tell, title } = context
   const params = { path: { id } }
   const ask = (init: object) => api.GET('/admin/customers/{id}', { ...init, params })
   const onChange = ({ name, email }: Customer) => title(t`Customer ${name ?? email}`)
-  // An erased customer, or an operator's account, is refused.
+  // The store refuses the id of an erased customer or of an operator's account.
   const customer = follow(context, ask, { seconds: SECONDS, onChange, endsAt: [400, 404] })
   customer.refresh()
   const orders = newestOrders(id, context)
@@ -97,7 +97,7 @@ function customerView(id: string, context: ScreenContext): () => Content {
     customer.refresh()
   }
 
-  /** Erasing cannot be undone, so the operator types the address. */
+  /** Erasing cannot be undone, so the operator must type the address. */
   function askToErase({ email }: Customer): void {
     const onSubmit = async (data: FormData) => {
       if (String(data.get('email')).trim() !== email) throw new Error(t`Type the e-mail address exactly as it is shown above.`)
@@ -158,7 +158,7 @@ function customerFacts(customer: Customer): Content {
   )
 }
 
-/** The newest orders of a customer, and the way to all of them. */
+/** A customer's newest orders, and a link to all of them. */
 function newestOrders(customerId: string, context: ScreenContext): () => Content {
   const query = { user_id: customerId, limit: SHOWN_ORDERS }
   const orders = follow(context, (init) => api.GET('/admin/orders', { ...init, params: { query } }), { seconds: SECONDS })

@@ -1,8 +1,8 @@
 import { sizeText, t } from '../kit/language.ts'
 
 /**
- * An import has 25 seconds, and its results are in memory on both sides; `storefront catalogue import` takes any
- * size.
+ * Largest file that the console imports. An import has 25 seconds, and both sides hold its results in memory.
+ * `storefront catalogue import` accepts any size.
  */
 const MAX_BYTES = 32 * 1_048_576
 const FIRST_BYTES = 65_536
@@ -12,7 +12,7 @@ export interface CatalogueFile {
   contentType: 'application/x-ndjson' | 'text/csv'
 }
 
-/** Looks at the size and the beginning of a file before it is sent. Throws with what is wrong with it. */
+/** Checks the size and the beginning of a file before it is sent. Throws an error that says what is wrong. */
 export async function readCatalogueFile(file: File): Promise<CatalogueFile> {
   const { name, size } = file
   if (size === 0) throw new Error(t`${name} is empty.`)
@@ -24,12 +24,12 @@ export async function readCatalogueFile(file: File): Promise<CatalogueFile> {
   if (first.startsWith('{')) return { file, contentType: 'application/x-ndjson' }
   if (first.startsWith('['))
     throw new Error(t`${name} is one JSON array. The file needs one product a line (NDJSON), without brackets around them.`)
-  // The store knows the columns, and says what is wrong with a header.
+  // The store knows the columns and reports faults of the header.
   if (/\bsku\b|^"?sep=/i.test(first)) return { file, contentType: 'text/csv' }
   throw new Error(t`${name} is no catalogue: its first line is neither a product as JSON nor the header of a table. Nothing was sent.`)
 }
 
-/** The text of a file as the store reads it; in another encoding than UTF-8 and UTF-16 only an approximation. */
+/** The text of a file as the store reads it. It is only an approximation for other encodings than UTF-8 and UTF-16. */
 export async function readText(file: Blob): Promise<string> {
   const text = new TextDecoder(encodingOf(new Uint8Array(await file.slice(0, 4).arrayBuffer()))).decode(await file.arrayBuffer())
   return text.includes('\n') ? text : text.replaceAll('\r', '\n')
@@ -44,7 +44,7 @@ function encodingOf([a, b, c, d]: Uint8Array): string {
 async function readBeginning(file: File): Promise<string> {
   const bytes = await file.slice(0, FIRST_BYTES).arrayBuffer()
   try {
-    // A character at the end may be cut.
+    // The last character may be cut off.
     const encoding = encodingOf(new Uint8Array(bytes.slice(0, 4)))
     const text = new TextDecoder(encoding, { fatal: true }).decode(bytes, { stream: file.size > FIRST_BYTES })
     if (!text.includes('\0')) return text
@@ -66,17 +66,17 @@ function firstLine(text: string): string {
   )
 }
 
-/** The outcome of a line of the file; that of a CSV record has the line where the record begins. */
+/** The result of one line of the file. A CSV record has the number of its first line. */
 export type ImportedLine = { line: number; sku: string; outcome: 'created' | 'updated' | 'unchanged' } | { line: number; error: string }
 
 export interface ImportOutcome {
   lines: readonly ImportedLine[]
   counts: { created: number; updated: number; unchanged: number; failed: number }
-  /** Why it ended early; the lines before are stored. */
+  /** The reason for an early end. The lines before it are stored. */
   fault: string | null
 }
 
-/** Reads the answer of an import. One without an end was cut off. */
+/** Reads the answer of an import. An answer without an end was cut off. */
 export function readOutcome(answer: string): ImportOutcome {
   const counts = { created: 0, updated: 0, unchanged: 0, failed: 0 }
   const lines: ImportedLine[] = []
@@ -92,27 +92,27 @@ export function readOutcome(answer: string): ImportOutcome {
   return { lines, counts, fault }
 }
 
-/** The refused lines as they are in the file, to be corrected and sent again; those of a CSV under its header. */
+/** The refused lines of the file, for correcting and sending them again. CSV lines follow the file's header. */
 export function refusedText(text: string, { lines }: ImportOutcome, { contentType }: CatalogueFile): string {
   const all = text.split('\n')
   const starts = lines.map(({ line }) => line)
   const refused = lines.flatMap((entry, index) => {
     if (!('error' in entry)) return []
-    // A CSV record may have several lines: it ends where the next one begins.
+    // A CSV record may have several lines, and ends where the next one begins.
     const end = contentType === 'text/csv' ? (starts[index + 1] ?? all.length + 1) : entry.line + 1
     return all.slice(entry.line - 1, end - 1).filter((line, offset) => offset === 0 || line.trim() !== '')
   })
   const top = all.filter((line) => line.trim() !== '').slice(0, 2)
-  // A first line may name the delimiter.
+  // The first line may name the delimiter.
   const header = top.slice(0, /^"?sep=/i.test(top[0] ?? '') ? 2 : 1).join('\n')
   return `${(contentType === 'text/csv' && !header.endsWith(refused[0] ?? '') ? [header, ...refused] : refused).join('\n')}\n`
 }
 
-/** The first products of a file, before it is sent. */
+/** The first products of a file that is not sent yet. */
 export interface Preview {
   columns: readonly string[]
   rows: readonly (readonly string[])[]
-  /** The number of products, of a long file an estimate from its beginning. */
+  /** The number of products. It is estimated from the beginning of a long file. */
   count: number
 }
 
@@ -123,7 +123,7 @@ const PREVIEW_BYTES = 262_144
 export async function previewOf({ file, contentType }: CatalogueFile): Promise<Preview> {
   const beginning = file.slice(0, PREVIEW_BYTES)
   const text = await readText(beginning)
-  // A last line that is cut is not shown.
+  // The last line is not shown when it is cut off.
   const whole = file.size > PREVIEW_BYTES ? text.slice(0, text.lastIndexOf('\n')) : text
   const records = contentType === 'text/csv' ? readCsv(whole) : readLines(whole)
   const [columns = [], ...rows] = records
@@ -153,7 +153,7 @@ function readLines(text: string): string[][] {
   return [PREVIEW_COLUMNS, ...cells]
 }
 
-/** Records of CSV text (RFC 4180) with the delimiter of its first line. */
+/** Parses CSV text (RFC 4180). The first line determines the delimiter. */
 export function readCsv(text: string): string[][] {
   const content = text.replace(/^\ufeff?(?:"?sep=.*\r?\n)?/i, '')
   const header = content.split(/\r?\n/, 1)[0] ?? ''

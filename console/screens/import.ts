@@ -17,11 +17,11 @@ import {
   refusedText,
 } from './import-file.ts'
 
-/** More are in the file of refused lines. */
+/** Largest number of shown lines. The file of refused lines has all. */
 const SHOWN_LINES = 500
 const AGAIN = t`Lines that were read are stored. You can send the file again: it does not change stored lines, except that it adds a stock_delta without reference again.`
 
-/** `#products?import=1`: a catalogue file, whose products are created and changed by their SKU, line by line. */
+/** `#products?import=1`: imports a catalogue file, which creates and changes products by SKU, line by line. */
 export function importFile({ signal, tell, update, act, title, keep }: ScreenContext): () => Content {
   title(t`Import products`)
   let running: AbortController | null = null
@@ -34,12 +34,12 @@ export function importFile({ signal, tell, update, act, title, keep }: ScreenCon
     const [file] = (currentTarget as HTMLInputElement).files ?? []
     preview = null
     results = nothing
-    // What is wrong with a file is said when it is sent.
+    // Sending an invalid file says what is wrong with it, so the preview stays empty.
     if (file !== undefined) preview = await readCatalogueFile(file).then(previewOf, () => null)
     update()
   }
   const send = async (_: FormData, form: HTMLFormElement) => {
-    // The control's own file: a `FormData` has a copy.
+    // This is the control's own file, because `FormData` has a copy.
     const file = form.querySelector<HTMLInputElement>('[type=file]')?.files?.[0]
     if (file === undefined) throw new Error(t`Choose a file.`)
     results = nothing
@@ -121,11 +121,11 @@ function previewTable({ columns, rows, count }: Preview): Content {
 interface UploadOptions {
   contentType: string
   signal: AbortSignal
-  /** Called with the part of the file that was sent, 0 to 1. */
+  /** Called with the sent part of the file, from 0 to 1. */
   onProgress: (part: number) => void
 }
 
-/** Sends a file and returns the text of the answer. `fetch` does not tell how much it has sent. */
+/** Sends a file and returns the text of the answer. `fetch` does not report how much it has sent. */
 async function upload(file: Blob, { contentType, signal, onProgress }: UploadOptions): Promise<string> {
   const token = await accessToken()
   if (token === null) throw new SignedOut(t`Sign in.`)

@@ -11,13 +11,13 @@ type Row = Result['rows'][number]
 
 const MAX_BARS = 100
 const MAX_SERIES = 16
-/** A day or a time, as DuckDB writes it; without a zone it is one of the shop's. */
+/** A day or time in DuckDB's format. Without a zone it is the shop's time. */
 const TIME = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}(?::?\d{2})?)?)?$/
 
 /**
- * A plot of a column of numbers: over time when the first column has days or times, with a line for each category of
- * the other columns; otherwise a bar for each row. Returns null if there is no label or no number. `textOf` writes a
- * value of a column in a currency, or in none if the rows have several.
+ * A plot of a numeric column. It has lines over time when the first column has days or times, one for each category of
+ * the other columns, and otherwise a bar per row. Returns null without a label or number. `textOf` writes a value of a
+ * column, with a currency when all rows have the same.
  */
 export function plotOf(
   { columns, rows }: Result,
@@ -27,7 +27,7 @@ export function plotOf(
   const labels = columns.flatMap((column, index) => (isLabel(column) ? [index] : []))
   const values = columns.flatMap((column, index) => (isNumeric(column) ? [index] : []))
   if (labels.length === 0 || values.length === 0 || rows.length < 2) return null
-  // Money is more telling than the number of orders beside it.
+  // An amount of money tells more than a number of orders.
   const first = values.find((index) => columns[index]?.type.startsWith('DECIMAL')) ?? values[0] ?? 0
   const ofCurrency = columns.findIndex(({ name }) => name === 'currency')
   const currencies = [...new Set(rows.map((row) => row[ofCurrency]))]
@@ -58,8 +58,8 @@ function isLabel({ type }: Column): boolean {
 }
 
 /**
- * Returns null when a first cell is no time, a category has two numbers for one time, there are fewer than two times,
- * or there are more lines than can be told apart.
+ * Returns null when a first cell is no time, when a category has two numbers for one time, or when there are fewer than
+ * two times or too many lines to tell apart.
  */
 function overTime(rows: readonly Row[], categories: readonly number[], value: number): PlotData | null {
   const lines = new Map<string, Map<number, number | null>>()

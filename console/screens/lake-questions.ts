@@ -1,35 +1,32 @@
 import { statusesWhere } from '../../src/orders/order-status.ts'
 import { t } from '../kit/language.ts'
 
-/**
- * A question that is ready to run. A test runs each one, and compares the answers with those of
- * docs/data/lake-queries.md.
- */
+/** A prepared question. A test runs each one and compares its answer with docs/data/lake-queries.md. */
 export interface Question {
-  /** Its name in the address. */
+  /** The question's name in the address. */
   name: string
   title: string
-  /** What the answer counts. */
+  /** What the numbers of the answer count. */
   about: string
   sql: string
-  /** The columns that have amounts in major units of the column `currency`. */
+  /** The columns with amounts in major units of the column `currency`. */
   amounts: readonly string[]
 }
 
 const ENDED = statusesWhere(({ phase }) => phase === 'ended')
   .map((status) => `'${status}'`)
   .join(', ')
-// Units that were not cancelled. Rows of earlier releases have null.
+// The units that were not cancelled. Rows of earlier releases have null in `cancelled`.
 const SOLD = 'line.item.quantity - coalesce(line.item.cancelled, 0)'
 
-/** `zone`: the IANA name of the time zone of the days. `days`: only orders of these last days, today included. */
+/** `zone` is the IANA time zone of the days. `days` limits the orders to this number of last days, including today. */
 export function readyQuestions(zone: string, days: number | null = null): Question[] {
   const quoted = `'${zone.replaceAll("'", "''")}'`
   const day = `strftime(created_at at time zone ${quoted}, '%Y-%m-%d') as day`
   const begin = `(date_trunc('day', now() at time zone ${quoted}) - interval ${(days ?? 1) - 1} day) at time zone ${quoted}`
-  /** The condition of the period, behind others or alone. */
+  /** The condition of the period. `word` is `and` after other conditions. */
   const within = (word: 'where' | 'and') => (days === null ? '' : `\n${word} created_at >= ${begin}`)
-  // Exact major units: JPY has no decimals, KWD three.
+  // Exact factors from minor to major units: JPY has no decimals, and KWD has three.
   const major = '[1, 0.1, 0.01, 0.001][currency_exponent + 1]'
   return [
     {

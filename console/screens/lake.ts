@@ -29,14 +29,14 @@ const PERIODS = [
 ] as const
 const USUAL_PERIOD = '90'
 
-/** A query of the operator, or a question that is ready, of a period. */
+/** The operator's own query, or a prepared question with its period. */
 interface Query {
   sql: string
   limit: number
   question?: Question
 }
 
-/** `#lake?question=NAME&days=N` answers a question, `?sql=TEXT` only fills in a query. */
+/** `#lake?question=NAME&days=N` answers a question, and `?sql=TEXT` only fills in a query. */
 export const lake: Screen = {
   title: t`Lake`,
   scopes: ['lake:query'],
@@ -58,7 +58,7 @@ export const lake: Screen = {
       history.replaceState(null, '', addressOf('lake', { sql, limit }))
       void runner.run({ sql, limit: Number(limit) })
     }
-    // A button that were disabled meanwhile would lose the focus.
+    // The button stays enabled while a question runs, because a disabled button would lose the focus.
     const answer = (question: Question) => {
       if (runner.isRunning()) return
       sql = question.sql
@@ -119,7 +119,7 @@ function createRunner({ signal, report, tell, update }: ScreenContext) {
   let running: { query: Query; cancelling: AbortController; startedAt: number } | null = null
   let shown: { query: Query; content: () => Content } | null = null
   return {
-    /** The name of the question that is asked or answered. */
+    /** The name of the question that runs or is answered. */
     question: () => (running ?? shown)?.query.question?.name,
     isRunning: () => running !== null,
     async run(query: Query) {
@@ -154,11 +154,11 @@ function createRunner({ signal, report, tell, update }: ScreenContext) {
   }
 }
 
-/** The result of a query: how much it is, a plot where it has one, and the table. */
+/** The result of a query: its size, its plot if it can have one, and the table. */
 function resultOf(result: Result, { question }: Query, update: () => void): () => Content {
   const { columns, rows, is_truncated, elapsed_ms } = result
   const ofCurrency = columns.findIndex(({ name }) => name === 'currency')
-  /** An amount of a question is written as one. */
+  /** The amount columns of a question are written as amounts of money. */
   const textOf = (value: string | number, column: number, currency = '') => {
     const isAmount = isCurrency(currency) && question?.amounts.includes(columns[column]?.name ?? '')
     const amount = isAmount ? readMajorUnits(String(value), currency) : null

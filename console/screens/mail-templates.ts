@@ -9,13 +9,13 @@ import { mailContent } from './mail-content.ts'
 type Template = Schemas['MailTemplate']
 
 const LANGUAGES: readonly Template['language'][] = ['en', 'de', 'fr', 'es']
-/** Suggestions: any tag of a language can be typed. */
+/** Suggested language tags. Any other tag can be typed. */
 const LOCALES = ['en', 'en-GB', 'de', 'de-AT', 'de-CH', 'fr', 'es', 'it', 'nl', 'pl', 'pt-BR', 'sv', 'tr', 'ja', 'zh', 'hi', 'ar']
 
-/** The templates stay in sight from one preview to the next. */
+/** The templates, which stay visible from one preview to the next. */
 let known: readonly Template[] = []
 
-/** The templates of mails, and beside them the mail that one of them makes of an invented order. */
+/** The mail templates, and beside them the mail that one of them makes for an invented order. */
 export function mailTemplates(context: ScreenContext): () => Content {
   const { parameters, signal, report, update, title } = context
   const name = parameters.get('template') ?? 'created'
@@ -73,7 +73,7 @@ export function mailTemplates(context: ScreenContext): () => Content {
     </div>`
 }
 
-/** `DisplayNames` refuses extensions of a tag, such as `-u-nu-arab`. */
+/** `DisplayNames` refuses extensions of a tag, such as `-u-nu-arab`, so they are removed. */
 function languageOf(tag: string): string {
   return `${new Intl.DisplayNames(locale, { type: 'language' }).of(new Intl.Locale(tag).baseName)} (${tag})`
 }

@@ -29,7 +29,7 @@ const KINDS: Readonly<Record<Summary['kind'], string>> = {
   part_returned: t`Part returned`,
 }
 
-/** `#mails` lists mails, `?mail=EVENT_ID` shows one. */
+/** `#mails` lists mails, and `?mail=EVENT_ID` shows one. */
 export const mails: Screen = {
   title: t`Mails`,
   scopes: ['mails:read'],
@@ -99,7 +99,7 @@ function mailList(context: ScreenContext): () => Content {
   return list
 }
 
-/** What a mail is about. */
+/** The text for the kind of a mail. */
 export function mailName({ kind, copy_of }: Pick<Summary, 'kind' | 'copy_of'>): string {
   return copy_of === null ? KINDS[kind] : t`${KINDS[kind]} (copy)`
 }
@@ -112,7 +112,7 @@ function orderLink({ order_id, order_number }: Pick<Mail, 'order_id' | 'order_nu
   return html`<a href=${orderAddress(order_id)}>${order_number ?? order_id}</a>`
 }
 
-/** One mail: what became of it, and what went out or will go out. It keeps itself up to date. */
+/** A mail: its state, and its content. The view keeps itself up to date. */
 function mailView(eventId: string, context: ScreenContext): () => Content {
   const { may, act, title } = context
   const params = { path: { event_id: eventId } }
@@ -135,13 +135,13 @@ function mailView(eventId: string, context: ScreenContext): () => Content {
     )}`
 }
 
-/** Whether a mail can be retried, or sent as a copy. A notice to a former address is sent once. */
+/** Whether a mail can be retried or sent as a copy. A notice to a former address is sent only once. */
 export function canSendAgain({ status, kind, complained_at }: Summary, may: ScreenContext['may']): boolean {
   if (!may('mails:send') || status === 'queued') return false
   return status === 'failed' || (kind !== 'readdressed' && complained_at === null)
 }
 
-/** Queues a failed mail again, or a copy of one that was sent, when the operator confirms it. */
+/** Queues a failed mail again, or a copy of a sent one, after the operator has confirmed it. */
 export async function sendMailAgain(
   { event_id, status }: Summary,
   { signal, tell }: Pick<ScreenContext, 'signal' | 'tell'>,

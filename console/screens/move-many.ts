@@ -15,8 +15,8 @@ interface Refusal {
 }
 
 /**
- * Asks for what belongs to a move of many orders, and makes it. The orders are as the operator sees them: a change that
- * is made while the dialog is open is refused, not overwritten. `onEnd` gets the refused ones.
+ * Asks for the details of a move of many orders, and makes the move. Each order moves from the version that the
+ * operator sees, so a change made meanwhile is refused and not overwritten. `onEnd` gets the refused orders.
  */
 export function openMoveOfMany(
   orders: readonly Order[],
@@ -51,20 +51,20 @@ export function openMoveOfMany(
       })
       tell(doneText([...results.values()], to, refused.length))
       onEnd(refused.map(({ order }) => order))
-      // The dialog of the move closes first, so that the focus is in this one.
+      // The first dialog closes before this one opens, so the focus is in this one.
       if (refused.length > 0) setTimeout(() => showRefusals(refused, signal))
     },
   })
 }
 
-/** How far a change of many has come; nothing before it begins. */
+/** The progress of a change of many orders. It shows nothing before the first result. */
 export function progress(done: number, all: number): Content {
   if (done === 0) return nothing
   return html`<progress aria-label="Orders sent" max=${all} .value=${done}></progress>
     <span role="status">${done} of ${all}</span>`
 }
 
-/** `59 orders are confirmed. 1 was refused.` */
+/** The text of the outcome, such as `59 orders are confirmed. 1 was refused.` */
 export function doneText(results: readonly MoveResult[], to: OrderStatus, refused: number): string {
   const done = results.filter(({ ok }) => ok).length
   const before = results.filter((result) => result.ok && result.repeated).length

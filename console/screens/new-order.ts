@@ -19,21 +19,21 @@ interface Line {
   quantity: number
 }
 
-/** The most matches of a search. Accounts and guests are two searches. */
+/** Largest number of matches of a search. Accounts and guests have separate searches. */
 const FOUND = 5
 
 const customerText = ({ name, email }: Customer) => (name === null ? email : `${name} (${email})`)
 const customerContent = (customer: Customer) => html`${customerText(customer)} ${customerState(customer)}`
 const productText = ({ name, sku, price }: Line['product']) => `${name} (${sku}), ${money(price)}`
 
-/** Places an order for a person on the phone: whose it is, what, where to. `known` is the customer of a screen. */
+/** A dialog that places an order for a person on the phone. `known` is the customer whose screen opened it. */
 export function openNewOrder({ signal, may, tell }: ScreenContext, known: Customer | null = null): void {
-  // One dialog places one order, however often it is sent.
+  // A dialog places one order, however often it is sent.
   const key = crypto.randomUUID()
   let customer = known
   let quote: Quote | null = null
   let fault = ''
-  /** The order that is the same as an earlier one. The operator may place it again, and no other one. */
+  /** The content that the store has refused as a repeat. The operator may place exactly this content again. */
   let sameOrder: string | null = null
   let rows: () => readonly Line[] = () => []
   let price = () => {}
@@ -67,7 +67,7 @@ export function openNewOrder({ signal, may, tell }: ScreenContext, known: Custom
       if (quantity === undefined) lines.add({ product, quantity: 1 })
       else lines.edit(index, { quantity: quantity + 1 })
     }
-    // The account of an address comes before its guests, of which there may be many.
+    // The account with an address comes before the guests with it, of which there may be many.
     const findCustomers = async (q: string, until: AbortSignal) => {
       const ask = (role: Customer['role']) =>
         read(api.GET('/admin/customers', { params: { query: { q, role, limit: FOUND } }, signal: until }))
@@ -155,7 +155,7 @@ export function openNewOrder({ signal, may, tell }: ScreenContext, known: Custom
       ...(address ? { shipping_address: address } : {}),
       ...(text('note') === '' ? {} : { note: text('note') }),
     }
-    // What the store compares, besides the person.
+    // The person and the values by which the store recognizes a repeat.
     const content = JSON.stringify([customer?.id ?? body.email, body.items, address])
     if (data.has('again') && content === sameOrder) body.again = true
     try {
@@ -166,7 +166,7 @@ export function openNewOrder({ signal, may, tell }: ScreenContext, known: Custom
       if (isProblem(error, 'probably_placed_already')) sameOrder = content
       if (isProblem(error, 'idempotency_key_reused'))
         throw new Error(t`The order was placed already, as it was entered when it was first sent. It is in the list of orders.`)
-      // What was shown is not true any more.
+      // The shown price or stock is outdated.
       if (isProblem(error, 'price_changed') || isProblem(error, 'insufficient_stock')) price()
       throw error
     }

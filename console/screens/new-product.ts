@@ -14,12 +14,12 @@ const EMPTY = {
   ...{ compare_at_price: null, lowest_price_30_days: null, status: 'active', published_at: null, unpublished_at: null },
 }
 
-/** `#products?new=1`: a product that does not exist yet. Its SKU is unique, so sending it twice makes one product. */
+/** `#products?new=1`: creates a product. Its SKU is unique, so sending it twice makes one product. */
 export function newProduct(context: ScreenContext): () => Content {
   const { report, signal, update, title } = context
   title(t`New product`)
   let stored: Product | null = null
-  // The currency of the shop is that of its newest product.
+  // The currency of the newest product is proposed.
   read(api.GET('/products', { params: { query: { limit: 1 } }, signal })).then(({ data }) => {
     stored = { ...EMPTY, price: { amount: 0, currency: data[0]?.price.currency ?? 'EUR' } } as unknown as Product
     update()
@@ -36,7 +36,7 @@ export function newProduct(context: ScreenContext): () => Content {
     const created = await read(
       api.POST('/admin/products', { body: { ...body, ...(stock === '' ? {} : { stock: Number(stock) }) } as NewProduct }),
     )
-    // All input is saved.
+    // All entered values are saved.
     element.reset()
     await form.follow(update, 'all')
     location.hash = productAddress(created.id)

@@ -12,7 +12,7 @@ type Operator = Schemas['Operator']
 
 const SECONDS = 10
 
-/** Who works with this store, the oldest accounts first, and what each may do. */
+/** The operators of this store, oldest accounts first, and what each may do. */
 export function operators(context: ScreenContext): () => Content {
   const { signal, userId, names, tell, act } = context
   const done = (text: string) => {
@@ -116,7 +116,7 @@ export function operators(context: ScreenContext): () => Content {
   return list
 }
 
-/** A list of the roles, and below it what the chosen one may do. */
+/** A list of roles. Below it is what the chosen role may do. */
 function roleChoice(present: OperatorRole, { update }: Dialog): () => Content {
   let chosen = present
   const onChange = (value: string) => {

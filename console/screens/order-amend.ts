@@ -34,7 +34,7 @@ interface AmendDialog {
   onDone: (amendment: Amendment) => void
 }
 
-/** Asks what of an order is wrong, and corrects it. What is left as it is, is not sent. */
+/** A dialog that corrects an order. It sends only changed values. */
 export function openAmendDialog(order: Order, { signal, onDone }: AmendDialog): void {
   const isOpen = ruleOf(order.status).phase === 'open'
   const units = isOpen ? unitsByProduct(order) : []
@@ -115,7 +115,7 @@ async function readAmendment(order: Order, units: readonly Units[], data: FormDa
   }
 }
 
-/** Undefined for an address that was left as it is, null for one without any text. Members without a field stay. */
+/** Undefined for an unchanged address, and null for an address without any text. Members without a field stay. */
 export function readAddress(
   address: Address,
   prefix: string,
@@ -133,7 +133,7 @@ interface Units {
   kept: number
 }
 
-/** The units of each product that are not cancelled: an order may have several lines of one. */
+/** The units of each product that are not cancelled. An order may have several lines of one product. */
 function unitsByProduct({ items }: Order): Units[] {
   const byProduct = Map.groupBy(items, ({ product_id }) => product_id)
   return [...byProduct].map(([product_id, lines]) => ({

@@ -2,7 +2,7 @@ import { api, isProblem, read, type Schemas } from '../kit/api.ts'
 import { t, word } from '../kit/language.ts'
 import type { Order } from './order-parts.ts'
 
-/** The changes of an order that its operator can overtake another one with. */
+/** The changes of an order that another operator's change can overtake. */
 type Change =
   | { path: 'transitions'; body: Schemas['Transition'] }
   | { path: 'shipments'; body: Schemas['NewShipment'] }
@@ -11,7 +11,7 @@ type Change =
 
 const WHO = { admin: t`an operator`, key: t`an API key`, customer: t`the customer`, system: t`the store` }
 
-/** Another operator was faster: the order is not as this one saw it, and nothing was changed. */
+/** Another operator was faster. The order differs from what this operator saw, and nothing was changed. */
 class Overtaken extends Error {
   readonly order: Order
   constructor(order: Order, message: string) {
@@ -20,15 +20,15 @@ class Overtaken extends Error {
   }
 }
 
-/** Attempts of one change. */
+/** Repeated attempts at one change. */
 export interface Attempts {
-  /** The order as the operator sees it now. */
+  /** The state of the order that the operator sees. */
   seen(): Order
-  /** Runs the change. When another operator was faster, the next attempt is one of the order as it is then. */
+  /** Runs the change. If another operator was faster, the next attempt uses the new state of the order. */
   make(work: (seen: Order) => Promise<void>): Promise<void>
 }
 
-/** `refresh` is called after a change, and when another operator was faster. */
+/** `refresh` is called after a change, and after another operator was faster. */
 export function attemptsAt(order: Order, refresh: () => void): Attempts {
   let seen = order
   return {
@@ -48,13 +48,13 @@ export function attemptsAt(order: Order, refresh: () => void): Attempts {
   }
 }
 
-/** The parameters of a call that changes an order at the version that the operator sees. */
+/** The parameters of a call that changes an order only at the version that the operator sees. */
 export function atVersion({ id, version }: Pick<Order, 'id' | 'version'>) {
   return { path: { id }, header: { 'if-match': `"${version}"` } }
 }
 
 /**
- * Changes the order at the version that the operator sees. `done` is the outcome, such as `shipped`. Throws
+ * Changes the order only at the version that the operator sees. `done` is the outcome, such as `shipped`. Throws
  * Overtaken.
  */
 export async function changeOrder(order: Order, { path, body }: Change, done: string): Promise<Order> {
@@ -87,12 +87,12 @@ function explainOvertaken({ number, status, status_history }: Order, done: strin
   return t`Order ${number} was not ${word(done)}: it was changed meanwhile by ${who}. It is ${word(status)} now. ${hint}`
 }
 
-/** The result for one order of a change of many. */
+/** The result for one of many orders. */
 export type MoveResult =
   | { line: number; order_id: string; ok: true; status: string; version: number; repeated?: true }
   | { line: number; order_id: string | null; ok: false; code: string; detail: string }
 
-/** Orders of one request: each answer is progress, and a lost one leaves little to ask for again. */
+/** Orders per request. Each answer shows progress, and a lost answer concerns few orders. */
 const AT_ONCE = 50
 
 export interface Move {
@@ -101,8 +101,8 @@ export interface Move {
 }
 
 /**
- * Moves each order from the version that the operator sees, some in each request. `onResults` gets the results of each
- * request: when a later one throws, these stand, and the others can be sent again with the same reference.
+ * Moves each order from the version that the operator sees, in several requests. `onResults` gets the results of each
+ * request. When a later request throws, these results stay valid, and the rest can be sent with the same reference.
  */
 export async function moveMany<M extends Move>(
   moves: readonly M[],

@@ -23,7 +23,7 @@ const STATES = [
   'refunded',
 ] as const satisfies readonly Schemas['Payment']['state'][]
 
-/** What an order costs, what was paid and what is due; who may change that has the controls for it. */
+/** What an order costs, what was paid and what is due, with controls for operators who may change that. */
 export function orderCharges(context: ScreenContext, onChange: () => void): (order: Order) => Content {
   const { signal, tell, act } = context
   const mayAdjust = context.may('orders:adjust')
@@ -63,7 +63,7 @@ export function orderCharges(context: ScreenContext, onChange: () => void): (ord
   }
 
   return (order) => {
-    // An order that has ended is only paid or paid back.
+    // Only payments and refunds can change after an order has ended.
     const isOpen = mayAdjust && ruleOf(order.status).phase !== 'ended'
     return card(
       t`Sums`,
@@ -96,7 +96,7 @@ function paymentText({ payment }: Order): string {
   return payment === null ? t`not known` : `${word(payment.state)} (${payment.provider} ${payment.reference})`
 }
 
-/** What was paid and what is left. A shop that reports no payments has none of it. */
+/** The rows for paid amounts and the rest. They are left out for a shop that reports no payments. */
 function paidRows(order: Order): Content {
   const { paid, paidBack, due } = sumsOf(order)
   if (order.payment === null) return nothing
@@ -111,7 +111,7 @@ function paidRows(order: Order): Content {
 type OnDone = (order: Order) => void
 
 function openChargeDialog({ id, number, total: { currency } }: Order, signal: AbortSignal, onDone: OnDone): void {
-  // The same when the answer was lost: the charge is made once.
+  // One reference for all attempts, so the charge is made once even if an answer was lost.
   const reference = newReference()
   const onSubmit = async (data: FormData) => {
     const kind = String(data.get('kind')) as Kind
@@ -138,8 +138,8 @@ function openChargeDialog({ id, number, total: { currency } }: Order, signal: Ab
 }
 
 /**
- * Asks how an order is paid, beginning with what is known. A payment is named by provider and reference: repeating it
- * changes nothing.
+ * Asks for a payment state, beginning with the known one. Provider and reference identify the payment, so sending the
+ * same state again changes nothing.
  */
 function openPaymentDialog({ id, number, payment }: Order, signal: AbortSignal, onDone: OnDone): void {
   const { provider = '', reference = '', state = 'paid' } = payment ?? {}
@@ -175,9 +175,7 @@ function openPaymentDialog({ id, number, payment }: Order, signal: AbortSignal, 
   )
 }
 
-/**
- * Asks what was paid back, and shows what is left after it. The store decides it again, and records a reference once.
- */
+/** Asks for the refunded amount, and shows the rest. The store checks the amount, and records each reference once. */
 function openRefundDialog(order: Order, signal: AbortSignal, onDone: OnDone): void {
   const { currency } = order.total
   const { due } = sumsOf(order)

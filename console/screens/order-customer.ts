@@ -9,14 +9,14 @@ import { customerAddress, languageName, ordersText, sumsText } from './parts.ts'
 
 type Customer = Schemas['Customer']
 
-/** Who an order is for, where it goes, and what the shop has written down when it was placed. */
+/** The customer of an order, its addresses, and the attributes that the shop gave it. */
 export function orderCustomer(context: ScreenContext): (order: Order) => Content {
   const { may, update } = context
-  /** Undefined: not known yet, or not for this role. Null: the account was deleted. */
+  /** Undefined while it is not known or when this role may not see it. Null for a deleted account. */
   let customer: Customer | null | undefined
   let asked = ''
   const ask = async (id: string) => {
-    // A search finds nothing where the account was deleted; it is not refused.
+    // For a deleted account a search returns nothing, while a request for the account would be refused.
     const { data } = await read(api.GET('/admin/customers', { params: { query: { id } } }))
     customer = data[0] ?? null
     update()
@@ -25,7 +25,7 @@ export function orderCustomer(context: ScreenContext): (order: Order) => Content
   return (order) => {
     if (may('customers:read') && asked !== order.user_id) {
       asked = order.user_id
-      // The id stays.
+      // Without an answer the page keeps showing the id.
       ask(order.user_id).catch(() => {})
     }
     const { shipping_address: address, billing_address: billing } = order
@@ -73,7 +73,7 @@ function addressBlock(address: NonNullable<Order['shipping_address']>, what: str
       <a href=${map} rel="noreferrer noopener" target="_blank">Map</a></div>`
 }
 
-/** What the shop's programs have written down when the order was placed. It never changes. */
+/** The attributes that the shop's programs stored with the order. They never change. */
 function attributes({ attributes: given }: Order): Content {
   if (given === undefined) return nothing
   return card(t`Attributes`, facts(...Object.entries(given).map(([name, value]) => [name, String(value)] as const)))

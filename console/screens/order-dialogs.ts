@@ -15,14 +15,14 @@ interface MoveDialog {
   title: string
   to: OrderStatus
   signal: AbortSignal
-  /** Makes the move; the dialog stays open when this throws. */
+  /** Makes the move. The dialog stays open when it throws. */
   onMove: (transition: Schemas['Transition']) => Promise<void>
-  /** Shown below the fields. */
+  /** Content below the fields. */
   more?: () => Content
   isAsking?: (update: () => void) => void
 }
 
-/** Asks for what belongs to a transition of whole orders, and makes it. */
+/** A dialog that asks for the details of a transition of whole orders and makes it. */
 export function openMoveDialog({ title, to, signal, onMove, more = () => nothing, isAsking }: MoveDialog): void {
   const { moves, action, phase } = ruleOf(to)
   const onSubmit = (data: FormData) => onMove({ to, ...readDetails(data), ...(data.get('restock') === null ? {} : { restock: true }) })
@@ -42,15 +42,15 @@ const PARTS = {
 
 interface PartDialog {
   signal: AbortSignal
-  /** Whether a return also records what is paid back. */
+  /** Whether a return can also record a refund. */
   mayRefund: boolean
-  /** Gets the order afterwards and what was done. */
+  /** Called with the changed order and a text about what was done. */
   onDone: (order: Order, news: string) => void
 }
 
 /**
- * Asks for the units that are shipped, cancelled or returned, and what belongs to them. A parcel has all units at
- * first.
+ * A dialog that asks for the units to ship, cancel or return, and for further details. A new parcel has all units by
+ * default.
  */
 export function openPartDialog({ seen, make }: Attempts, move: PartMove, { signal, mayRefund, onDone }: PartDialog): void {
   const order = seen()
@@ -75,7 +75,7 @@ export function openPartDialog({ seen, make }: Attempts, move: PartMove, { signa
     const state = word(move)
     let news = plural(count, t`${count} unit was ${state}.`, t`${count} units were ${state}.`)
     if (back !== null) {
-      // The same reference for both: sent again, neither is made twice.
+      // Both requests have the same reference, so repeating them changes nothing.
       const body = { ...back, ...details, reference: details.reference ?? '' }
       changed = await read(api.POST('/admin/orders/{id}/refunds', { params: atVersion(changed), body }))
       news = t`${news} ${money(back.amount)} is recorded as paid back.`
@@ -121,7 +121,7 @@ function unitsIn(data: FormData, left: ReadonlyMap<string, unknown>): Schemas['L
     .filter(({ quantity }) => quantity > 0)
 }
 
-/** Two lines of a product are one choice: the store takes its units from the first on. */
+/** Two lines of a product are one choice. The store takes its units from the first line on. */
 function leftByProduct({ items }: Order, move: PartMove): Map<string, { item: Item; count: number }> {
   const found = new Map<string, { item: Item; count: number }>()
   for (const item of items) {
@@ -131,7 +131,7 @@ function leftByProduct({ items }: Order, move: PartMove): Map<string, { item: It
   return found
 }
 
-/** What units that come back have cost: those of the first line of a product come first, as in the store. */
+/** The price of returned units. The first lines of a product count first, as in the store. */
 function priceOf({ items }: Order, lines: readonly Schemas['LineQuantity'][]): number {
   let price = 0
   for (const { product_id, quantity } of lines) {
@@ -145,7 +145,9 @@ function priceOf({ items }: Order, lines: readonly Schemas['LineQuantity'][]): n
   return price
 }
 
-/** The money of a return: the price of the units and charges that the operator adds, until another amount is typed. */
+/**
+ * The proposed refund of a return: the price of its units and chosen charges, until the operator types another amount.
+ */
 function refundOfReturn(order: Order) {
   const { refundable, total, adjustments } = order
   const { currency } = total
@@ -188,7 +190,7 @@ function refundOfReturn(order: Order) {
   return { recount, fields, read: readRefund }
 }
 
-/** Which payment is paid back, where there are several. */
+/** A choice among several refundable payments. */
 export function paymentChoice({ refundable }: Order): Content {
   const names = refundable.map(({ provider, reference }, index) => [String(index), `${provider} ${reference}`] as const)
   return names.length < 2 ? nothing : field(t`Payment`, choice({ name: 'refund_payment' }, names, '0'))

@@ -35,13 +35,13 @@ const COLUMNS: readonly [name: string, type: string, cell: (order: Order) => str
   ['parcel_number', TEXT, ({ parcels }) => parcels.at(-1)?.tracking?.number],
 ]
 
-/** Offers orders as CSV, which a carrier's program or a spreadsheet reads. */
+/** Offers orders as a CSV file for a carrier's program or a spreadsheet. */
 export function exportOrders(orders: readonly Order[]): void {
   const rows = orders.map((order) => COLUMNS.map(([, , cell]) => cell(order)))
   const text = toCsv(
     COLUMNS.map(([name, type]) => ({ name, type })),
     rows,
   )
-  // Excel reads UTF-8 only with a byte-order mark.
+  // Excel recognizes UTF-8 only by a byte-order mark.
   download(`orders-${dayOf(new Date())}.csv`, new Blob(['\uFEFF', text], { type: 'text/csv' }))
 }

@@ -5,7 +5,7 @@ import { type Content, html } from '../kit/html.ts'
 import { t } from '../kit/language.ts'
 import { newReference } from './order-parts.ts'
 
-/** What belongs to a change of an order or of a part of it. */
+/** Details of a change of an order or of its parts. */
 export interface ChangeDetails {
   reason?: string
   reference?: string
@@ -30,7 +30,8 @@ export function restockField(): Content {
 }
 
 /**
- * Reason and reference. A change that is sent again with the same reference is made once, so call this once a dialog.
+ * The fields for reason and reference. The store makes a change with the same reference once, so call this only once
+ * per dialog.
  */
 export function causeFields(): Content {
   const reference = text('reference', 200, newReference())
@@ -39,7 +40,7 @@ export function causeFields(): Content {
     ${field(t`Reference`, reference, t`What is repeated with the same reference is done only once. The customer can see the reference.`)}`
 }
 
-/** What was entered. Throws with the way to enter it. */
+/** The entered details. Throws an error that says how to enter them. */
 export function readDetails(data: FormData): ChangeDetails {
   const given = (name: string) => String(data.get(name) ?? '').trim()
   const [reason, reference, carrier, number, url] = ['reason', 'reference', 'carrier', 'parcel', 'url'].map(given)
@@ -52,7 +53,7 @@ export function readDetails(data: FormData): ChangeDetails {
   }
 }
 
-/** The amount that was entered. Throws with the way to write it. */
+/** The entered amount. Throws an error that says how to write it. */
 export function readMoney(entered: string, currency: string): Schemas['Money'] {
   return { amount: readAmount(entered, currency, t`amount`), currency }
 }

@@ -9,7 +9,7 @@ export type Order = Schemas['AdminOrder']
 export type OrderDetail = Schemas['AdminOrderDetail']
 type Item = Schemas['OrderItem']
 
-/** The units of a line that can be shipped, cancelled or returned. */
+/** The number of a line's units that can be shipped, cancelled or returned. */
 export const COUNT_LEFT: Readonly<Record<PartMove, (item: Item) => number>> = {
   shipped: countOpen,
   cancelled: countOpen,
@@ -20,12 +20,12 @@ export function countLeft({ items }: Pick<Order, 'items'>, move: PartMove): numb
   return items.reduce((sum, item) => sum + COUNT_LEFT[move](item), 0)
 }
 
-/** Whether a part of the order can be shipped, cancelled or returned now. The store decides it again. */
+/** Whether a part of the order can be shipped, cancelled or returned now. The store checks it again. */
 export function canMovePart(order: Order, move: PartMove): boolean {
   return ruleOf(order.status).parts.includes(move) && countLeft(order, move) > 0
 }
 
-/** What waits to be done with an order, or what became of it: `to_ship`, `part_shipped`, `shipped`. */
+/** The next step of an order, or its outcome: `to_ship`, `part_shipped` or `shipped`. */
 export function fulfilmentOf({ status, items }: Pick<Order, 'status' | 'items'>): string {
   const { phase, next } = ruleOf(status)
   const has = (units: 'shipped' | 'returned') => items.some((item) => (item[units] ?? 0) > 0)
@@ -57,7 +57,7 @@ export function paymentBadge({ payment, status }: Pick<Order, 'payment' | 'statu
   return ruleOf(status).phase === 'ended' ? '–' : badge(t`no payment`)
 }
 
-/** Units of an order as text, such as `2 × Blue mug, 1 × Lamp`. */
+/** The text of an order's units, such as `2 × Blue mug, 1 × Lamp`. */
 export function unitsText({ items }: Pick<Order, 'items'>, lines: readonly Partial<Schemas['LineQuantity']>[]): string {
   const names = new Map(items.map(({ product_id, name }) => [product_id, name]))
   return lines
@@ -69,15 +69,15 @@ export function countText(count: number): string {
   return plural(count, t`${count} unit`, t`${count} units`)
 }
 
-/** A parcel's carrier and number, with the page that shows it. */
+/** The carrier and number of a parcel, with a link to its tracking page. */
 export function trackingText({ carrier, number, url }: Schemas['Tracking']): Content {
-  // The API accepts http and https only. The title says where the link leads.
+  // The API accepts only http and https. The link's title shows its target.
   const isWeb = url !== undefined && /^https?:\/\//.test(url)
   const link = isWeb ? html` <a href=${url} rel="noreferrer noopener" target="_blank" title=${url}>track</a>` : nothing
   return html`${carrier} ${number}${link}`
 }
 
-/** The lines of an address, as on a letter. */
+/** The lines of an address as on a letter. */
 export function addressLines(address: Order['shipping_address'] | undefined): string[] {
   if (!address) return []
   const { name, company, line1, line2, postal_code, city, region, country } = address
@@ -85,29 +85,23 @@ export function addressLines(address: Order['shipping_address'] | undefined): st
   return [name, company, line1, line2, place, region, country].filter((line) => typeof line === 'string' && line !== '') as string[]
 }
 
-/**
- * A name for changes that are sent from here: a change with the same reference is made once, however often it is
- * sent.
- */
+/** A new reference for a change. The store makes a change with the same reference once, however often it is sent. */
 export function newReference(): string {
   const digits = [...crypto.getRandomValues(new Uint8Array(5))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
   return `console-${dayOf(new Date())}-${digits}`
 }
 
 export interface Sums {
-  /** All amounts are minor units of the order's currency. */
+  /** All amounts are in minor units of the order's currency. */
   lines: number
-  /** It is null where a provider has reported a refund without its amount. */
+  /** Null when a provider has reported a refund without its amount. */
   paid: number | null
   paidBack: number | null
-  /** What the customer still pays; below 0: what is to be paid back. Null: not known. */
+  /** What the customer must still pay. The shop owes the amount when it is below 0. Null when unknown. */
   due: number | null
 }
 
-/**
- * What an order costs, and what was paid. Units that came back cost nothing, and neither does an order that has
- * ended.
- */
+/** What an order costs, and what was paid. Returned units cost nothing, and neither does an ended order. */
 export function sumsOf({ items, total, adjustments, refundable, refunded, status }: Order): Sums {
   const charges = adjustments.reduce((sum, { amount }) => sum + amount.amount, 0)
   const cameBack = items.reduce((sum, { unit_price, returned = 0 }) => sum + unit_price.amount * returned, 0)

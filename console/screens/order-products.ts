@@ -3,10 +3,10 @@ import { t } from '../kit/language.ts'
 import type { Order } from './order-parts.ts'
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
-/** The most ids that one request names. */
+/** Largest number of ids in one request. */
 const AT_ONCE = 100
 
-/** The id of a product by its SKU: people know the SKU, and the API finds orders by the id. */
+/** The product id for a SKU. People know the SKU, and the API finds orders by id. */
 export async function findProductId(entered: string): Promise<string> {
   if (UUID.test(entered)) return entered.toLowerCase()
   const { data } = await read(api.GET('/products', { params: { query: { q: entered, limit: 20 } } }))
@@ -15,14 +15,14 @@ export async function findProductId(entered: string): Promise<string> {
   return found.id
 }
 
-/** The SKU of a product; undefined for an archived one. */
+/** The SKU of a product, or undefined for an archived product. */
 export async function findSku(productId: string): Promise<string | undefined> {
   if (!UUID.test(productId)) return undefined
   const { data } = await read(api.GET('/products', { params: { query: { ids: productId } } }))
   return data[0]?.sku
 }
 
-/** The images of an order's products, by their ids. An archived product has none. */
+/** The images of an order's products by product id. Archived products have none. */
 export async function findPictures({ items }: Order): Promise<ReadonlyMap<string, string | null>> {
   const ids = [...new Set(items.map(({ product_id }) => product_id))].slice(0, AT_ONCE)
   const { data } = await read(api.GET('/products', { params: { query: { ids: ids.join(','), limit: AT_ONCE } } }))

@@ -5,7 +5,10 @@ import { timeZone } from '../kit/times.ts'
 import { addressLines, type Order } from './order-parts.ts'
 import { packedLines } from './packed-lines.ts'
 
-/** Packing slips, in English: they are for the customer, whose language the order does not have. Only paper shows them: a page that has slips prints them alone. */
+/**
+ * Packing slips. They are in English, because the order does not have the customer's language. Only paper shows them,
+ * and a page with slips prints nothing else.
+ */
 export function packingSlips({ signal, update }: Pick<ScreenContext, 'signal' | 'update'>) {
   let printed: readonly Order[] = []
   const set = (orders: readonly Order[]) => {
@@ -18,7 +21,7 @@ export function packingSlips({ signal, update }: Pick<ScreenContext, 'signal' | 
     set,
     print(orders: readonly Order[]) {
       set(orders)
-      // After the rendering.
+      // Prints after the page has rendered the slips.
       setTimeout(() => window.print())
     },
   })

@@ -17,7 +17,7 @@ type Note = Schemas['OrderNote']
 type Change = Schemas['OrderChange']
 
 const MAIL_SECONDS = 5
-/** More are in the API, page by page. */
+/** Largest number of shown entries. The API has the others page by page. */
 const SHOWN = 100
 
 interface Event {
@@ -26,7 +26,7 @@ interface Event {
   content: Content
 }
 
-/** What happened to an order: its changes, its mails and what operators have noted, newest first. */
+/** The history of an order: its changes, its mails and the operators' notes, newest first. */
 export function orderStory(orderId: string, context: ScreenContext): (order: OrderDetail) => Content {
   const { may, names, act, parameters } = context
   const notes = orderNotes(orderId, context)
@@ -73,7 +73,7 @@ export function orderStory(orderId: string, context: ScreenContext): (order: Ord
   return (order) => {
     const changes = order.status_history.flatMap((_, index) => changeEvent(order, index))
     const events = [...changes, ...(mails()?.data ?? []).map(mailEvent), ...notes.list().map(noteEvent)]
-    // What was listed later came later, where the times are equal.
+    // Entries with equal times keep their sequence in the list.
     const newest = events.toReversed().sort((a, b) => Date.parse(b.at) - Date.parse(a.at))
     return card(
       t`What happened`,
@@ -89,7 +89,7 @@ export function orderStory(orderId: string, context: ScreenContext): (order: Ord
   }
 }
 
-/** The mail that is shown among the events. It keeps itself up to date, and the address names it. */
+/** The mail that is shown among the events. It keeps itself up to date, and its id is in the address. */
 function openMail(firstId: string, context: ScreenContext) {
   const followMail = (event_id: string) => {
     const ask = (init: object) => api.GET('/admin/mails/{event_id}', { ...init, params: { path: { event_id } } })
@@ -114,7 +114,7 @@ function openMail(firstId: string, context: ScreenContext) {
       address(isShown ? null : event_id.slice(order_id.length + 1))
       context.update()
     },
-    /** Loads the mail only when it is shown, because the address can name something else. */
+    /** Loads the mail only when it is shown, because the id in the address may not be a mail of this order. */
     content() {
       if (!isAsked) mail.refresh()
       isAsked = true
@@ -123,7 +123,7 @@ function openMail(firstId: string, context: ScreenContext) {
   }
 }
 
-/** What operators have written about an order, and a form for another note. */
+/** The operators' notes about an order, and a form for a new note. */
 function orderNotes(orderId: string, context: ScreenContext) {
   const { may, report, tell, update } = context
   const params = { path: { id: orderId } }
@@ -146,7 +146,7 @@ function orderNotes(orderId: string, context: ScreenContext) {
   const hint = t`For operators only: the customer never sees it.`
   const text = html`<textarea name="text" maxlength="2000" rows="2" required></textarea>`
   return {
-    // The oldest first, as the changes of the order.
+    // Oldest first, like the changes of the order.
     list: () => page?.data.toReversed() ?? [],
     form: () => (may('orders:move') ? form(field(t`New note`, text, hint)) : nothing),
     more: () => (page?.has_more ? note(t`Only the newest ${SHOWN} notes are shown.`) : nothing),
@@ -175,17 +175,14 @@ function attemptsText(attempts: number): string {
   return plural(attempts, t`${attempts} attempt`, t`${attempts} attempts`)
 }
 
-/** A step of the pipeline: when it was done, and how long it took since the step before. */
+/** A step of the pipeline: its time, and the time since the previous step. */
 function stepText(at: string | null, since: string | null): Content {
   const took =
     at === null || since === null ? nothing : html` <small class="muted">+${durationText(Date.parse(at) - Date.parse(since))}</small>`
   return html`${time(at)}${took}`
 }
 
-/**
- * `120 ms`, `3.2 s`, `2 min 5 s`, `1 h 3 min`, `2 d 4 h`. Clocks of two machines can differ, so it is never below 0.
- */
-/** A change in words; one of a later release by its type. */
+/** The text of a change. A change of a later release has its type as text. */
 function changeText(order: OrderDetail, change: Change): string {
   const { type, lines = [], removed = [], added = [], amount = 0 } = change
   const units = unitsText(order, lines)

@@ -28,7 +28,7 @@ import { orderStory } from './order-story.ts'
 
 const SECONDS = 3
 
-/** One order: what to do next, what is in it, what it costs, and what happened. It keeps itself up to date. */
+/** An order: its next step, its products, its costs and its history. The view keeps itself up to date. */
 export function orderView(orderId: string, context: ScreenContext): () => Content {
   const { signal, may, tell, update, title } = context
   const params = { path: { id: orderId } }
@@ -42,7 +42,7 @@ export function orderView(orderId: string, context: ScreenContext): () => Conten
   const { refresh } = order
   async function loadPictures(of: Order): Promise<void> {
     pictures = new Map()
-    // The pieces have names, too.
+    // The products also have names, so missing images are no error.
     pictures = await findPictures(of).catch(() => new Map())
     update()
   }
@@ -79,7 +79,7 @@ export function orderView(orderId: string, context: ScreenContext): () => Conten
     html`<button type="button" class=${kind} @click=${onClick}>${text}…</button>`
   const actions = (of: Order) => {
     const targets = may('orders:move') ? of.allowed_transitions : []
-    // The next step is done often; what ends the order is in the menu.
+    // The next step is a button because it is frequent, and moves that end the order are in the menu.
     const steps = targets.filter((to) => ruleOf(to).moves === null)
     const ending = targets.filter((to) => ruleOf(to).phase === 'ended' && ruleOf(to).moves !== 'returned')
     const canMove = (part: PartMove) => may('orders:move') && canMovePart(of, part)
@@ -124,7 +124,7 @@ function owedText({ amount, currency }: NonNullable<Schemas['Amendment']['due']>
   return amount < 0 ? t`${sum} is to be paid back.` : t`${sum} is owed.`
 }
 
-/** The lines of an order, with what was done to their units. */
+/** The lines of an order, with the state of their units. */
 function pieces({ items }: Order, pictures: ReadonlyMap<string, string | null> | null): Content {
   type Item = Schemas['OrderItem']
   return card(
@@ -148,7 +148,7 @@ function pieces({ items }: Order, pictures: ReadonlyMap<string, string | null> |
   )
 }
 
-/** `2 of 3 shipped, 1 returned`. */
+/** The text of a line's state, such as `2 of 3 shipped, 1 returned`. */
 function stateText({ quantity, shipped = 0, cancelled = 0, returned = 0 }: Schemas['OrderItem']): Content {
   const parts = [
     shipped > 0 ? t`${shipped} of ${quantity} shipped` : '',
@@ -158,7 +158,7 @@ function stateText({ quantity, shipped = 0, cancelled = 0, returned = 0 }: Schem
   return parts.length === 0 ? html`<span class="muted">–</span>` : parts.join(', ')
 }
 
-/** What was sent and when; nothing before the first parcel. */
+/** The parcels and their times. Shows nothing before the first parcel. */
 function parcels(order: Order): Content {
   if (order.parcels.length === 0) return nothing
   return card(
@@ -171,14 +171,14 @@ function parcels(order: Order): Content {
   )
 }
 
-/** The orders of the list from which an order was opened, in its sequence. */
+/** The ids of the list from which the order was opened, in the sequence of the list. */
 let listed: readonly string[] = []
 
 export function rememberListed(ids: readonly string[]): void {
   listed = ids
 }
 
-/** Links to the orders before and after this one in the list. */
+/** Links to the previous and the next order of the list. */
 function neighbours(orderId: string, list: Readonly<Record<string, string>>): Content {
   const at = listed.indexOf(orderId)
   const link = (id: string | undefined, text: string) =>

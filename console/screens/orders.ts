@@ -20,10 +20,10 @@ type Counts = Schemas['OrdersToDo']
 
 const SECONDS = 10
 const COUNT_SECONDS = 30
-/** The API counts no further. */
+/** The API counts up to this number. */
 const MOST_COUNTED = 1_000
 
-/** `#orders` lists orders, `?order=ID` shows one. */
+/** `#orders` lists orders, and `?order=ID` shows one. */
 export const orders: Screen = {
   title: t`Orders`,
   scopes: ['orders:read'],
@@ -33,7 +33,7 @@ export const orders: Screen = {
   },
 }
 
-/** What waits for a person comes first, and has a count. */
+/** The tabs for work that waits come first and have a count. */
 function tabsOf(counts: () => Counts | null): Tab[] {
   const countOf = (what: string) => () => {
     const count = counts()?.[what as keyof Counts]?.count
@@ -68,7 +68,7 @@ function orderList(context: ScreenContext): () => Content {
         if (sku !== undefined) skus.set(product, sku)
         update()
       },
-      // The id stays.
+      // Without an answer the chip keeps showing the id.
       () => {},
     )
   }

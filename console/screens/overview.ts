@@ -18,9 +18,9 @@ type LowStock = Figures['low_stock'][number]
 
 const SECONDS = 10
 const ORDERS = 8
-/** No list of what waits is counted further. */
+/** The store counts waiting work up to this number. */
 const MOST_COUNTED = 1_000
-/** Today has steps of ten minutes, and its bars are hours. */
+/** Today's figures have steps of ten minutes, and a bar has an hour. */
 const STEPS_OF_TODAY = 6
 
 const RANGES = {
@@ -31,7 +31,7 @@ const RANGES = {
 } as const
 type Range = keyof typeof RANGES
 
-/** How the shop does, and what waits for a person. `range` is in the address. */
+/** The state of the shop, and the work that waits for a person. The address has the `range`. */
 export const overview: Screen = {
   title: t`Overview`,
   scopes: ['figures:read', 'orders:read', 'mails:read', 'stock:read'],
@@ -39,7 +39,7 @@ export const overview: Screen = {
     const { parameters, may } = context
     const names = Object.keys(RANGES) as Range[]
     const range = names.find((name) => name === parameters.get('range')) ?? 'today'
-    /** What the store answers while the screen is open, if the role may ask. */
+    /** Follows an answer of the store if the role has the scope. */
     const followed = <T>(scope: Scope, ask: Parameters<typeof follow<T>>[1]) => {
       const one = follow<T>(context, ask, { seconds: SECONDS })
       if (may(scope)) one.refresh()
@@ -78,7 +78,7 @@ function ageOf({ generated_at, time_zone }: Figures): Content {
   return html`Collected ${time(generated_at)}, in the time of ${time_zone}. Best sellers count what was ordered.`
 }
 
-/** The change against the period before, in percent. */
+/** The change from the previous period in percent. */
 function change(now: number, before: number): string {
   if (before === 0) return now === 0 ? t`as before` : t`none before`
   const percent = Math.round((now / before - 1) * 100)
@@ -87,7 +87,7 @@ function change(now: number, before: number): string {
 
 type Money = Schemas['Money']
 
-/** The change of each currency. Amounts of two currencies have no sum. */
+/** The change in each currency. Amounts of different currencies cannot be added. */
 function changes(now: readonly Money[], before: readonly Money[]): string {
   const amountIn = (sums: readonly Money[], currency: string) => sums.find((sum) => sum.currency === currency)?.amount ?? 0
   const currencies = [...new Set([...now, ...before].map(({ currency }) => currency))]
@@ -96,7 +96,7 @@ function changes(now: readonly Money[], before: readonly Money[]): string {
   return currencies.map((currency) => (currencies.length === 1 ? changeIn(currency) : `${currency} ${changeIn(currency)}`)).join(', ')
 }
 
-/** The average order in each currency, in minor units, of all that were placed. */
+/** The average value of all placed orders in each currency, in minor units. */
 function averages(sales: readonly Sales[]): Money[] {
   const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
   return sales.map(({ currency, orders, revenue }) => ({ amount: Math.round(sum(revenue) / Math.max(1, sum(orders))), currency }))
@@ -161,7 +161,7 @@ function toDo({ orders, mails, stock }: Waiting): Content {
   return items.length === 0 ? nothing : card(t`To do`, html`<ul class="to-do">${items}</ul>`, { wide: true })
 }
 
-/** Revenue by hour or day as bars, and the period before as a line: one plot for each currency. */
+/** Revenue by hour or day as bars, and the previous period as a line. There is one plot per currency. */
 function revenuePlots(range: Range): (figures: Figures) => Content {
   const known = new Map<string, ReturnType<typeof createPlot>>()
   const [title, before, step] = RANGES[range]
@@ -257,7 +257,7 @@ function lastsText({ available, sold_7_days: sold }: LowStock): string {
   return days === 0 ? t`lasts less than a day` : plural(days, t`lasts ${days} day`, t`lasts ${days} days`)
 }
 
-/** One line, red when something is not well. */
+/** A line about the pipeline, which is red when something is wrong. */
 function health(pipeline: Schemas['Pipeline'] | null): Content {
   if (pipeline === null) return nothing
   const { slot, subscribers, dead_letters, last_verify, unavailable } = pipeline

@@ -1,7 +1,7 @@
 import { plural, t } from '../kit/language.ts'
-/** What is known of the parcel of an order. */
+/** What is known about the parcel of an order. */
 export interface Parcel {
-  /** The number of the order. */
+  /** The order number. */
   readonly number: string
   carrier: string
   parcel: string
@@ -11,14 +11,14 @@ export interface Parcel {
 type Cells = readonly (readonly string[])[]
 
 const CARRIER = /carrier|courier|service|versand|transport/i
-/** The first that matches a title wins. */
+/** Patterns for the titles of columns with parcel numbers. The first matching pattern decides. */
 const PARCEL = [/track|parcel|sendung|paket|colis|paquete|bulto|seguimiento|suivi|waybill|awb/i, /shipment|consignment|barcode|label/i]
 const NO_NUMBER = /date|datum|fecha|time|status|weight|gewicht|cost|price|count|type|format/i
 const ADDRESS = /^https?:\/\//i
 
 /**
- * Fills parcels from cells of a spreadsheet or a carrier's file. Where a column has numbers of orders, each line goes
- * to its order; otherwise the lines go to the rows below `from`. Returns what was done, in words.
+ * Fills parcels from the cells of a spreadsheet or a carrier's file. If a column has order numbers, each line goes to
+ * its order. Otherwise the lines go to the rows below `from`. Returns a text about what was done.
  */
 export function fillTable(parcels: readonly Parcel[], cells: Cells, from: { row: number; field: 'carrier' | 'parcel' }): string {
   const byOrder = new Map(parcels.map((parcel) => [parcel.number, parcel]))
@@ -74,8 +74,8 @@ function namesText(what: string, orders: readonly string[]): string[] {
 }
 
 /**
- * The columns by their names; `parcel` is null when no name is one of parcels. Without names, the numbers of parcels
- * differ most, and one carrier has many parcels.
+ * Finds columns by their titles. `parcel` is null when no title is one for parcel numbers. Without titles, the column
+ * with the most different cells has the parcel numbers.
  */
 function findColumns(header: readonly string[], columns: Cells, order: number) {
   const isUsed = (index: number) => index !== order && (columns[index] ?? []).some((cell) => cell !== '')
@@ -93,7 +93,7 @@ function findColumns(header: readonly string[], columns: Cells, order: number) {
   return { parcel, carrier, url: columns.findIndex((_, index) => isAddress(index)) }
 }
 
-/** One column goes below the cursor; of two, the first has carriers. */
+/** One column fills the rows below the cursor. Of two columns, the first has the carriers. */
 function fillDown(parcels: readonly Parcel[], cells: Cells, { row, field }: { row: number; field: 'carrier' | 'parcel' }): string {
   const below = parcels.slice(row)
   for (const [index, parcel] of below.entries()) {

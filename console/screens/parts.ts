@@ -33,12 +33,12 @@ export function customerState({ blocked_at, role }: Pick<Schemas['Customer'], 'b
   return role === 'guest' ? badge(t`guest`) : badge(t`account`, 'good')
 }
 
-/** A badge for the state of an order, a mail, a run, a webhook or a key, in the same colour everywhere. */
+/** A badge for the state of an order, a mail, a run, a webhook or a key. A state has the same colour everywhere. */
 export function stateBadge(state: State | OrderStatus): Content {
   return badge(word(state), isStatus(state) ? ruleOf(state).badge : KINDS[state])
 }
 
-/** The state of a mail, or what was reported about it since. */
+/** The state of a mail, or a later report about it. */
 export function mailBadge({
   status,
   bounced_at,
@@ -63,23 +63,23 @@ export function productAddress(productId: string): string {
   return addressOf('products', { product: productId })
 }
 
-/** The filter of a list by the number of an order, as people write it. */
+/** A filter of a list by order number, in the spelling that people use. */
 export function orderNumberFilter(label: string): Filter {
   const resolve = (number: string) => number.replace('#', '')
   return { name: 'number', label, title: t`Digits, with or without #`, pattern: '\\s*#?[0-9]{1,18}\\s*', resolve }
 }
 
-/** One sum for each currency. */
+/** One sum per currency. */
 export function sumsText(totals: readonly Schemas['Money'][]): string {
   return totals.length === 0 ? '–' : totals.map(money).join(', ')
 }
 
-/** The name of a language in English, such as "German" for `de`. */
+/** The name of a language in the operator's language, such as "German" for `de`. */
 export function languageName(tag: string): string {
   return new Intl.DisplayNames(locale, { type: 'language' }).of(tag) ?? tag
 }
 
-/** Whether customers see a product now. */
+/** Whether customers currently see a product. */
 export function saleState(
   product: Pick<Schemas['EditedProduct'], 'archived_at' | 'status' | 'published_at' | 'unpublished_at'>,
 ): [text: string, kind: BadgeKind] {

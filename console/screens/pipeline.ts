@@ -13,10 +13,10 @@ type Pipeline = Schemas['Pipeline']
 type Part = Schemas['PipelineGap']['part']
 
 const SECONDS = 3
-/** An hour of values for the plots. */
+/** Number of samples in an hour of the plots. */
 const MAX_SAMPLES = 1_200
 
-/** `#pipeline`: the way of an order's events, and the runs of verify and replay. `?run=ID` shows one run. */
+/** `#pipeline`: the path of order events, and the verify and replay runs. `?run=ID` shows one run. */
 export const pipeline: Screen = {
   title: t`Pipeline`,
   scopes: ['pipeline:read'],
@@ -43,21 +43,21 @@ function pipelineView(context: ScreenContext): () => Content {
     report(error)
     update()
   }
-  // No entity tag is sent, so that each answer comes and the plots have a value for it.
+  // The request has no entity tag, so each answer is complete and adds a value to the plots.
   void poll((init) => api.GET('/admin/pipeline', { signal: init.signal }), { seconds: SECONDS, signal, onChange, onError })
   const shown = (of: Pipeline) => html`
     <ol class="stages" aria-label="From an order to mails, webhooks and lake">${stagesOf(of)}</ol>
     <div class="cards">
       ${plots.show()}${lastVerifyCard(of, may('pipeline:repair'))}${queuesCard(of)}${deadLettersCard(of)}
     </div>`
-  // The runs would move under a click when what is above them appears.
+  // The runs appear together with the content above them, so nothing moves under a click.
   return () => html`<div class="title"><h2>Pipeline</h2></div>
     ${state === null ? note(hasAnswered ? t`The state of the pipeline is not known.` : t`Loading …`) : shown(state)}
     ${hasAnswered ? runs() : nothing}`
 }
 
 /**
- * What waits in the pipeline since the screen was opened. The store itself keeps no history: that is for Prometheus.
+ * The backlog of the pipeline since the screen was opened. The store keeps no history, which is the task of Prometheus.
  */
 function backlogPlots() {
   const emptyText = t`Nothing is known of it.`
@@ -85,7 +85,7 @@ function backlogPlots() {
   }
 }
 
-/** One stage of the path: its state as a word and a colour, and lines of figures. */
+/** A stage of the pipeline: its state as a coloured word, and lines of figures. */
 function stage(name: string, state: Content, ...lines: Content[]): TemplateResult {
   return html`<li class="stage card"><h3>${name}</h3>${state}${lines.filter((line) => line !== null).map((line) => note(line))}</li>`
 }
@@ -155,7 +155,7 @@ function reasonOf({ unavailable }: Pipeline, part: Part): string {
   return unavailable.find((one) => one.part === part)?.reason ?? t`not known`
 }
 
-/** Why a part of the state is not shown. */
+/** The reason why a part of the state is not shown. */
 function unreadable(state: Pipeline, part: Part): Content {
   return html`${badge(t`not readable`, 'bad')} ${reasonOf(state, part)}`
 }

@@ -11,7 +11,10 @@ type Price = Schemas['ProductPrice']
 const LIMIT = 100
 const DAYS_MS = 30 * 86_400_000
 
-/** The prices of a product over time: a plot with its table, of one currency at a time, first that of its own price. */
+/**
+ * A product's prices over time: a plot with its table, for one currency at a time. The currency of its own price comes
+ * first.
+ */
 export function priceHistory(id: string, { signal, report, update, act }: ScreenContext): { view: () => Content; load: () => void } {
   const plots = new Map<string, ReturnType<typeof createPlot>>()
   let page: Schemas['ProductPricePage'] | null = null
@@ -24,7 +27,7 @@ export function priceHistory(id: string, { signal, report, update, act }: Screen
     const request = ++requests
     const query = { limit: LIMIT, ...(chosen === null ? {} : { currency: chosen }), ...(after === null ? {} : { cursor: after }) }
     const next = await read(api.GET('/admin/products/{id}/prices', { params: { path: { id }, query }, signal }))
-    // The operator has chosen another currency meanwhile.
+    // The operator has chosen another currency since the request.
     if (request !== requests) return
     prices = after === null ? next.data : [...prices, ...next.data]
     page = next
@@ -63,7 +66,7 @@ export function priceHistory(id: string, { signal, report, update, act }: Screen
   return { view, load }
 }
 
-/** The price of now is still one. */
+/** The current price is also drawn at the present time. */
 function plotOf(prices: readonly Price[]): PlotData {
   const ascending = prices.toReversed()
   const newest = ascending.at(-1)
@@ -78,7 +81,7 @@ function plotOf(prices: readonly Price[]): PlotData {
   }
 }
 
-/** The lowest price that was valid in the last 30 days (Directive 98/6/EC, Article 6a). `prices`: the newest first. */
+/** The lowest valid price of the last 30 days (Directive 98/6/EC, Article 6a). `prices` are newest first. */
 function lowestOfMonth(prices: readonly Price[]): Schemas['Money'] | null {
   const begin = Date.now() - DAYS_MS
   const valid = prices.filter((_, index) => index === 0 || Date.parse(prices[index - 1]?.since ?? '') > begin)

@@ -4,7 +4,7 @@ import { t } from '../kit/language.ts'
 import { cell, createRows } from '../kit/rows.ts'
 import { type AttributeRow, type Attributes, attributeRows, KINDS, type Kind, readAttributes } from './attribute-rows.ts'
 
-/** The shop's own facts about a product, by which lists can be filtered. */
+/** The shop's own attributes of a product, which can be filters of lists. */
 export function productAttributes(stored: () => Attributes | undefined, onChange: () => void) {
   const rows = createRows<AttributeRow>('attributes', () => attributeRows(stored()), onChange)
   const edit = (index: number, part: Partial<AttributeRow>) =>

@@ -10,11 +10,11 @@ import type { ProductChange } from './product-fields.ts'
 import { changeProduct, type ProductState, readState } from './product-form.ts'
 import type { ListedProduct } from './products.ts'
 
-/** What can be done with chosen products: each one alone, so that a refusal of one stops no other. */
+/** Actions on selected products. Each product is changed separately, so a refusal stops no other change. */
 export function bulkActions(context: ScreenContext, refresh: () => void): (chosen: readonly ListedProduct[]) => Content {
   const { act, tell, signal } = context
 
-  /** Makes a change of each, and shows which of them were refused. */
+  /** Changes each product, and shows which ones were refused. */
   async function each(chosen: readonly ListedProduct[], state: string, work: (id: string) => Promise<unknown>): Promise<string[]> {
     const refused: string[] = []
     const done: string[] = []
@@ -104,7 +104,6 @@ export function bulkActions(context: ScreenContext, refresh: () => void): (chose
   }
 }
 
-/** A sale beside those that there are. */
 function doneText(count: number, state: string): string {
   return plural(count, t`${count} product is ${state}.`, t`${count} products are ${state}.`)
 }

@@ -6,12 +6,12 @@ import type { ScreenContext } from '../kit/screen.ts'
 
 type Category = Schemas['Category']
 interface CategoryRow {
-  /** A category that is created with the product has none yet. */
+  /** Null for a category that will be created with the product. */
   slug: string | null
   path: string[]
 }
 
-/** The categories of a product, chosen in the tree. The first one is the main one. */
+/** The categories of a product, chosen in the tree. The first one is the main category. */
 export function productCategories(
   stored: () => Schemas['EditedProduct']['categories'],
   onChange: () => void,

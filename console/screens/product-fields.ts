@@ -20,7 +20,7 @@ const STATUSES = [
   ['draft', t`Draft: not in the shop`],
 ] as const
 
-/** The controls of a product. `stored` is what they show without the operator's changes. */
+/** The controls of a product. `stored` returns the values without the operator's changes. */
 export function productFields(
   stored: () => Product,
   { isNew, onChange, ...context }: { isNew: boolean; onChange: () => void } & Pick<ScreenContext, 'report' | 'signal'>,
@@ -40,7 +40,7 @@ export function productFields(
     ${field(t`Status`, choice({ name: 'status' }, STATUSES, status))}
     ${field(t`In the shop from`, time('published_at', published_at), t`Empty: at once.`)}
     ${field(t`In the shop until`, time('unpublished_at', unpublished_at), t`Empty: without an end. Times are those of ${timeZone()}.`)}`
-  /** `more` are further cards: below the texts, and beside them. */
+  /** `more` has further cards, for below the texts and for the side. */
   const view = (more: { main?: Content; side?: Content } = {}): Content => {
     const { sku, brand, slug } = stored()
     return html`<div class="columns">
@@ -66,7 +66,7 @@ export function productFields(
   }
   return {
     view,
-    /** What has changed, as the API takes it. Throws with what is not valid. */
+    /** The changed values in the form that the API takes. Throws for invalid values. */
     read(data: FormData, changes: readonly string[]): ProductChange {
       const changed = new Set(changes)
       const text = (name: string) => String(data.get(name) ?? '').trim()
@@ -89,10 +89,10 @@ export function productFields(
   }
 }
 
-/** A product, also with categories as a change names them. */
+/** A product whose categories may have the form that a change uses. */
 export type DescribedProduct = Omit<Product, 'categories'> & { categories: readonly (Product['categories'][number] | string | string[])[] }
 
-/** What an operator edits, as texts by the words for it: to say what differs. */
+/** The editable values of a product as texts, by the words for them. Comparing two of these shows the differences. */
 export function describeProduct(product: DescribedProduct): Record<string, string> {
   const { price, compare_at_price: before, prices, sale_prices: sales, translations, published_at: from, unpublished_at: until } = product
   const amount = (value: number, currency: string) => amountText({ amount: value, currency })

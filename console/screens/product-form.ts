@@ -5,7 +5,7 @@ import { t, word } from '../kit/language.ts'
 import type { ScreenContext } from '../kit/screen.ts'
 import { type DescribedProduct, describeProduct, type Product, type ProductChange, productFields } from './product-fields.ts'
 
-/** A product with the entity tag of its state. */
+/** A product with the entity tag of this state. */
 export interface ProductState {
   product: Product
   etag: string
@@ -16,7 +16,7 @@ export const readState = async (id: string): Promise<ProductState> => {
   return { product, etag }
 }
 
-/** Changes a product, if it is in the state of the entity tag. */
+/** Changes a product if it still has the state of the entity tag. */
 export async function changeProduct(id: string, etag: string, body: ProductChange): Promise<ProductState> {
   const params = { path: { id }, header: { 'if-match': etag } }
   const { data: product, etag: next } = await readTagged(api.PATCH('/admin/products/{id}', { params, body }))
@@ -25,15 +25,15 @@ export async function changeProduct(id: string, etag: string, body: ProductChang
 
 export interface ProductForm {
   view: () => Content
-  /** Shows a state that this form has not made. */
+  /** Shows a state that was not saved with this form. */
   follow: (state: ProductState) => Promise<void>
-  /** Whether it has changes that are not saved. */
+  /** Whether the form has unsaved changes. */
   isChanged: () => boolean
 }
 
 /**
  * Edits a product from the state that the operator sees. When another operator was faster, nothing is saved: the form
- * gets the new state, keeps what this operator has changed, and shows both values.
+ * takes the new state, keeps this operator's changes, and shows both values.
  */
 export function productForm(current: () => ProductState, onState: (state: ProductState) => void, context: ScreenContext): ProductForm {
   const onChange = () => {
@@ -67,7 +67,7 @@ export function productForm(current: () => ProductState, onState: (state: Produc
   }
 }
 
-/** What is stored now, and what the operator has entered for it. */
+/** A text with the stored values, and with the values that the operator has entered for them. */
 function explainConflict(before: Product, now: Product, mine: DescribedProduct): string {
   const [old, stored, entered] = [before, now, mine].map(describeProduct)
   const news = Object.entries(stored ?? {})

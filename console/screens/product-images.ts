@@ -6,7 +6,7 @@ import { cell, createRows } from '../kit/rows.ts'
 
 type Image = Schemas['ProductImage']
 
-/** The images of a product as tiles, which are dragged or moved by buttons. The first one is that of lists. */
+/** A product's images as tiles, which are dragged or moved by buttons. Lists show the first one. */
 export function productImages(stored: () => readonly Image[], onChange: () => void) {
   const rows = createRows<Image>('images', stored, onChange)
   let address = ''
@@ -16,7 +16,7 @@ export function productImages(stored: () => readonly Image[], onChange: () => vo
     address = ''
     rows.add(...urls.map((url) => ({ url, alt: '', width: null, height: null })))
   }
-  /** The pixels of a new image are known when it is loaded. */
+  /** The pixel size of a new image is known after it has loaded. */
   const measure = (index: number, { currentTarget }: Event) => {
     const { naturalWidth: width, naturalHeight: height } = currentTarget as HTMLImageElement
     const image = rows.rows()[index]

@@ -16,14 +16,14 @@ interface PriceRow {
 interface SaleRow {
   currency: string
   amount: string
-  /** Instants; empty: no bound. */
+  /** The bounds as instants. Empty means no bound. */
   from: string
   until: string
 }
 
 const CURRENCIES = 'currencies'
 
-/** The price of a product, its prices in other currencies, and its sales. */
+/** A product's price, its prices in other currencies, and its sales. */
 export function productPricing(stored: () => Product, onChange: () => void) {
   const prices = createRows<PriceRow>('prices', () => stored().prices.map(priceRow), onChange)
   const sales = createRows<SaleRow>('sale_prices', () => stored().sale_prices.map(saleRow), onChange)

@@ -18,10 +18,10 @@ const TEXTS = [
   { name: 'seo_description', label: t`SEO text`, maxLength: MAX_LENGTHS['seo.description'] },
 ] as const
 const LANGUAGE = /^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$/
-/** The language of the product's own texts. */
+/** The tab for the product's own language. */
 const OWN = ''
 
-/** The texts of a product in its own language. */
+/** A product's texts in its own language. */
 export function ownTexts({
   name,
   description,
@@ -32,7 +32,7 @@ export function ownTexts({
   return { name, description, availability_text: availability_text ?? '', seo_title, seo_description }
 }
 
-/** A tab for each language. All of them are in the form, and one is shown. */
+/** A tab for each language. The form has the fields of all languages and shows one. */
 export function productTexts(stored: () => Product, update: () => void) {
   let shown = OWN
   let tag = ''
@@ -59,7 +59,7 @@ export function productTexts(stored: () => Product, update: () => void) {
     added = added.filter((one) => one !== language)
     show(OWN)
   }
-  /** What a browser refuses in a hidden tab would not be seen. */
+  /** Opens the tab of an invalid field, because the browser's message in a hidden tab would not be visible. */
   const showInvalid = {
     handleEvent: ({ target }: Event) => {
       const [, language = OWN] = (target as HTMLInputElement).name.split(':')
@@ -109,7 +109,7 @@ export function productTexts(stored: () => Product, update: () => void) {
     })} @invalid=${showInvalid}>${[OWN, ...languages()].map(panel)}</div>`
   return {
     view,
-    /** The changed texts, as the API takes them. */
+    /** The changed texts in the form that the API takes. */
     read(data: FormData, changed: ReadonlySet<string>): Schemas['ProductChange'] {
       const text = (name: string) => String(data.get(name) ?? '')
       const orNull = (name: string) => text(name).trim() || null
@@ -130,7 +130,7 @@ export function productTexts(stored: () => Product, update: () => void) {
   }
 }
 
-/** Leaves out empty texts, and a language that has none. */
+/** Leaves out empty texts, and languages without any text. */
 function readLanguage(language: string, text: (name: string) => string): [string, Texts][] {
   const texts = TEXTS.flatMap(({ name }) => {
     const given = text(`${name}:${language}`)

@@ -16,7 +16,7 @@ type Details = Schemas['ProductDetails']
 
 const RETRY_MS = 2_000
 
-/** One product: its texts and prices, its stock, and what has become of both. */
+/** A product: its texts, prices and stock, and the history of prices and stock. */
 export function productView(id: string, context: ScreenContext): () => Content {
   return context.may('products:write') ? editedProduct(id, context) : shownProduct(id, context)
 }
@@ -40,7 +40,7 @@ function editedProduct(id: string, context: ScreenContext): () => Content {
   const mayRead = may('stock:read')
   const prices = priceHistory(id, context)
   const changed = changes({ type: 'product', id }, context)
-  // The stock of a product that is just archived is not found.
+  // Archiving a product makes its stock `not_found`, which is no error here.
   const quiet = { ...context, report: (error: unknown) => isProblem(error, 'not_found') || context.report(error) }
   let state: ProductState | null = null
   let stock: () => Content = () => nothing
@@ -57,7 +57,7 @@ function editedProduct(id: string, context: ScreenContext): () => Content {
   const variants = variantGrid(() => state as ProductState, form, context)
   load(() => readState(id), show, context)
 
-  /** Makes a change of the state that is shown, not of one that it became meanwhile. */
+  /** Changes the product only in the shown state. */
   const change = async (call: (etag: string) => Promise<unknown>, done: string) => {
     if (state === null) return
     try {
@@ -97,7 +97,7 @@ function editedProduct(id: string, context: ScreenContext): () => Content {
     ${changed()}`
 }
 
-/** For an operator who changes no products. */
+/** The view for operators who may not change products. */
 function shownProduct(id: string, context: ScreenContext): () => Content {
   const { may, title, update } = context
   let product: Details | null = null

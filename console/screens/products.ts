@@ -15,7 +15,7 @@ type Product = Schemas['Product']
 type AdminProduct = Schemas['AdminProduct']
 export type ListedProduct = Product | AdminProduct
 
-/** `#products` lists products, `?product=ID` shows one. */
+/** `#products` lists products, and `?product=ID` shows one. */
 export const products: Screen = {
   title: t`Products`,
   scopes: ['products:write', 'stock:read'],
@@ -33,9 +33,9 @@ export const products: Screen = {
 }
 
 const SECONDS = 10
-/** Selects the products' own texts, which operators know, instead of a translation into the browser's language. */
+/** Selects the products' own texts, which operators know, and not translations into the browser's language. */
 const OWN_TEXTS = 'und'
-/** The products of the overview that run out. */
+/** The filter value for the overview's products with little stock. */
 const LOWEST = 'lowest'
 
 function productList(context: ScreenContext): () => Content {
@@ -105,14 +105,14 @@ function productList(context: ScreenContext): () => Content {
   return list
 }
 
-/** A list of the shop, or the products with the least stock. */
+/** A list of the catalogue, or of the products with the least stock. */
 async function askForSold({ in_stock, ...query }: Record<string, string>, init: { signal: AbortSignal; headers: Record<string, string> }) {
   if (in_stock !== LOWEST) {
     const inStock = in_stock === undefined ? {} : { in_stock: in_stock === 'true' }
     return api.GET('/products', { ...init, params: { query: { ...query, ...inStock, lang: OWN_TEXTS } } })
   }
   const { low_stock: lowest } = await read(api.GET('/admin/figures', { signal: init.signal, params: { query: {} } }))
-  // The API refuses a list of no ids.
+  // The API refuses an empty list of ids.
   if (lowest.length === 0) return { data: { data: [], next_cursor: null }, response: new Response() }
   const ids = lowest.map(({ product_id }) => product_id).join(',')
   return api.GET('/products', { ...init, params: { query: { ...query, lang: OWN_TEXTS, ids } } })
@@ -149,7 +149,7 @@ function stateCell(product: ListedProduct): Content {
   return html`${saleBadge(product)} <small class="muted">${since[state]}</small>`
 }
 
-/** The stock of the products on a page, in one request. */
+/** The stock of all products of a page, in one request. */
 function stockOfPage({ may, signal, update, report }: ScreenContext) {
   const levels = new Map<string, number | null>()
   let watched = ''

@@ -5,17 +5,17 @@ import { plural, t, word } from '../kit/language.ts'
 import { mailName } from './mails.ts'
 import { customerAddress, mailBadge, orderAddress, stateBadge } from './parts.ts'
 
-/** The time from the last key until the store is asked. */
+/** Pause after the last key before the store is asked. */
 const PAUSE_MS = 200
 const MIN_CHARACTERS = 2
 const MAX_CHARACTERS = 100
-/** What the store lists of each kind, at most. */
+/** Largest number of results of each kind. */
 const LISTED = 5
 
 interface Item {
   href: string
   text: Content
-  /** What tells it from others: less important, at the end of the line. */
+  /** Less important text at the end of the line, which distinguishes the result. */
   detail: Content
 }
 
@@ -24,7 +24,7 @@ interface Group {
   items: readonly Item[]
 }
 
-/** A part of the console with its address. */
+/** A place in the console with its address. */
 export interface Place {
   title: string
   href: string
@@ -32,7 +32,7 @@ export interface Place {
 
 interface Search {
   (): Content
-  /** `/` outside of fields and Ctrl+K move the focus to it. */
+  /** Moves the focus to the search for Ctrl+K, and for `/` outside of fields. */
   onKey(event: KeyboardEvent): void
 }
 
@@ -44,7 +44,8 @@ interface SearchOptions {
 }
 
 /**
- * The box of the header that finds orders, customers, products, mails and screens, for which the role has the scope.
+ * The search box of the header. It finds orders, customers, products, mails and screens for which the role has the
+ * scope.
  */
 export function createSearch({ may, places, update, onSignedOut }: SearchOptions): Search {
   let input: HTMLInputElement | undefined
@@ -53,7 +54,7 @@ export function createSearch({ may, places, update, onSignedOut }: SearchOptions
   let active = -1
   let isOpen = false
   let isAsking = false
-  /** Enter came before the answer, such as that of a scanner. */
+  /** Whether Enter came before the answer, for example from a scanner. */
   let opensFirst = false
   let asked = new AbortController()
 
@@ -120,7 +121,7 @@ export function createSearch({ may, places, update, onSignedOut }: SearchOptions
     else onInput()
   }
   const onFocusOut = ({ relatedTarget, currentTarget }: FocusEvent) => {
-    // The operator may come back to the window.
+    // The input stays when the window loses the focus, because the operator may come back.
     if (!document.hasFocus() || (currentTarget as Element).contains(relatedTarget as Node | null)) return
     if (input !== undefined) input.value = ''
     close()
@@ -177,7 +178,7 @@ function placesOf(text: string, places: readonly Place[]): Item[] {
     .map(({ title, href }) => ({ href, text: title, detail: t`screen` }))
 }
 
-/** Orders, customers and products. */
+/** Searches orders, customers and products. */
 async function everything(q: string, may: SearchOptions['may'], signal: AbortSignal): Promise<Group[]> {
   if (may('orders:read')) {
     const { orders, customers, products } = await read(api.GET('/admin/search', { params: { query: { q } }, signal }))
@@ -186,7 +187,7 @@ async function everything(q: string, may: SearchOptions['may'], signal: AbortSig
       { title: t`Orders`, items: [...orders.map(orderItem), ...all('orders', q, orders)] },
       { title: t`Customers`, items: [...customers.map(customerItem), ...all('customers', q, customers)] },
     ]
-    // Orders have the SKU, too. Its product is what Enter opens.
+    // Orders also match a SKU, but Enter opens the product, so it comes first.
     const isSku = products.some(({ sku }) => sku?.toLowerCase() === q.toLowerCase())
     return isSku ? [ofProducts, ...others] : [...others, ofProducts]
   }
@@ -199,7 +200,7 @@ function productItems(q: string, products: readonly Schemas['Product'][]): Item[
   return [...products.map(productItem), ...all('products', q, products)]
 }
 
-/** Where the rest is. */
+/** A link to the list with all results, when the store has found as many as it lists. */
 function all(screen: string, q: string, found: readonly unknown[]): Item[] {
   return found.length < LISTED ? [] : [{ href: addressOf(screen, { q }), text: t`All ${word(screen)} with “${q}”`, detail: nothing }]
 }
@@ -221,7 +222,7 @@ function productItem({ id, name, sku, price }: Schemas['Product']): Item {
   return { href: addressOf('products', { product: id }), text: name, detail: html`${sku ?? nothing} ${money(price)}` }
 }
 
-/** The mails about an order by its number, or to a whole address. */
+/** The mails about an order number, or to a complete address. */
 async function mailsOf(q: string, may: SearchOptions['may'], signal: AbortSignal): Promise<Group[]> {
   const number = /^#?(\d{1,18})$/.exec(q)?.[1]
   const filter = number === undefined ? (/^\S+@\S+$/.test(q) ? { email: q } : null) : { order: number }

@@ -3,9 +3,9 @@ import { t } from '../kit/language.ts'
 import type { ScreenContext } from '../kit/screen.ts'
 
 interface Secret {
-  /** The key or endpoint that has it. */
+  /** The id of the key or endpoint that has the secret. */
   id: string
-  /** `key` or `secret`. */
+  /** The word for it: `key` or `secret`. */
   what: string
   heading: string
   hint: string
@@ -14,13 +14,13 @@ interface Secret {
 
 export interface ShownSecret {
   (): Content
-  /** Shows a secret, and moves the focus to it when the dialog that asked for it has closed. */
+  /** Shows a secret, and focuses it when the dialog that created it has closed. */
   show(secret: Secret): void
-  /** Takes the secret away if it is that of this id. */
+  /** Hides the secret if it belongs to this id. */
   hide(id: string): void
 }
 
-/** The place where a new secret is shown. The store cannot show it again: it is gone with this view. */
+/** Shows a new secret. The store cannot show it again, so it is lost when this view ends. */
 export function shownSecret({ tell, act, update, keep }: Pick<ScreenContext, 'tell' | 'act' | 'update' | 'keep'>): ShownSecret {
   let shown: Secret | null = null
   let place: HTMLElement | undefined
@@ -33,7 +33,7 @@ export function shownSecret({ tell, act, update, keep }: Pick<ScreenContext, 'te
   }
   const copy = async ({ what, text }: Secret) => {
     try {
-      // Pages without TLS have no clipboard.
+      // A page without TLS has no clipboard.
       await navigator.clipboard.writeText(text)
       tell(t`The ${what} is copied.`)
     } catch {
@@ -60,7 +60,8 @@ export function shownSecret({ tell, act, update, keep }: Pick<ScreenContext, 'te
   return Object.assign(view, {
     show(secret: Secret) {
       set(secret)
-      // A closed dialog returns the focus to the button that opened it; what is shown once is more important.
+      // A closed dialog returns the focus to its button. The secret takes the focus afterwards, because it is shown
+      // only once.
       setTimeout(() => place?.focus())
     },
     hide(id: string) {

@@ -13,13 +13,13 @@ import { fillTable, type Parcel } from './parcel-table.ts'
 
 interface Row extends Parcel {
   order: Order
-  /** Why the order was not shipped. */
+  /** The reason why the order was not shipped. */
   fault: string
 }
 
 /**
- * Asks for the carrier and the number of the parcel of each order, and ships them. What was refused stays in the table
- * with its reason. `onEnd` gets the orders that were not shipped.
+ * Asks for each order's carrier and parcel number, and ships the orders. Refused orders stay in the table with their
+ * reasons. `onEnd` gets the orders that were not shipped.
  */
 export function openShipMany(
   orders: readonly Order[],
@@ -28,7 +28,7 @@ export function openShipMany(
   onEnd: (left: readonly Order[]) => void,
 ): void {
   const title = plural(orders.length, t`Ship ${orders.length} order`, t`Ship ${orders.length} orders`)
-  // One for all: an order that is sent again with it is shipped once.
+  // All attempts have the same reference, so repeating one ships an order once.
   const reference = newReference()
   const results: MoveResult[] = []
   let rows: readonly Row[] = orders.map((order) => ({ order, number: order.number, carrier: '', parcel: '', url: '', fault: '' }))
@@ -43,7 +43,7 @@ export function openShipMany(
     return { to, reference, ...(parcel === '' ? {} : { tracking }) }
   }
 
-  /** Refused, or shipped before with another number: the operator sees the present order. */
+  /** Explains a refusal, or an earlier shipment with another number. The row then has the current order. */
   const explainRow = async (row: Row, result: MoveResult): Promise<Row | null> => {
     if (isNew(result)) return null
     const order = await readOrder(row.order.id)
@@ -66,7 +66,7 @@ export function openShipMany(
         (part) => {
           for (const { move, result } of part) kept.set(move.order.id, result)
           results.push(...part.map(({ result }) => result).filter(({ ok }) => ok))
-          // Shipped orders leave the table at once: a later request may fail.
+          // Shipped orders leave the table at once, because a later request may fail.
           rows = rows.filter(({ order }) => !isNew(kept.get(order.id)))
           update()
         },
@@ -112,7 +112,7 @@ export function openShipMany(
     const onPaste = (event: ClipboardEvent) => {
       const { dataset } = event.target as HTMLElement
       const text = event.clipboardData?.getData('text/plain') ?? ''
-      // One value goes where the cursor is.
+      // The browser pastes a single value where the cursor is.
       if (dataset.row === undefined || !/[\n\t]/.test(text.trim())) return
       event.preventDefault()
       fill(readCells(text), { row: Number(dataset.row), field: dataset.field === 'carrier' ? 'carrier' : 'parcel' })
@@ -170,17 +170,17 @@ export function openShipMany(
     rows = []
     if (results.length > 0) onEnd(left)
   }
-  // The table's cells are no controls of a form: leaving the page asks for them here.
+  // The form does not count the table's cells, so this asks before the operator leaves the page.
   keep(lost)
   openDialog(title, signal, content, { wide: true, onClose, lost })
 }
 
-/** Whether the order was shipped just now. */
+/** Whether this request has shipped the order. */
 function isNew(result: MoveResult | undefined): boolean {
   return result?.ok === true && !result.repeated
 }
 
-/** Enter goes to the row below: a scanner sends it after each number. */
+/** Enter moves to the row below. A scanner sends Enter after each number. */
 function nextRow(event: KeyboardEvent): void {
   if (event.key !== 'Enter') return
   event.preventDefault()

@@ -6,7 +6,7 @@ import { t } from '../kit/language.ts'
 import { answerWithPasskey } from '../kit/passkey-ceremony.ts'
 import { type SecondFactorQuestion, sendSecondFactor, signIn, signInWithPasskey, type Unfinished } from '../kit/session.ts'
 
-/** What is shown to a person who is not signed in. `update` renders it again. */
+/** A view for a person who is not signed in. `update` renders it again. */
 export type Alone = (update: () => void) => () => Content
 
 const OLD_LINK = t`The link was used already or is too old, a newer one replaces it, or it is of another account.`
@@ -14,7 +14,7 @@ const OLD_PASSWORD_LINK = t`The link was used already or is too old. "Forgot pas
 const PASSKEY = html`<button type="submit" name="with" value="passkey" formnovalidate>Use a passkey</button>`
 const CODES = t`Code of your app, or a recovery code`
 
-/** The field in which a person types first. The page contains it when the rendering has ended. */
+/** Focuses the first field, when the rendering has ended and the page contains the field. */
 const typedFirst = ref((element) => queueMicrotask(() => (element as HTMLElement | undefined)?.focus()))
 
 function view(title: string, content: () => Content): () => Content {
@@ -26,14 +26,14 @@ function password(name: string, autocomplete: string, focus: Content | ReturnTyp
   return html`<input type="password" name=${name} required autocomplete=${autocomplete} ${focus}>`
 }
 
-/** Asks for the password or a passkey, and for a second factor where the account has one. */
+/** Asks for the password or a passkey, and for a second factor if the account has one. */
 export function signInView(reason: string, onSignedIn: () => void): Alone {
   return (update) => {
     let told = reason
     let question: SecondFactorQuestion | null = null
     const finish = (unfinished: Unfinished | null, form: HTMLFormElement) => {
       if (unfinished === null) return onSignedIn()
-      // A passkey answers a challenge once, and five codes use it up.
+      // A passkey answers a challenge only once, and five wrong codes use it up.
       const isUsedUp = unfinished.code === 'invalid_challenge'
       if (unfinished.question === null && !isUsedUp) {
         form.querySelector<HTMLInputElement>('input:last-of-type:not([type=email])')?.select()
@@ -88,13 +88,13 @@ export function signInView(reason: string, onSignedIn: () => void): Alone {
   }
 }
 
-/** Six digits are a code of the app, anything else a recovery code. */
+/** Six digits are a code of the app. Other text is a recovery code. */
 function proofOf(text: string): { totp_code: string } | { recovery_code: string } {
   const digits = text.replaceAll(/\s/g, '')
   return /^\d{6}$/.test(digits) ? { totp_code: digits } : { recovery_code: text.trim() }
 }
 
-/** Asks the operator to prove again who they are. Resolves to whether they did. */
+/** Asks for recent authentication. Resolves to whether the operator has proven their identity. */
 export async function askForProof(): Promise<boolean> {
   const { methods, passkey_options } = await read(api.POST('/auth/step-up/options'))
   const isPassword = methods.includes('password')
@@ -125,7 +125,7 @@ export async function askForProof(): Promise<boolean> {
   })
 }
 
-/** Sets a password by a mailed token; calls `onDone` with what to tell at the sign-in. */
+/** Sets a password with a mailed token. Calls `onDone` with a message for the sign-in. */
 export function choosePasswordView(token: string, onDone: (reason: string) => void): Alone {
   return (update) => {
     const form = createForm(
@@ -151,13 +151,13 @@ export function choosePasswordView(token: string, onDone: (reason: string) => vo
   }
 }
 
-/** Mails a link that leads to `choosePasswordView`. Returns what to tell the operator. */
+/** Mails a link to `choosePasswordView`. Returns a message for the operator. */
 export async function requestNewPassword(email: string): Promise<string> {
   await anonymousApi.POST('/auth/password-reset', { body: { email } })
   return t`If there is an account with this address, a mail with a link is on its way.`
 }
 
-/** Asks whether a change of the address shall be reverted; calls `onDone` with what to tell at the sign-in. */
+/** Asks whether to revert a change of the address. Calls `onDone` with a message for the sign-in. */
 export function revertEmailView(token: string, onDone: (reason: string) => void): Alone {
   return (update) => {
     const form = createForm(
@@ -180,7 +180,8 @@ export function revertEmailView(token: string, onDone: (reason: string) => void)
 }
 
 /**
- * Confirms the operator's address by a mailed token. Returns what to tell the operator. Throws SignedOut or NoAnswer.
+ * Confirms the operator's address with a mailed token. Returns a message for the operator. Throws SignedOut or
+ * NoAnswer.
  */
 export async function confirmEmail(token: string): Promise<string> {
   let email = ''
@@ -195,7 +196,7 @@ export async function confirmEmail(token: string): Promise<string> {
   }
 }
 
-/** Returns null when the call succeeds, and `old` when the token of the link is not valid any more. */
+/** Returns null when the call succeeds, and `old` when the link's token is no longer valid. */
 async function withLink(call: () => Promise<unknown>, old: string): Promise<string | null> {
   try {
     await call()

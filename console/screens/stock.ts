@@ -12,7 +12,7 @@ type Adjustment = Schemas['StockAdjustment']
 const POLL_SECONDS = 3
 const PAGE = 20
 
-/** The stock of a product, which keeps itself up to date, the two ways to change it, and what has become of it. */
+/** A product's stock, which keeps itself up to date, the two ways to change it, and its history. */
 export function stockCards(productId: string, context: ScreenContext): () => Content {
   const { signal, may, report, update } = context
   const params = { path: { id: productId } }
@@ -48,8 +48,8 @@ function levelOf({ available }: Stock): Content {
 }
 
 /**
- * Sets the number. It counts against the stock that was shown when the operator began to enter it: a sale since then is
- * a refusal, and the number stays to be checked.
+ * Sets the number of units. The store compares the stock with the number that was shown when the operator began to
+ * type. A sale since then is a refusal, and the typed number stays for checking.
  */
 function countForm(id: string, context: ScreenContext, current: () => Stock | null, show: (stock: Stock) => void): () => Content {
   const path = { id }
@@ -94,7 +94,7 @@ function levelText({ available }: Pick<Stock, 'available'>): string {
   return available === null ? t`not tracked` : numberText(available)
 }
 
-/** Adds or removes units. The reference makes it once, however often it is sent. */
+/** Adds or removes units. The reference makes sure that this happens once, however often the form is sent. */
 function adjustmentForm(id: string, context: ScreenContext, show: (stock: Stock) => void): () => Content {
   const params = { path: { id } }
   let proposed = newReference()
@@ -107,7 +107,7 @@ function adjustmentForm(id: string, context: ScreenContext, show: (stock: Stock)
     context.update()
     await new Promise((resolve) => setTimeout(resolve))
     form.reset()
-    // The last step, so that nothing that is entered after it is lost.
+    // The message comes last, so nothing that is entered after it appears is lost.
     context.tell(
       response.status === 200
         ? t`This was booked before under the reference ${reference}. Nothing was changed.`
@@ -124,17 +124,19 @@ function adjustmentForm(id: string, context: ScreenContext, show: (stock: Stock)
     ${field(t`Reason of the adjustment`, html`<input name="adjustment_reason" maxlength="500" autocomplete="off">`)}`)
 }
 
-/** Units that orders took or gave back between two changes by others. */
+/** Units that orders took or returned between two other changes. */
 interface Sold {
   kind: 'orders'
   before: number
   after: number
   from: string
-  /** The period without an end lasts until now. */
+  /** Null for the period that lasts until now. */
   until: string | null
 }
 
-/** The changes of stock by people, files and keys, newest first, and between them what orders took or gave back. */
+/**
+ * The stock changes by people, files and keys, newest first, and between them the units that orders took or returned.
+ */
 function stockHistory(id: string, { signal, names, may, report, update, act }: ScreenContext) {
   let entries: readonly Adjustment[] | null = null
   let cursor: string | null = null

@@ -1,4 +1,6 @@
-/** `unused`: no process has ever had its role, such as that of webhooks. `absent`: none has it now. */
+/**
+ * `unused` means that no process has ever had the role, such as that of webhooks. `absent` means that none has it now.
+ */
 export type SubscriberState = 'failing' | 'active' | 'absent' | 'unused'
 
 interface Subscriber {

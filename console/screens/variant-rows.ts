@@ -2,17 +2,17 @@ import type { components } from '../../client/src/schema.ts'
 import { amountText } from '../kit/amount.ts'
 import { t } from '../kit/language.ts'
 
-/** What an operator sees and changes of a variant. */
+/** What an operator sees and changes in the row of a variant. */
 export interface Cells {
   options: Readonly<Record<string, string>>
   sku: string
-  /** Texts by currency. */
+  /** The entered prices by currency. */
   prices: Readonly<Record<string, string>>
-  /** Empty: not tracked. */
+  /** The stock is not tracked when this is empty. */
   stock: string
 }
 
-/** A column of the grid: an option, a price, or one of the others. */
+/** A column of the grid: an option, a price, the SKU or the stock. */
 export type GridColumn = { kind: 'option'; name: string } | { kind: 'price'; name: string } | { kind: 'sku' } | { kind: 'stock' }
 
 export function cellsOf(
@@ -38,7 +38,7 @@ export function withCell(cells: Cells, column: GridColumn, text: string): Cells 
   return column.kind === 'price' ? { ...cells, prices: { ...cells.prices, [column.name]: text } } : { ...cells, [column.kind]: text }
 }
 
-/** The stored cells with those that an operator has changed. */
+/** The stored cells, replaced by those that the operator has changed. */
 export function mergeCells(stored: Cells, changed: Partial<Cells> = {}): Cells {
   const options = { ...stored.options, ...changed.options }
   return { ...stored, ...changed, options, prices: { ...stored.prices, ...changed.prices } }
@@ -55,7 +55,7 @@ export function changedCells(stored: Cells, { options, prices, sku, stock }: Cel
   }
 }
 
-/** Each combination of one value of each option. Values have commas between them. */
+/** Each combination of one value per option. Commas separate the values of an option. */
 export function combine(options: readonly { name: string; values: string }[]): Record<string, string>[] {
   const lists = options
     .map(({ name, values }) => [name.trim(), [...new Set(values.split(/[,;\n]/).map((value) => value.trim()))].filter(Boolean)] as const)
@@ -67,7 +67,7 @@ export function combine(options: readonly { name: string; values: string }[]): R
   )
 }
 
-/** A SKU from that of the product, such as `SHIRT-S-RED`. */
+/** A SKU that begins with the product's, such as `SHIRT-S-RED`. */
 export function skuFor(base: string, options: Readonly<Record<string, string>>): string {
   const parts = Object.values(options).map((value) => value.toUpperCase().replace(/[^\p{L}\p{N}]+/gu, '-'))
   return [base, ...parts].join('-').slice(0, 64)
@@ -78,14 +78,14 @@ export function isSameOptions(a: Readonly<Record<string, string>>, b: Readonly<R
   return names.every((name) => (a[name] ?? '') === (b[name] ?? ''))
 }
 
-/** The rows of a spreadsheet's clipboard. */
+/** The rows of a spreadsheet in the clipboard. */
 export function pastedRows(text: string): string[][] {
   const lines = text.replaceAll('\r', '').split('\n')
   return lines.filter((line) => line.trim() !== '').map((line) => line.split('\t').map((each) => each.trim()))
 }
 
 /**
- * The columns that a first row names: one is the SKU, and unknown ones are options. Null for a row that is no header.
+ * The columns that a header row names: one is the SKU, and unknown names are options. Null when the row is no header.
  */
 export function headerOf(first: readonly string[], currencies: readonly string[]): GridColumn[] | null {
   if (!first.some((title) => /^sku$/i.test(title))) return null

@@ -26,27 +26,27 @@ import {
 
 type Stock = Schemas['Stock']
 
-/** A variant: one that is stored, or one that will be created. */
+/** A stored variant, or one that will be created. */
 interface Variant {
   key: string
   state: ProductState | null
   stock: Stock | undefined
 }
 
-/** The most products of which one request reads the stock. */
+/** Largest number of products in one stock request. */
 const MAX_IDS = 100
 const AT_ONCE = 8
 const MAX_GROUP = 64
 
 /**
- * The variants of a product as a grid, in which rows are edited, made of options, or pasted from a spreadsheet. Each
- * variant is a product: all share a group. `productForm` shows the product of the page.
+ * A product's variants as a grid. Rows are edited, generated from options, or pasted from a spreadsheet. Each variant
+ * is a product, and all share a group. `productForm` shows the page's product.
  */
 export function variantGrid(current: () => ProductState, productForm: Omit<ProductForm, 'view'>, context: ScreenContext) {
   const { may, tell, update, signal, report } = context
   let stored: readonly Variant[] = []
   let added: readonly Variant[] = []
-  /** All cells of a new variant. Of a stored one only those that differ: the others follow what is stored. */
+  /** All cells of a new variant, but only the changed cells of a stored one, whose other cells follow the store. */
   let edited = new Map<string, Partial<Cells>>()
   let faults = new Map<string, string>()
   let options: readonly { name: string; values: string }[] = [{ name: '', values: '' }]
@@ -113,7 +113,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
   const makeRows = () => {
     for (const combination of combine(options)) {
       if (variants().some((variant) => isSameOptions(cellsFor(variant).options, combination))) continue
-      // The product of the page is the first variant.
+      // The page's product becomes the first variant.
       const plain = stored.find((variant) => Object.keys(cellsFor(variant).options).length === 0)
       if (plain !== undefined) setCells(plain, { ...cellsFor(plain), options: combination })
       else add({ ...emptyCells(), options: combination, sku: skuFor(current().product.sku, combination) })
@@ -121,7 +121,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
     options = [{ name: '', values: '' }]
     changed()
   }
-  /** Rows with a header are found by their SKU; others are filled in from a cell to the right and down. */
+  /** Rows with a header are matched by SKU. Others are filled in to the right of and below the cell. */
   const paste = (event: ClipboardEvent) => {
     const text = event.clipboardData?.getData('text') ?? ''
     const place = (event.target as Element).closest<HTMLElement>('[data-row]')
@@ -152,7 +152,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
     changed()
   }
 
-  /** One variant after the other: a refusal stays in its row, and stops no other. */
+  /** Saves one variant after the other. A refusal stays in its row and stops no other. */
   async function save(): Promise<void> {
     faults = new Map()
     const sent = variants().filter(isChanged)
@@ -188,7 +188,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
     }
   }
   const isOwn = ({ product }: ProductState) => product.id === current().product.id
-  /** What another operator has stored in the cells of a row. */
+  /** A text about what another operator has stored in the cells of this row. */
   const explainOvertaken = (variant: Variant, mine: Cells | undefined) => {
     const before = storedCells(variant)
     const known = stored.find(({ key }) => key === variant.key)
@@ -200,7 +200,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
       .map(([name, text]) => t`${name} is ${text || t`empty`} now`)
     return t`${[t`Changed meanwhile`, ...(news.length === 0 ? [] : [news.join(', ')])].join(': ')}. Look at it, and save again to replace that.`
   }
-  /** The group of the variants. A product without one gets it first: nothing is created that it does not belong to. */
+  /** The variants' group. A product without one gets it before variants are created, so each belongs to a group. */
   async function groupFor(sent: readonly Variant[]): Promise<string> {
     const { product, etag } = current()
     const group = product.group ?? product.slug.slice(0, MAX_GROUP)
@@ -213,7 +213,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
     }
     return group
   }
-  /** Changes the product of the page. Its form gets a state by others only while it has no changes of its own. */
+  /** Changes the page's product. Its form takes over other changes only while it has none of its own. */
   async function changeOwn(id: string, etag: string, body: ProductChange): Promise<void> {
     try {
       await productForm.follow(await changeProduct(id, etag, body))
@@ -318,7 +318,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
     t`Paste rows of a spreadsheet into the table: its columns from the cell on, or with a first row of titles such as Size, SKU, Price, Stock.`,
   )
   return {
-    /** Shows the state of the product that the page has now. */
+    /** Shows the current state of the page's product. */
     refresh() {
       const { product } = current()
       const known = stored.find(({ key }) => key === product.id)
@@ -334,7 +334,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
   }
 }
 
-/** What differs from a stored variant, or all of a new one. Throws with what is not valid. */
+/** The changes of a stored variant, or all values of a new one. Throws for invalid values. */
 function changesOf(cells: Cells, before: Cells | null, product: Product): ProductChange {
   const currencies = Object.keys(cells.prices).filter((currency) => cells.prices[currency]?.trim() !== '')
   const own = product.price.currency

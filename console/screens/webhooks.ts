@@ -37,7 +37,7 @@ const EVENT_TYPES = {
   'storefront.stock.level_changed': t`The stock of a product has reached a new level`,
 } as const satisfies Record<EventType, string>
 
-/** The endpoints that get events. `webhook=ID` shows one with its deliveries. */
+/** The endpoints that get events. `webhook=ID` shows one endpoint with its deliveries. */
 export function webhooks(context: ScreenContext): () => Content {
   const id = context.parameters.get('webhook')
   return id === null ? endpointList(context) : endpointView(id, context)
@@ -89,7 +89,7 @@ function stateCell({ state, since }: Webhook): Content {
   return html`${stateBadge(state)}${since === null ? nothing : html` since ${time(since)}`}`
 }
 
-/** One endpoint: what it gets, and what became of each delivery. */
+/** An endpoint: the events that it gets, and the state of each delivery. */
 function endpointView(id: string, context: ScreenContext): () => Content {
   const { signal, may, tell, act, title } = context
   const params = { path: { id } }
@@ -104,7 +104,7 @@ function endpointView(id: string, context: ScreenContext): () => Content {
   const { refresh } = listed
   refresh()
 
-  /** Asks, calls, and tells the outcome. */
+  /** Asks for confirmation, makes the call, and shows the outcome. */
   const change = async (call: () => Promise<unknown>, done: string, question?: Question) => {
     if (question !== undefined && !(await confirmAction(question, signal))) return
     await call()
@@ -224,7 +224,7 @@ function showSecret(place: ShownSecret, { id, url, secret: text }: Schemas['NewW
   place.show({ id, what: t`secret`, heading: t`The secret for ${url}`, hint, text })
 }
 
-/** Asks for a new endpoint, or for what shall change of one. */
+/** A dialog for a new endpoint, or for changing an endpoint. */
 function askForEndpoint(webhook: Webhook | null, { signal, tell }: ScreenContext, secret: ShownSecret, refresh: () => void): void {
   const chosen: readonly string[] = webhook?.event_types ?? []
   const onSubmit = async (data: FormData) => {
