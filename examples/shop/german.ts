@@ -1,4 +1,4 @@
-/** The shop's words in German, by the English ones. */
+/** The shop's texts in German. The keys are the English texts. */
 export const GERMAN = {
   'A mail with a link is on its way to the new address. Your present one gets a notice.':
     'Eine E-Mail mit einem Link ist unterwegs zur neuen Adresse. Die bisherige bekommt einen Hinweis.',
@@ -224,8 +224,8 @@ export const GERMAN = {
 } as const satisfies Record<string, string>
 
 /**
- * Categories of the sample catalogue. Those of your shop go here, by their slugs: the store has their names in one
- * language.
+ * German names for the categories of the sample catalogue, by slug. Add the categories of your shop here, because the
+ * store has their names in one language only.
  */
 export const CATEGORIES: Readonly<Record<string, string>> = {
   baking: 'Backen',

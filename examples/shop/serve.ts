@@ -7,8 +7,8 @@ import { answerFormerFile, makeBundle } from './server/bundle.ts'
 import { createPages } from './server/pages.ts'
 import { isCurrency } from './view.ts'
 
-// `npm run shop`: a store and this shop on one machine, until Ctrl-C. With API_URL the shop uses a store that runs
-// already, which must list the shop's origin in CORS_ORIGINS.
+// `npm run shop` runs a store and this shop on one machine until Ctrl-C. With API_URL the shop uses a store that is
+// already running, which must list the shop's origin in CORS_ORIGINS.
 const SHOP_PORT = Number(process.env.SHOP_PORT ?? 3_001)
 const PORT = process.env.PORT ?? '3000'
 const origin = (process.env.SHOP_URL ?? `http://localhost:${SHOP_PORT}`).replace(/\/+$/, '')
@@ -34,7 +34,7 @@ async function answer({ url = '/', method, headers, socket }: IncomingMessage, r
   if (method !== 'GET' && method !== 'HEAD') return void response.writeHead(405, { allow: 'GET, HEAD' }).end()
   const file = bundle.files.get(url)
   if (file !== undefined) {
-    // Every browser that the shop supports accepts gzip.
+    // All browsers that the shop supports accept gzip.
     response.writeHead(200, { ...FILE_HEADERS, 'content-type': file.type, 'content-encoding': 'gzip' }).end(file.body)
     return
   }
@@ -48,7 +48,10 @@ async function answer({ url = '/', method, headers, socket }: IncomingMessage, r
   response.end(isZipped ? await promisify(gzip)(body) : body)
 }
 
-/** The addresses that a request came through, as the next proxy names them. Null for a visitor on this machine. */
+/**
+ * The addresses through which a request came, in the form of the next proxy's header. Null for a visitor on this
+ * machine.
+ */
 function visitorOf(forwarded: string | string[] | undefined, peer = ''): string | null {
   if (forwarded !== undefined) return `${forwarded}, ${peer}`
   return /^(::1|(::ffff:)?127\..*|)$/.test(peer) ? null : peer
@@ -72,7 +75,7 @@ function startStore(): void {
       ...{ SHOP_PRODUCT_URL: `${origin}/products/{slug}`, SHOP_ORDER_URL: `${origin}/order` },
     },
   })
-  // Ctrl-C reaches the store as well; it finishes what is in flight, and then this process ends.
+  // Ctrl-C reaches the store as well. The store finishes its requests in flight, and then this process ends.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => store.kill(signal))
   store.on('exit', (status) => {
     if (status !== 0 && status !== null) {

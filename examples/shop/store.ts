@@ -1,2 +1,2 @@
-// In a project of your own: export * from '@storefront/client'
+// In your own project: export * from '@storefront/client'
 export * from '../../client/src/index.ts'

@@ -2,24 +2,24 @@ import { CATEGORIES, GERMAN } from './german.ts'
 import { formatMoney, type Money } from './store.ts'
 
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'))
-/** Whether this is the code of a currency that the store knows. */
+/** Whether the store knows a currency with this code. */
 export const isCurrency = (code: string | null): code is string => code !== null && CURRENCIES.has(code)
 
-/** The languages of the shop's own words. Texts of products are in those that the catalogue has. */
+/** The languages of the shop's own texts. Product texts are in the languages of the catalogue. */
 export const LANGUAGES = { en: 'English', de: 'Deutsch' } as const
 export type Language = keyof typeof LANGUAGES
-/** A text of the shop, in English. `german.ts` has each of them, or it does not compile. */
+/** An English text of the shop. The build fails when `german.ts` lacks one. */
 export type Text = keyof typeof GERMAN
 
-/** How a visitor sees the shop. The address has what they chose, so that a cache can keep each page. */
+/** How a visitor sees the shop. The address has the visitor's choices, so a cache can keep each page. */
 export interface View {
   lang: Language
-  /** The prices' currency; null stands for that of each product. */
+  /** The currency of the prices. Null means each product's own currency. */
   currency: string | null
-  /** A text in the visitor's language. Each `{}` stands for a value. */
+  /** A text in the visitor's language. Each `{}` is replaced with a value. */
   t(text: Text, ...values: (string | number)[]): string
   money(money: Money): string
-  /** An address in the shop that keeps the choice of language and currency. */
+  /** An address in the shop that keeps the chosen language and currency. */
   href(path: string, query?: Readonly<Record<string, string | null>>): string
   nameOf(category: { slug: string; name: string }): string
 }

@@ -6,7 +6,7 @@ import { beginAtProvider } from './providers.ts'
 import { withFreshProof } from './second-factor.ts'
 import { shop, t } from './session.ts'
 
-/** The customer's e-mail address, and how they sign in. */
+/** The account page: the customer's e-mail address and ways to sign in. */
 export async function showAccount(): Promise<void> {
   const providers = await shop.signInProviders()
   let account = await shop.account()

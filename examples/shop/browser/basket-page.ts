@@ -7,7 +7,7 @@ import { href, money, shop, t, view } from './session.ts'
 
 const MOST_AT_ONCE = 100
 
-/** The basket, with the prices of now. */
+/** The basket page, with current prices. */
 export async function showBasket(root: HTMLElement): Promise<void> {
   let gone = new Set<string>()
   const draw = () => render(template(readBasket(), gone), root)
@@ -17,10 +17,7 @@ export async function showBasket(root: HTMLElement): Promise<void> {
   draw()
 }
 
-/**
- * Asks the store for the products of the basket. Answers the ids of those that are not sold any more, or are sold
- * out.
- */
+/** Asks the store for the products of the basket. Returns the ids of those that are no longer sold, or are sold out. */
 async function readPrices(): Promise<Set<string>> {
   const ids = readBasket().map(({ id }) => id)
   const { lang, currency } = view
@@ -30,7 +27,7 @@ async function readPrices(): Promise<Set<string>> {
       ...{ lang, currency: currency ?? undefined },
     }),
   )
-  // If no answer comes, the basket shows the prices that it knows: the order is refused when they have changed.
+  // The basket shows the prices that it knows when there is no answer. The store refuses the order if they have changed.
   const pages = await Promise.all(parts).catch(() => null)
   if (pages === null) return new Set()
   const data = pages.flatMap((page) => page.data)

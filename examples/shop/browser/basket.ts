@@ -1,6 +1,6 @@
 import type { Money } from '../store.ts'
 
-/** A product as it was when it was put into the basket, and how many of it. */
+/** A product as it was when the customer put it into the basket, and its quantity. */
 export interface Line {
   id: string
   slug: string
@@ -15,7 +15,7 @@ const KEY_OF_ORDER = 'shop.checkout'
 const ATTEMPT = 'shop.attempt'
 const MAX_QUANTITY = 10_000
 
-/** The basket is in this browser until the order is placed. */
+/** The basket. This browser stores it until the order is placed. */
 export function readBasket(): Line[] {
   const lines = read(KEY)
   return Array.isArray(lines) ? lines : []
@@ -26,7 +26,7 @@ export function addToBasket(product: Omit<Line, 'quantity'>, quantity: number): 
   setQuantity(product, (line?.quantity ?? 0) + quantity)
 }
 
-/** Sets how many units of a product are in the basket; 0 removes it. A line keeps its place. */
+/** Sets the quantity of a product in the basket. 0 removes the product. A line keeps its place. */
 export function setQuantity(product: Omit<Line, 'quantity'>, quantity: number): void {
   const lines = readBasket()
   const line = { ...product, quantity: Math.min(MAX_QUANTITY, Math.max(0, Math.trunc(quantity))) }
@@ -35,7 +35,7 @@ export function setQuantity(product: Omit<Line, 'quantity'>, quantity: number): 
   save(next.filter((one) => one.quantity > 0))
 }
 
-/** Replaces what is known of the products in the basket. */
+/** Replaces the stored data of products in the basket. */
 export function refreshLines(newer: ReadonlyMap<string, Partial<Line>>): void {
   save(readBasket().map((line) => ({ ...line, ...newer.get(line.id) })))
 }
@@ -44,7 +44,7 @@ export const emptyBasket = () => save([])
 
 export const countUnits = () => readBasket().reduce((sum, { quantity }) => sum + quantity, 0)
 
-/** A sum for each currency. */
+/** One sum per currency. */
 export function totals(lines: readonly Line[]): Money[] {
   const sums = new Map<string, number>()
   for (const { price, quantity } of lines) sums.set(price.currency, (sums.get(price.currency) ?? 0) + price.amount * quantity)
@@ -52,9 +52,8 @@ export function totals(lines: readonly Line[]): Money[] {
 }
 
 /**
- * The idempotency key of the order, made when the customer begins to order, until the order is placed: a double
- * click, a reload and a second tab place one order. The store refuses the key with other contents once an order has
- * it.
+ * The idempotency key of the order, from the first attempt until the order is placed. With it a double click, a reload
+ * and a second tab place one order. The store refuses a used key with other contents.
  */
 export function orderKey(): string {
   const known = read(KEY_OF_ORDER)
@@ -64,12 +63,12 @@ export function orderKey(): string {
   return key
 }
 
-/** The customer has seen that an order has the key, and wants another one. */
+/** Call it when the customer has seen that an order has the key, and wants another order. */
 export function forgetOrderKey(): void {
   for (const key of [KEY_OF_ORDER, ATTEMPT]) localStorage.removeItem(key)
 }
 
-/** An order that was sent with the key and has no answer. */
+/** An order that was sent with the key and has had no answer. */
 export interface Attempt {
   digest: string
   at: number
@@ -82,7 +81,7 @@ export function saveAttempt(attempt: Attempt | null): void {
   else localStorage.setItem(ATTEMPT, JSON.stringify(attempt))
 }
 
-/** A stored value, null without one or when it is not what this shop has stored. */
+/** A stored value. Null when there is none, or when this shop has not stored it. */
 function read(key: string): unknown {
   try {
     return JSON.parse(localStorage.getItem(key) ?? 'null')

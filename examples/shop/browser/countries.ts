@@ -1,6 +1,6 @@
 import { view } from './session.ts'
 
-/** The countries that the store takes: ISO 3166-1, Kosovo, and Northern Ireland in customs codes. */
+/** The countries that the store accepts: ISO 3166-1, Kosovo, and Northern Ireland in customs codes. */
 const CODES = `
   AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD
   CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF
@@ -10,7 +10,7 @@ const CODES = `
   SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI
   VN VU WF WS XI XK YE YT ZA ZM ZW`
 
-/** The countries with their names in the language of the page, in alphabetical order. */
+/** The countries with their names in the page's language, in alphabetical order. */
 export function countries(): (readonly [code: string, name: string])[] {
   return CODES.trim()
     .split(/\s+/)

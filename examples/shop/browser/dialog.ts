@@ -8,7 +8,7 @@ export interface Dialog {
   update(): void
 }
 
-/** Opens a modal dialog. Resolves when it is closed. */
+/** Opens a modal dialog. Resolves when the dialog is closed. */
 export async function openDialog(title: string, content: (dialog: Dialog) => TemplateResult): Promise<void> {
   const element = document.createElement('dialog')
   element.ariaLabel = title
@@ -20,22 +20,22 @@ export async function openDialog(title: string, content: (dialog: Dialog) => Tem
     )
   document.body.append(element)
   update()
-  // In a dialog without fields the first key that is pressed changes nothing.
+  // The close button gets the focus in a dialog without fields, so the first key changes nothing.
   if (element.querySelector('input') === null) (element.querySelector('#close') as HTMLElement).autofocus = true
   element.showModal()
   await new Promise((resolve) => element.addEventListener('close', resolve, { once: true }))
   element.remove()
 }
 
-/** The place where a form or dialog shows a refusal or a success. */
+/** The place in a form or dialog that shows a refusal or a success. */
 export const alerts = html`<p role="status"></p><p class="error" role="alert"></p>`
 
-/** The shop itself refuses, for the reason that the message gives to the customer. */
+/** A refusal by the shop itself. The message gives the customer the reason. */
 export class Refusal extends Error {}
 
 /**
- * Does the work of a button or a form, which cannot be pressed again meanwhile. Shows what the work answers, or why
- * it was refused, in the `alerts` nearest to it. Answers whether it was done.
+ * Does the work of a button or form, which is disabled meanwhile. The nearest `alerts` show the result or the refusal.
+ * Returns whether the work was done.
  */
 export async function attempt(event: Event, work: () => Promise<unknown>, explainOther = explain): Promise<boolean> {
   event.preventDefault()
@@ -61,16 +61,16 @@ export async function attempt(event: Event, work: () => Promise<unknown>, explai
 export interface Question {
   text?: readonly string[]
   label?: string
-  /** Attributes of the input. Absent: there is none. */
+  /** Attributes of the input. There is no input when this is absent. */
   input?: { type: string; autocomplete: string; minLength?: number; maxLength: number }
   action?: string
   send?: (text: string) => Promise<unknown>
-  /** Further ways to answer, by the texts of their buttons. */
+  /** Other ways to answer. The keys are the texts of their buttons. */
   others?: Readonly<Record<string, () => Promise<unknown>>>
   explain?: (error: unknown) => string
 }
 
-/** Asks in a dialog, which stays open while an answer is refused. Answers whether one was accepted. */
+/** Asks in a dialog that stays open while an answer is refused. Returns whether an answer was accepted. */
 export async function ask(
   title: string,
   { text = [], label, input, action, send, others = {}, explain: explainIt }: Question,

@@ -1,8 +1,8 @@
 import { byId, t } from './session.ts'
 
 /**
- * The list works without this: here each choice takes effect at once, and further pages come as the end of the list
- * comes into view.
+ * Enhances the list, which also works without this script. Each choice takes effect at once, and further pages load
+ * when the end of the list becomes visible.
  */
 export function enhanceList(): void {
   const filters = byId<HTMLFormElement>('filters')
@@ -21,7 +21,7 @@ export function enhanceList(): void {
     const { signal } = abort
     try {
       const answer = await fetch(address, { signal })
-      // The address names no list any more: the page of the answer is another list.
+      // The address is no longer one of a list, so the answer is the page of another list.
       if (answer.redirected) return void location.assign(address)
       if (!answer.ok) throw new Error(`status ${answer.status}`)
       take(new DOMParser().parseFromString(await answer.text(), 'text/html'))

@@ -6,7 +6,7 @@ import { signIn } from './sign-in.ts'
 
 const password = (autocomplete: string) => ({ type: 'password', minLength: 8, maxLength: 128, autocomplete })
 
-/** What each link of the shop's mails does. Each answers what to tell the customer, or undefined for nothing. */
+/** The action of each link in the shop's mails. It returns a message for the customer, or undefined. */
 const ACTIONS: Readonly<Record<string, (token: string) => Promise<string | undefined>>> = {
   async 'confirm-email'(token) {
     if (!(await signIn(t('Sign in with the present e-mail address of your account. That confirms the address in the mail.'))))
@@ -15,7 +15,7 @@ const ACTIONS: Readonly<Record<string, (token: string) => Promise<string | undef
     return t('Your e-mail address is {}.', email)
   },
 
-  /** A button confirms it: programs that check links open the page, too. */
+  /** The customer confirms with a button, because programs that check links open the page, too. */
   async 'revert-email'(token) {
     const isReverted = await ask(t('Change of your e-mail address'), {
       text: [
@@ -25,7 +25,7 @@ const ACTIONS: Readonly<Record<string, (token: string) => Promise<string | undef
       others: { [t('It was not me')]: () => shop.revertEmailChange(token) },
     })
     if (!isReverted) return undefined
-    // The session here may have been one of the account.
+    // The current session may have belonged to that account. This call notices the end of the session.
     await shop.account().catch(() => {})
     return t('Your account has its former address, and everybody is signed out. A mail with a link for a new password is on its way.')
   },
@@ -53,14 +53,11 @@ const ACTIONS: Readonly<Record<string, (token: string) => Promise<string | undef
   },
 }
 
-/**
- * Follows the link of a mail with which the page was opened. Answers what to tell the customer, undefined for
- * nothing.
- */
+/** Follows the mailed link that opened the page. Returns a message for the customer, or undefined. */
 export async function followMailedLink(): Promise<string | undefined> {
   const [, name = '', token = ''] = /^#([a-z-]+)=([\w-]+)$/.exec(location.hash) ?? []
   if (!Object.hasOwn(ACTIONS, name)) return undefined
-  // The token stays out of history and bookmarks.
+  // The token must not stay in the history or in bookmarks.
   history.replaceState(null, '', location.pathname + location.search)
   try {
     return await ACTIONS[name]?.(token)

@@ -33,7 +33,7 @@ byId('open-account').onclick = async () => {
   if (!(await shop.isLoggedIn())) await signIn()
   else {
     await signOut()
-    // What these pages show is the customer's.
+    // These pages show personal data of the customer.
     if (['checkout', 'order', 'orders'].includes(page ?? '')) location.href = href('/')
   }
   await showSession()
@@ -45,16 +45,16 @@ const openLink = async () => {
   if (told !== undefined) report(told)
   await showSession()
 }
-// A link may be opened in the tab of the shop, too.
+// A link may also be opened in a tab that already shows the shop.
 addEventListener('hashchange', openLink)
 
-// Who comes back from a provider is signed in before the page asks who is here.
+// A customer who comes back from a provider is signed in before the page reads the session.
 const outcome = await finishSignIn()
 if (outcome !== null) report(outcome)
 await showSession()
 if (page !== 'order') await showPage()
 await openLink()
-// The token of an order's link is in the address, like those of the account's links.
+// The address has the token of an order link, like the tokens of account links.
 if (page === 'order') await showPage()
 
 async function showPage(): Promise<void> {

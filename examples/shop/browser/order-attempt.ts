@@ -3,12 +3,12 @@ import { orderKey, readAttempt, saveAttempt } from './basket.ts'
 import { ask, Refusal } from './dialog.ts'
 import { shop, t } from './session.ts'
 
-/** The store keeps the key of an order for a day. */
+/** The store keeps an order's key for a day. */
 const KEY_KEPT_MS = 86_400_000
 
 /**
- * Sends the order of this customer. While an earlier attempt has no answer, its order may have been placed: the same
- * order is sent again with its key, and the customer is asked before another one is.
+ * Sends the customer's order. An earlier attempt without an answer may have placed an order: the same order is sent
+ * again with its key, and the customer is asked before another order is sent.
  */
 export async function sendOrder(order: NewOrder, email: string): Promise<Schemas['Order']> {
   const earlier = readAttempt()
@@ -19,7 +19,7 @@ export async function sendOrder(order: NewOrder, email: string): Promise<Schemas
   try {
     return await shop.placeOrder(order, { idempotencyKey: orderKey() })
   } catch (error) {
-    // A refusal says nothing about an earlier attempt.
+    // A refusal does not tell whether an earlier attempt has placed an order.
     if (error instanceof ProblemError && error.status < 500 && !isProblem(error, 'request_in_progress')) saveAttempt(earlier)
     throw error
   }
@@ -32,7 +32,7 @@ function mayPlaceAnother(): Promise<boolean> {
   })
 }
 
-/** A digest, because the order has an address, and the attempt is kept longer than the tab. */
+/** Storage has only a digest, because the order has an address, and the attempt outlives the tab. */
 async function digestOf(order: object): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(JSON.stringify(order)))
   return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('')

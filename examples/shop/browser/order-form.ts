@@ -13,11 +13,11 @@ import { fillInTyped, forgetTyped, keepTyped, readTyped } from './typed.ts'
 
 type Account = Schemas['Account']
 
-/** The order of the basket: who orders, by e-mail first, where to deliver, and what it costs. */
+/** The order form: first the customer's e-mail address, then the delivery address, and the costs. */
 export async function showOrderForm(root: HTMLElement): Promise<void> {
   let account: Account | null = null
   let way = readTyped().way ?? 'guest'
-  // The customer has seen that there is an order with the same lines.
+  // The customer knows of an order with the same lines and wants another one.
   let isMeant = false
   let refused: readonly string[] = []
   orderKey()
@@ -86,7 +86,7 @@ ${way === 'login' ? html`<p><button type="button" class="plain" @click=${() => s
     )
     if (!isPlaced) await showSession()
   }
-  /** Opens the session of the order. Answers whether there is one. */
+  /** Opens the session for the order. Returns whether there is one. */
   const identify = async (chosen: string, email: string, password: string) => {
     if (chosen === 'guest' && (await shop.isLoggedIn())) {
       const current = await shop.account()
@@ -104,7 +104,7 @@ ${way === 'login' ? html`<p><button type="button" class="plain" @click=${() => s
     if (total === undefined) return
     const order: NewOrder = {
       items: lines.map(({ id, quantity }) => ({ product_id: id, quantity })),
-      // What the customer was shown: the store refuses the order when a price has changed.
+      // The total that the customer saw. The store refuses the order when a price has changed.
       expected_total: total,
       currency: total.currency,
       shipping_address,
@@ -155,7 +155,7 @@ function row(line: Line, isRefused: boolean): TemplateResult {
 ${isRefused ? html`<button type="button" @click=${() => setQuantity(line, 0)}>${t('Remove {}', name)}</button>` : nothing}</li>`
 }
 
-/** The inputs that a refusal names, such as `#/shipping_address/city`. */
+/** The inputs to which a refusal points, such as `#/shipping_address/city`. */
 function fieldsOf({ errors = [] }: Problem, root: ParentNode): HTMLInputElement[] {
   const names = errors.map(({ pointer = '' }) => pointer.split('/').at(-1) ?? '')
   return names.flatMap((name) => root.querySelector<HTMLInputElement>(`form [name="${CSS.escape(name)}"]`) ?? [])
@@ -178,22 +178,22 @@ function markFields(root: HTMLElement, problem: Problem): void {
   fields[0]?.focus()
 }
 
-/** The products of the lines that a refusal names, such as `#/items/0/product_id`. */
+/** The ids of products whose lines a refusal points to, such as `#/items/0/product_id`. */
 function refusedLines({ errors = [] }: Problem, lines: readonly Line[]): string[] {
   return errors.flatMap(({ pointer = '' }) => lines[Number(/^#\/items\/(\d+)/.exec(pointer)?.[1])]?.id ?? [])
 }
 
-/** Prices of the basket as they are now. */
+/** Shows the current prices in the basket. */
 function showNewPrices(items: Schemas['OrderItem'][]): void {
   refreshLines(new Map(items.map(({ product_id, unit_price }) => [product_id, { price: unit_price }])))
 }
 
-/** What the customer can do about an order that was not placed. */
+/** A text about what the customer can do when the order was not placed. */
 function explainOrder(error: unknown): string {
   if (error instanceof Refusal) return error.message
   const nameOf = (id: string) => readBasket().find((line) => line.id === id)?.name ?? id
   if (isProblem(error, 'insufficient_stock')) {
-    // The store shows 20 also where there are more.
+    // The store reports at most 20 available units.
     const left = (available: number) => (available < 20 ? t('{} left', available) : t('at least 20 left'))
     return error.problem.shortages.map(({ product_id, available }) => `${nameOf(product_id)}: ${left(available)}.`).join(' ')
   }
@@ -211,7 +211,6 @@ function explainOrder(error: unknown): string {
   if (isProblem(error, 'invalid_credentials') || isProblem(error, 'email_taken')) return explainSignIn(error)
   if (error instanceof ProblemError && error.status === 401) return t('Your session has ended. Press Order again.')
   if (error instanceof ProblemError && error.status < 500) return error.problem.detail
-  // The order may have been placed. The key makes sure that the next attempt answers with it instead of placing
-  // another.
+  // The order may have been placed. With the same key the next attempt returns that order and places no other.
   return t('The store cannot be reached. Press Order again: it is placed once.')
 }

@@ -24,7 +24,7 @@ export const STATUSES: Readonly<Record<Shown['status'], Text>> = {
 
 const dateText = (time: string) => new Date(time).toLocaleDateString(view.lang, { dateStyle: 'long' })
 
-/** One order: of the customer by `?id=`, or of the person who has a mail with the link `#TOKEN`. */
+/** The page of one order: a customer's order by `?id=`, or the order of a mail's link by `#TOKEN`. */
 export async function showOrder(root: HTMLElement): Promise<void> {
   const parameters = new URLSearchParams(location.search)
   const id = parameters.get('id')
@@ -48,7 +48,7 @@ export async function showOrder(root: HTMLElement): Promise<void> {
       if (isProblem(error, 'invalid_order_link'))
         say(t('This link is not valid any more. The newest mail about the order has a valid one.'))
       else if (isProblem(error, 'not_found'))
-        // A guest who has closed the tab meanwhile sees the order only with the link of its mail.
+        // A guest who has closed the tab meanwhile sees the order only by the link in its mail.
         say(isPlaced ? t('Your order is placed. The mail about it has a link to it.') : t('There is no such order.'))
       else say(explain(error), again)
     }
@@ -91,7 +91,7 @@ ${canCancel(order) ? html`<p class="actions"><button type="button" class="danger
   const poll = setInterval(() => {
     if (!document.hidden && document.querySelector('dialog') === null) read().then(show, endOfSession)
   }, POLL_MS)
-  /** Removes the order from the page when its customer is signed out, here or elsewhere. */
+  /** Removes the order from the page when its customer signs out, in this tab or another one. */
   const endOfSession = async (error: unknown) => {
     if (!(error instanceof ProblemError) || error.status !== 401) return
     clearInterval(poll)
@@ -106,7 +106,7 @@ function entitle(title: string): void {
   document.querySelector('h1')?.replaceChildren(title)
 }
 
-/** Takes the token out of the address, so that no picture of the page has it. A reload finds it again. */
+/** Removes the token from the address, so screenshots do not show it. A reload finds it in the session storage. */
 function takeToken(): string | null {
   const [, given] = TOKEN.exec(location.hash) ?? []
   if (given === undefined) return sessionStorage.getItem(ORDER_LINK)
@@ -145,7 +145,7 @@ ${tracking === undefined ? nothing : track(tracking)}</li>`,
   )}</ul>`
 }
 
-/** Links to http and https only, and to no address with a user name, which can look like the carrier's host. */
+/** Links only to http and https, and never to a URL with a user name, which can look like the carrier's host. */
 function track({ carrier, number, url = '' }: Schemas['Tracking']): TemplateResult {
   const label = `${carrier} ${number}`
   const target = URL.parse(url)

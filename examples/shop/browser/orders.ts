@@ -7,7 +7,7 @@ import { signIn } from './sign-in.ts'
 
 const POLL_MS = 5_000
 
-/** The customer's orders with their status, which is read again while the page is open. */
+/** The customer's orders. Their status is read again and again while the page is open. */
 export async function showOrders(root: HTMLElement): Promise<void> {
   let orders: Order[] = []
   let cursor: string | null = null
@@ -25,7 +25,7 @@ ${cursor === null ? nothing : html`<p class="actions"><button type="button" @cli
   const showOlder = (event: Event) =>
     attempt(event, async () => {
       const wasOlder = isOlder
-      // The list is not read again meanwhile.
+      // The list is not refreshed while this is true.
       isOlder = true
       try {
         const page = await shop.orderPage(cursor === null ? {} : { cursor })
@@ -55,7 +55,7 @@ ${cursor === null ? nothing : html`<p class="actions"><button type="button" @cli
   let poll: ReturnType<typeof setInterval> | undefined
   if (!(await signIn(t('Sign in to see your orders.')))) return void render(html`<p>${t('Sign in to see your orders.')}</p>`, root)
   await refresh()
-  // Older pages that were loaded stay as they are: only a list that shows the first page is read again.
+  // Older pages stay as they were loaded. Only a list of just the first page is refreshed.
   poll = setInterval(() => !document.hidden && !isOlder && refresh(), POLL_MS)
 }
 

@@ -1,6 +1,9 @@
 import type { Schemas } from '../store.ts'
 
-/** Browsers from 2025 on read and write WebAuthn's JSON themselves; without that the buttons stay away. */
+/**
+ * Whether the browser reads and writes WebAuthn's JSON itself, as browsers since 2025 do. Other browsers show no
+ * passkey buttons.
+ */
 export const hasPasskeys =
   'PublicKeyCredential' in globalThis &&
   typeof PublicKeyCredential.parseRequestOptionsFromJSON === 'function' &&

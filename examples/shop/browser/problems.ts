@@ -2,11 +2,10 @@ import { isProblem, ProblemError } from '../store.ts'
 import { t } from './session.ts'
 
 /**
- * What the customer can do about a call that was refused or had no answer, where a part of the shop has no words of
- * its own.
+ * A text about what the customer can do when a call was refused or had no answer. Parts of the shop may have their own.
  */
 export function explain(error: unknown): string {
-  // The customer has closed the browser's dialog, or there is no passkey of this shop.
+  // The customer has closed the browser's dialog, or has no passkey for this shop.
   if (error instanceof DOMException) return t('No passkey was used.')
   if (isProblem(error, 'step_up_required')) return t('Nothing was changed. Try again, or sign out and in again first.')
   if (isProblem(error, 'invalid_one_time_token'))

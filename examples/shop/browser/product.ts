@@ -2,7 +2,7 @@ import type { Schemas } from '../store.ts'
 import { addToBasket } from './basket.ts'
 import { byId, report, t } from './session.ts'
 
-/** Puts the product into the basket, and shows the picture that a visitor chooses. */
+/** Handles adding the product to the basket and choosing a picture. */
 export function enhanceProduct(): void {
   const line = JSON.parse(byId('buy').dataset.line ?? '')
   const quantity = byId<HTMLInputElement>('quantity')

@@ -3,7 +3,7 @@ import { explain } from './problems.ts'
 import { withFreshProof, withSecondFactor } from './second-factor.ts'
 import { shop, t } from './session.ts'
 
-/** What was begun at a provider. */
+/** Key of the sign-in that the customer has begun at a provider. */
 export const BEGUN = 'begun-at-provider'
 const REASONS: Readonly<Record<string, Text>> = {
   denied: 'You are not signed in: it was declined there.',
@@ -13,7 +13,7 @@ const REASONS: Readonly<Record<string, Text>> = {
     'There is an account with your address, which it has not confirmed. Set a new password by mail (“Forgot password”), and then sign in again.',
 }
 
-/** Leaves the page for a provider, to sign in with it, or to add it to the account with the purpose `link`. */
+/** Leaves the page for a provider, to sign in with it or, for the purpose `link`, to add it to the account. */
 export async function beginAtProvider(id: string, purpose: 'sign_in' | 'link'): Promise<void> {
   const { url, codeVerifier } = await shop.startSignIn(id, location.origin + location.pathname + location.search, purpose)
   sessionStorage.setItem(BEGUN, JSON.stringify({ purpose, codeVerifier }))
@@ -21,13 +21,12 @@ export async function beginAtProvider(id: string, purpose: 'sign_in' | 'link'): 
 }
 
 /**
- * Finishes what was begun at the provider from which the browser has come back. Answers what to tell the customer,
- * null for nothing.
+ * Finishes a sign-in after the browser has come back from the provider. Returns a message for the customer, or null.
  */
 export async function finishSignIn(): Promise<string | null> {
   const [, kind, value = ''] = /^#oidc-(code|link-code|error)=(.+)$/.exec(location.hash) ?? []
   if (kind === undefined) return null
-  // Going back or reloading does not send it again.
+  // Going back or reloading must not send the code again.
   history.replaceState(null, '', location.pathname + location.search)
   const { purpose, codeVerifier = '' } = JSON.parse(sessionStorage.getItem(BEGUN) ?? '{}') as { purpose?: string; codeVerifier?: string }
   sessionStorage.removeItem(BEGUN)

@@ -5,10 +5,7 @@ import { answerWithPasskey, hasPasskeys } from './passkey-ceremony.ts'
 import { explain } from './problems.ts'
 import { shop, t } from './session.ts'
 
-/**
- * Runs a sign-in, and asks for the second factor where the account has one. Answers undefined when the customer gives
- * up.
- */
+/** Signs in, and asks for the second factor if the account has one. Returns undefined when the customer gives up. */
 export async function withSecondFactor<Result>(signIn: () => Promise<Result>): Promise<Result | User | undefined> {
   try {
     return await signIn()
@@ -43,7 +40,7 @@ ${alerts}
   return user
 }
 
-/** Six digits are a code of the app, anything else a recovery code. */
+/** Six digits are a code of the app. Other text is a recovery code. */
 function proofOf(text: string): { totp_code: string } | { recovery_code: string } {
   const code = text.replace(/\s/g, '')
   return /^\d{6}$/.test(code) ? { totp_code: code } : { recovery_code: code }
@@ -57,8 +54,8 @@ function explainProof(error: unknown): string {
 }
 
 /**
- * Makes a call that needs a fresh proof of who is here: asks for it where the last one is too old, and makes the call
- * again.
+ * Makes a call that needs recent authentication. If the last authentication is too old, asks for it and repeats the
+ * call.
  */
 export async function withFreshProof<Result>(call: () => Promise<Result>): Promise<Result> {
   try {
@@ -69,7 +66,7 @@ export async function withFreshProof<Result>(call: () => Promise<Result>): Promi
   }
 }
 
-/** An account that only a provider opens has nothing to ask for: its customer signs in again. */
+/** An account that only a provider opens has no other method, so its customer signs in again. */
 async function askForProof(): Promise<boolean> {
   const { methods, passkey_options } = await shop.stepUpOptions()
   const usePasskey = async () => shop.stepUp({ passkey: await answerWithPasskey(passkey_options as never) })

@@ -12,14 +12,14 @@ export interface Credentials {
   password: string
 }
 
-/** The ways to order and to sign in that a form offers. Each answers undefined when the customer gives up. */
+/** The ways to order and to sign in that a form can offer. They return undefined when the customer gives up. */
 export const SIGN_INS: Readonly<Record<string, (credentials: Credentials) => Promise<User | null | undefined>>> = {
   guest: ({ email }) => shop.loginAsGuest({ email, language: view.lang }),
   login: (credentials) => withSecondFactor(() => shop.login(credentials)),
   register: (credentials) => withSecondFactor(() => shop.register({ ...credentials, language: view.lang })),
 }
 
-/** Asks the customer to sign in unless that is done. Answers whether it is. */
+/** Asks the customer to sign in unless they already have. Returns whether they are signed in. */
 export async function signIn(reason = ''): Promise<boolean> {
   if (await shop.isLoggedIn()) return true
   const providers = await shop.signInProviders().catch(() => [])

@@ -1,6 +1,8 @@
 const KEY = 'shop.typed'
 
-/** What was typed into the form of the order, until the order is placed, the customer signs out or the tab ends. */
+/**
+ * The typed values of the order form. They stay until the order is placed, the customer signs out or the tab is closed.
+ */
 export function readTyped(): Record<string, string> {
   return JSON.parse(sessionStorage.getItem(KEY) ?? '{}')
 }
@@ -10,7 +12,7 @@ export function keepTyped(form: HTMLFormElement): void {
   sessionStorage.setItem(KEY, JSON.stringify({ ...readTyped(), ...fields }))
 }
 
-/** Fills in what was typed before the page was left or the form drawn again. */
+/** Fills in the values that were typed before the customer left the page or the form was rendered again. */
 export function fillInTyped(form: HTMLFormElement): void {
   for (const [name, value] of Object.entries(readTyped())) {
     const field = form.elements.namedItem(name)

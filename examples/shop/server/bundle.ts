@@ -3,11 +3,11 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { build, stop } from 'esbuild'
 
-/** What the browser loads: names with a hash of the content, so that browsers and caches keep the files. */
+/** The files that the browser loads. Their names have a hash of the content, so browsers and caches can keep them. */
 export interface Bundle {
   script: string
   style: string
-  /** Compressed, by path. */
+  /** The compressed files by path. */
   files: ReadonlyMap<string, { body: Buffer; type: string }>
 }
 
@@ -36,8 +36,8 @@ export async function makeBundle(): Promise<Bundle> {
 }
 
 /**
- * The answer for a file of another release, whose page a cache or a browser still has: the way to the present file;
- * null for an address that is none of a file.
+ * The answer for a file of another release, whose page a cache or browser still has: a redirect to the current file,
+ * or null when the address is not one of a file.
  */
 export function answerFormerFile({ files }: Bundle, path: string): { status: number; headers: Record<string, string> } | null {
   const [, name, type] = /^\/(shop|style)-\w+\.(js|css)$/.exec(path) ?? []

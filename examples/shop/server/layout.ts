@@ -4,30 +4,30 @@ import type { Bundle } from './bundle.ts'
 import type { Menu } from './menu.ts'
 import { JsonText, toText } from './to-text.ts'
 
-/** What one page has of its own. */
+/** What distinguishes one page from the others. */
 export interface Page {
   status: number
   title: string
   description?: string
-  /** The path without a query under which search engines should list the page. Absent: they should not. */
+  /** The path without a query under which search engines list the page. They should not list it when this is absent. */
   canonical?: string
   image?: string | undefined
-  /** Open Graph's type, and properties of it. */
+  /** Type of the page in Open Graph, with its properties. */
   type?: string
   properties?: Readonly<Record<string, string>>
   data?: object
-  /** The name by which the browser's script knows what to do here. */
+  /** The name by which the browser's script recognizes the page. */
   script?: string
   main: TemplateResult
-  /** A part is missing, because the store refused it: no cache keeps the page. */
+  /** A part is missing because the store refused it, so no cache keeps the page. */
   isPartial?: boolean
 }
 
 export interface Shop {
   name: string
-  /** The address of the shop as visitors see it. */
+  /** The shop's address as visitors see it. */
   origin: string
-  /** The address of the store for this server, and the one for browsers. */
+  /** The store's address for this server, and its address for browsers. */
   api: string
   publicApi: string
   bundle: Bundle
@@ -35,10 +35,7 @@ export interface Shop {
 
 const MOST_CATEGORIES = 12
 
-/**
- * The whole document. `path` and `query` are those of the request: the links to other languages and currencies keep
- * them.
- */
+/** The whole document. The links to other languages and currencies keep the request's path and query. */
 export function layout(shop: Shop, view: View, menu: Menu, page: Page, { pathname, searchParams }: URL): string {
   const { t, href } = view
   const title = page.title === shop.name ? shop.name : page.title
@@ -97,7 +94,7 @@ ${menu.currencies.length < 2 ? nothing : currencies(view, menu.currencies, here)
 `)
 }
 
-/** The first currency is that of the products' own prices. */
+/** A choice of currencies. The first one is the currency of the products' own prices. */
 function currencies(
   { t, currency }: View,
   all: readonly string[],
@@ -109,13 +106,13 @@ function currencies(
   })}</nav>`
 }
 
-/** The choices of the address that a form must keep. */
+/** Hidden inputs for the choices in the address that a form must keep. */
 export function kept({ href }: View): TemplateResult[] {
   const query = new URLSearchParams(href('').slice(1))
   return [...query].map(([name, value]) => html`<input type="hidden" name=${name} value=${value}>`)
 }
 
-/** What search engines and link previews read. */
+/** The data for search engines and link previews. */
 function head(shop: Shop, view: View, page: Page): TemplateResult {
   const { title, description, canonical, image, type = 'website', properties = {}, data } = page
   if (canonical === undefined) return html`<meta name="robots" content="noindex">`

@@ -6,7 +6,7 @@ import type { Menu } from './menu.ts'
 import { priceOf, trail, words } from './parts.ts'
 
 const PAGE_SIZE = 24
-/** Pictures of the first rows are loaded at once, the others as they come into view. */
+/** The pictures of the first rows load at once, and the others when they become visible. */
 const FIRST_ROWS = 6
 const MOST_ATTRIBUTES = 3
 const SORTS: Readonly<Record<string, Text>> = {
@@ -17,7 +17,7 @@ const SORTS: Readonly<Record<string, Text>> = {
   name: 'Name',
 }
 
-/** A list of products: all, those of a category, or those that a search finds. Its choices are all in the address. */
+/** A list of products: all products, a category, or the results of a search. The address has all choices. */
 export async function listPage(
   store: Storefront,
   view: View,
@@ -28,7 +28,8 @@ export async function listPage(
   const query = queryOf(url.searchParams, view, category)
   const [{ data, has_more, next_cursor }, facets] = await Promise.all([
     store.productPage(query),
-    // Brands and attributes stay to choose from when one is chosen. An overloaded store refuses numbers first.
+    // The other brands and attributes stay available when one is chosen. An overloaded store refuses these counts
+    // first.
     store
       .facets({ lang: query.lang, currency: query.currency, category: query.category, q: query.q, include: 'attributes' })
       .catch(() => null),
@@ -56,7 +57,7 @@ ${data.length === 0 ? html`<p>${t('Nothing matches.')}</p>` : html`<ul id="produ
   }
 }
 
-/** What the address asks for. Unknown values are left out. */
+/** The query in the address, without unknown values. */
 function queryOf(address: URLSearchParams, { lang, currency }: View, category: Schemas['Category'] | null): ProductQuery {
   const [q, brand, cursor, sort = ''] = ['q', 'brand', 'cursor', 'sort'].map((name) => address.get(name) || undefined)
   return {
@@ -69,7 +70,7 @@ function queryOf(address: URLSearchParams, { lang, currency }: View, category: S
   }
 }
 
-/** A category begins with the products that the shop has placed in it. */
+/** The default order of a category begins with the products that the shop has placed in it. */
 function usualSort(category: Schemas['Category'] | null, q: string | undefined): ProductQuery['sort'] {
   return category === null || q !== undefined ? undefined : 'position'
 }
@@ -96,7 +97,7 @@ function moreLink({ t }: View, url: URL, cursor: string): TemplateResult {
   return html`<a class="button" rel="next" href=${`${url.pathname}?${query}`}>${t('More products')}</a>`
 }
 
-/** The path from the top to the category, as links. */
+/** Links for the path from the top to the category. */
 function breadcrumbs(view: View, { categories }: Menu, category: Schemas['Category']): TemplateResult {
   const path = [category]
   for (let parent = parentOf(category); parent !== undefined; parent = parentOf(parent)) path.unshift(parent)
@@ -115,7 +116,7 @@ function children(view: View, { categories }: Menu, { id }: Schemas['Category'])
   return html`<nav class="row" aria-label=${view.t('Subcategories')}>${below.map(link)}</nav>`
 }
 
-/** Works without scripts; with them each choice takes effect at once. */
+/** The filters, which work without scripts. With scripts each choice takes effect at once. */
 function filters(view: View, { brands, attributes = [] }: Schemas['Facets'], { pathname, searchParams }: URL, usual: Text): TemplateResult {
   const { t } = view
   const chosen = searchParams.getAll('attr')

@@ -3,7 +3,7 @@ import type { Schemas, Storefront } from '../store.ts'
 /** What every page shows besides its content. */
 export interface Menu {
   categories: readonly Schemas['Category'][]
-  /** The wanted currencies in which something is sold. */
+  /** The configured currencies in which the store sells something. */
   currencies: readonly string[]
 }
 
@@ -11,8 +11,7 @@ export const NO_MENU: Menu = { categories: [], currencies: [] }
 const KEPT_MS = 60_000
 
 /**
- * Reads the menu once a minute. While the store cannot be reached, the last one stays, unless it is older than
- * `mustBeMs`.
+ * Reads the menu once a minute. While the store does not answer, the last menu stays until it is older than `mustBeMs`.
  */
 export function createMenu(store: Storefront, wanted: readonly string[]) {
   let menu: Menu | null = null

@@ -15,8 +15,8 @@ export interface Answer {
 }
 
 /**
- * A browser asks each time. A cache may keep a page for a minute, and longer while it asks for the next one or gets
- * no answer.
+ * Browsers ask each time. A cache may keep a page for a minute, and longer while it revalidates the page or gets no
+ * answer.
  */
 const CACHED = {
   'cache-control': 'public, max-age=0, s-maxage=60',
@@ -26,7 +26,7 @@ const NOT_KEPT = { 'cache-control': 'no-store', 'cdn-cache-control': 'no-store' 
 const UNAVAILABLE = { ...NOT_KEPT, 'retry-after': '5' }
 const STORE_TIMEOUT_MS = 10_000
 const NO_PRODUCT: Text = 'There is no such product, or it is no longer sold.'
-/** The pages that the browser's script fills. Nothing in them is of one customer, so caches may keep them. */
+/** The pages that the browser's script fills. They contain no customer's data, so caches may keep them. */
 const FILLED: Readonly<Record<string, Text>> = {
   '/basket': 'Basket',
   '/checkout': 'Place your order',
@@ -34,7 +34,7 @@ const FILLED: Readonly<Record<string, Text>> = {
   '/order': 'Your order',
 }
 
-/** Answers every address of the shop except its files. */
+/** Handles every address of the shop except its files. */
 export function createPages(shop: Shop, currencies: readonly string[]) {
   const visitors = new AsyncLocalStorage<string | null>()
   const fetchForVisitor = (request: Request) => {
@@ -50,7 +50,7 @@ export function createPages(shop: Shop, currencies: readonly string[]) {
     ...[`connect-src 'self' ${new URL(shop.publicApi).origin}`, "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'"],
   ].join('; ')
 
-  /** `visitor` is the address of who asks, for `X-Forwarded-For`: the store limits and queues networks. */
+  /** `visitor` is the visitor's address for `X-Forwarded-For`, because the store limits requests by network. */
   return (address: string, acceptLanguage: string, visitor: string | null) => visitors.run(visitor, () => answer(address, acceptLanguage))
 
   async function answer(address: string, acceptLanguage: string): Promise<Answer> {
@@ -101,7 +101,7 @@ export function createPages(shop: Shop, currencies: readonly string[]) {
   async function showProduct(url: URL, view: View, slug: string): Promise<Answer> {
     try {
       const product = await readProduct(view, slug)
-      // A former slug: search engines and bookmarks learn the one of now.
+      // The slug is outdated. The redirect tells search engines and bookmarks the current one.
       if (product.slug !== slug) return redirect(301, view.href(addressOf(product)))
       return await show(url, view, await productPage(store, view, shop.origin, product))
     } catch (error) {
@@ -151,14 +151,16 @@ function headersOf(type: string): Record<string, string> {
   return { 'content-type': type, ...CACHED, 'x-content-type-options': 'nosniff' }
 }
 
-/** The address for one that names no list, such as one with an old cursor: the list without the refused part. */
+/**
+ * The address of the list without the refused part, for an address that names no list, such as one with an old cursor.
+ */
 function beginningOf({ pathname, searchParams }: URL): string {
   const query = new URLSearchParams(searchParams)
   query.delete('cursor')
   return query.size === 0 || !searchParams.has('cursor') ? pathname : `${pathname}?${query}`
 }
 
-/** The text of a part of an address; null when it is none. */
+/** The decoded text of a part of an address, or null when it is not valid. */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text)
@@ -168,7 +170,7 @@ function decoded(text: string): string | null {
   }
 }
 
-/** The first language of `Accept-Language` that the shop has. Browsers send them by preference. */
+/** The first language of `Accept-Language` that the shop has. Browsers send their languages by preference. */
 function preferred(header: string): Language {
   const tags = header.split(',').map((entry) => entry.trim().slice(0, 2).toLowerCase())
   return (tags.find((tag) => Object.hasOwn(LANGUAGES, tag)) ?? 'en') as Language

@@ -3,8 +3,8 @@ import type { Product } from '../store.ts'
 import type { View } from '../view.ts'
 
 /**
- * The price; of a reduced product with the one before, and with the lowest one of 30 days, as the law of the European
- * Union asks.
+ * The price. A reduced product also shows the previous price and the lowest price of 30 days, which European law
+ * requires.
  */
 export function priceOf(
   { t, money }: View,
@@ -15,10 +15,10 @@ export function priceOf(
   return html`<strong>${money(price)}</strong> <span class="hidden">${t('instead of')} </span><s>${money(before)}</s>${note}`
 }
 
-/** The name of an attribute as people write it. */
+/** The name of an attribute in the usual spelling. */
 export const words = (name: string) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ')
 
-/** The way from the list of all products, as links. */
+/** Links for the path from the list of all products. */
 export function trail(view: View, path: readonly { slug: string; name: string }[]): TemplateResult {
   const link = (one: { slug: string; name: string }) =>
     html` › <a href=${view.href(`/categories/${encodeURIComponent(one.slug)}`)}>${view.nameOf(one)}</a>`

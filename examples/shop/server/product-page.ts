@@ -8,7 +8,7 @@ import { productData } from './search-engines.ts'
 
 const MOST_DESCRIPTION = 300
 
-/** A product with its pictures, variants and data for search engines. */
+/** The page of a product, with its pictures, its variants and data for search engines. */
 export async function productPage(store: Storefront, view: View, origin: string, product: ProductDetails): Promise<Page> {
   const { t } = view
   const { name, brand, description, in_stock, availability_text, attributes = {}, options, categories, images, seo, price } = product
@@ -53,7 +53,7 @@ function valueText({ t }: View, value: string | number | boolean | string[]): st
   return Array.isArray(value) ? value.join(', ') : String(value)
 }
 
-/** One picture large, the others as links to it. Sizes keep the page from moving while they load. */
+/** One large picture, and links to the others. Given sizes keep the page from moving while the pictures load. */
 function pictures({ t }: View, { name, images }: ProductDetails): TemplateResult {
   const [first] = images
   if (first === undefined) return html``
@@ -73,8 +73,8 @@ const inOrder = (a: string, b: string) =>
   SIZES.includes(a) && SIZES.includes(b) ? SIZES.indexOf(a) - SIZES.indexOf(b) : a.localeCompare(b, 'en', { numeric: true })
 
 /**
- * For each option of the group its values, as links to the variant that differs least in the other options; null
- * without an answer.
+ * The values of each option of the group. Each value links to the variant that differs least in the other options. Null
+ * when the store does not answer.
  */
 async function variantsOf(
   store: Storefront,

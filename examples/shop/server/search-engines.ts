@@ -3,12 +3,12 @@ import { formatMajorUnits } from '../store.ts'
 import { addressOf } from '../view.ts'
 import { escapeHtml } from './to-text.ts'
 
-/** The most addresses that one sitemap may have (sitemaps.org). */
+/** Largest number of addresses in a sitemap (sitemaps.org). */
 const PART_SIZE = 50_000
 const KEPT_MS = 3_600_000
 const XMLNS = 'http://www.sitemaps.org/schemas/sitemap/0.9'
 
-/** A product in the words of schema.org. */
+/** The description of a product in the terms of schema.org. */
 export function productData(product: ProductDetails, url: string): object {
   const { name, sku, brand, description, images, price, in_stock } = product
   return {
@@ -30,7 +30,7 @@ export function robots(origin: string): string {
   return `User-agent: *\n${pages.join('\n')}\n\nSitemap: ${origin}/sitemap.xml\n`
 }
 
-/** The sitemap of these paths, or part `part` of it, counted from 1. Null when there is no such part. */
+/** The sitemap of these paths, or its part `part`, counted from 1. Null when that part does not exist. */
 export function sitemap(paths: readonly string[], origin: string, part: number | null, partSize = PART_SIZE): string | null {
   const parts = Math.ceil(paths.length / partSize)
   if (part === null && parts > 1) {
@@ -53,8 +53,8 @@ function document(name: string, entries: readonly string[]): string {
 }
 
 /**
- * The paths of all pages that search engines should know; null until they have been read once. They are read again
- * an hour after the end of the last reading. Meanwhile, and while a reading fails, the last ones stay.
+ * The paths of all pages for search engines, or null until they were read once. They are read again an hour after the
+ * last reading has ended. Until then, and while a reading fails, the last paths stay.
  */
 export function createPathList(store: Storefront): () => readonly string[] | null {
   let known: readonly string[] | null = null

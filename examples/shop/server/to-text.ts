@@ -1,6 +1,6 @@
 import { nothing, type TemplateResult } from 'lit-html'
 
-/** JSON inside a script element, which has no escapes of its own. */
+/** JSON inside a script element, in which HTML escapes have no effect. */
 export class JsonText {
   readonly text: string
 
@@ -12,7 +12,7 @@ export class JsonText {
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 export const escapeHtml = (text: string) => text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '')
 
-/** The HTML of a template of lit-html, without a browser. Values are text: each is escaped. */
+/** The HTML of a lit-html template, made without a browser. Values are text, and each is escaped. */
 export function toText(value: unknown): string {
   if (value === nothing || value === null || value === undefined) return ''
   if (Array.isArray(value)) return value.map(toText).join('')
@@ -37,7 +37,7 @@ function templateText({ strings, values }: TemplateResult): string {
   return text
 }
 
-/** Whether a value that follows these static characters is inside a tag. */
+/** Whether a value after these static characters is inside a tag. */
 function endsInTag(text: string, wasInTag: boolean): boolean {
   const [open, close] = [text.lastIndexOf('<'), text.lastIndexOf('>')]
   return open === close ? wasInTag : open > close
