@@ -95,8 +95,7 @@ export function apiKeys(context: ScreenContext): () => Content {
 
   const buttons = (key: ApiKey) => {
     if (key.state === 'revoked') return nothing
-    // Only the creator rotates a key, because the key ends with the creator's account and nobody else must learn its
-    // secret.
+    // A key ends with its creator's account, so nobody else may rotate it and learn the new secret.
     const canRotate = key.state === 'active' && key.created_by === userId
     return html`<div class="actions">
       ${canRotate ? html`<button type="button" aria-label=${t`Rotate ${key.name}`} @click=${() => askForRotation(key)}>Rotate</button>` : nothing}

@@ -63,7 +63,7 @@ export function orderCharges(context: ScreenContext, onChange: () => void): (ord
   }
 
   return (order) => {
-    // Only payments and refunds can change after an order has ended.
+    // Payments and refunds can still change after an order has ended, and adjustments cannot.
     const isOpen = mayAdjust && ruleOf(order.status).phase !== 'ended'
     return card(
       t`Sums`,

@@ -25,7 +25,7 @@ export function orderCustomer(context: ScreenContext): (order: Order) => Content
   return (order) => {
     if (may('customers:read') && asked !== order.user_id) {
       asked = order.user_id
-      // Without an answer the page keeps showing the id.
+      // The page keeps showing the id when there is no answer.
       ask(order.user_id).catch(() => {})
     }
     const { shipping_address: address, billing_address: billing } = order

@@ -94,7 +94,7 @@ export function newReference(): string {
 export interface Sums {
   /** All amounts are in minor units of the order's currency. */
   lines: number
-  /** Null when a provider has reported a refund without its amount. */
+  /** It is null when a provider has reported a refund without its amount. */
   paid: number | null
   paidBack: number | null
   /** What the customer must still pay. The shop owes the amount when it is below 0. Null when unknown. */

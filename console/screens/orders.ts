@@ -68,7 +68,7 @@ function orderList(context: ScreenContext): () => Content {
         if (sku !== undefined) skus.set(product, sku)
         update()
       },
-      // Without an answer the chip keeps showing the id.
+      // The chip keeps showing the id when there is no answer.
       () => {},
     )
   }

@@ -6,7 +6,7 @@ import type { ScreenContext } from '../kit/screen.ts'
 
 type Category = Schemas['Category']
 interface CategoryRow {
-  /** Null for a category that will be created with the product. */
+  /** A category that will be created with the product has no slug yet. */
   slug: string | null
   path: string[]
 }

@@ -130,7 +130,7 @@ interface Sold {
   before: number
   after: number
   from: string
-  /** Null for the period that lasts until now. */
+  /** It is null for the period that lasts until now. */
   until: string | null
 }
 
