@@ -39,7 +39,7 @@ export class FiguresCache {
     return JSON.stringify({ ...sales, best_sellers, low_stock } satisfies Figures)
   }
 
-  /** Not kept in memory: an operator who confirms an order sees the count fall at once. */
+  /** Reads each time, so an operator who confirms an order sees the count fall at once. */
   ordersToDo(): Promise<OrdersToDo> {
     return readOrdersToDo(this.#options.pool)
   }

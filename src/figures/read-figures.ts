@@ -29,7 +29,7 @@ interface Window {
 }
 
 export interface Progress {
-  /** Null before the first collection. */
+  /** It is null before the first collection. */
   collectedAt: Date | null
   /** Figures of earlier minutes may be missing. All may be missing when it is null. */
   filledFrom: Date | null

@@ -40,7 +40,7 @@ export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
 /** Known amounts of a payment, in minor units. */
 interface PaymentMoney {
   authorizedTotal?: number
-  /** Null when the amount is unknown. Absent before the payment is paid. */
+  /** It is null when the amount is unknown, and absent before the payment is paid. */
   covered?: number | null
   /** Upper bound of the refundable rest. Absent before the payment is paid. */
   left?: number

@@ -172,7 +172,7 @@ export function responseTemplateOf(order: Order, present: (order: Order) => Orde
 }
 
 export function renderResponse(template: string, number: string, itemsJson: string): string {
-  // Only ids and statuses precede these members, so the first match is the member.
+  // These members follow ids and statuses, so the first match is the member.
   return replaceFirst(replaceFirst(template, NO_NUMBER, `"number":"${number}"`), NO_ITEMS, `"items":${itemsJson}`)
 }
 

@@ -54,7 +54,7 @@ function voidAdjustment(order: Order, version: number) {
 }
 
 function assertAdjustable({ status }: Order): void {
-  // Only payments and refunds can change after the order has ended.
+  // Payments and refunds can still change after the order has ended, and adjustments cannot.
   if (ruleOf(status).phase !== 'ended') return
   throw new AppError('illegal_transition', `What is charged for an order that is ${status} cannot be changed.`, {
     members: { current_status: status, allowed_transitions: [] },
