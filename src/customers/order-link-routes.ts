@@ -76,7 +76,7 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
         return await cancel()
       } catch (error) {
         if (!(error instanceof AppError && error.code === 'precondition_failed')) throw error
-        // A change may have ended the link since the order was read, so this checks the link again.
+        // The order has changed since it was read, so the link may have ended. The second attempt checks it again.
         return await cancel()
       }
     },

@@ -176,7 +176,7 @@ async function* computeNewest(work: Work, { after, newest, settled }: Run): Asyn
   }
 }
 
-/** Orders that were cancelled, returned, refunded or charged differently since the last run. */
+/** Computes orders that were cancelled, returned, refunded or charged differently since the last run. */
 async function* computeChanged(work: Work, { startedAt, changedAt }: Run): AsyncGenerator<number> {
   const { pool, chunkOrders } = work
   for (let since = new Date(changedAt.getTime() - LATE_CHANGE_SECONDS * 1_000); ; ) {
@@ -186,7 +186,7 @@ async function* computeChanged(work: Work, { startedAt, changedAt }: Run): Async
       sql`select count(*)::integer as count, max(updated_at) as last from (${changed}) as chunk`,
     )
     const [{ count, last } = { count: 0, last: null }] = rows
-    // The next run begins after this chunk. Near the present it begins with it, for what commits late.
+    // The next run begins LATE_CHANGE_SECONDS before this time: after this chunk, or earlier near the present.
     const upTo =
       count < chunkOrders || last === null ? startedAt : earlier(new Date(last.getTime() + LATE_CHANGE_SECONDS * 1_000), startedAt)
     if (count === 0) await pool.query(sql`update figure_progress set changed_at = greatest(changed_at, ${upTo})`)

@@ -171,7 +171,7 @@ test('moves many orders by lines, each independently of the others', async () =>
   assertProblem(await store.call('POST', '/admin/orders/transitions', { token }), 415, 'unsupported_media_type', 'no body')
 })
 
-test('refuses a line with more values than a move can have before its faults are explained', async () => {
+test('refuses a line with too many values for a move without explaining each fault', async () => {
   const order = await place(await store.addProduct())
   const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, 1]))
   const answer = await moveLines([

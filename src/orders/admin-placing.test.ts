@@ -67,7 +67,7 @@ test("an operator's order for an account belongs to the customer, and its histor
   assert.deepEqual([cancelled.status, await store.readStock(lamp)], [200, [5]], 'the customer may cancel it')
 })
 
-test('a key with the scope places orders, and its id is in the history', async () => {
+test('an API key with the scope places orders, and the history has its id', async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 5 }), await store.register()]
   const { key, id } = await makeKey(store, ['orders:place'])
   const answer = await place(lamp, { customer_id: ada.id }, { by: { token: key } })

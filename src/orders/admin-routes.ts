@@ -108,7 +108,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
   amendmentRoutes(server, { ...context, ...amendments })
   orderNoteRoutes(server, pool)
 
-  // A separate scope, because only this route accepts NDJSON.
+  // This route has a separate scope, because no other route accepts NDJSON.
   server.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(NDJSON, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))

@@ -172,7 +172,7 @@ test('the same amendment again changes nothing, with or without its reference, a
   assert.equal((await row(id)).version, 3)
 })
 
-test('one of two amendments of the same version is made, in any process', async () => {
+test('makes one of two amendments from the same version, in any process', async () => {
   for (let round = 0; round < 5; round++) {
     const { id } = await place()
     const answers = await Promise.all([

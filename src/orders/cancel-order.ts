@@ -27,7 +27,7 @@ export async function cancelOrder(context: TransitionContext, { userId, ...cance
   }
 }
 
-/** The guest stays with the account permanently. */
+/** A guest never moves to another account, so this needs no lock. */
 async function findGuest(pool: Pool, ownerId: string, orderId: string): Promise<string | null> {
   const { rows } = await pool.query<{ id: string }>(
     sql`select users.id from orders join users on users.id = orders.user_id where orders.id = ${orderId} and users.owner_id = ${ownerId}`,

@@ -45,7 +45,7 @@ test('a guest can buy ten units of a scarce product, and any number of an uncoun
   assert.equal((await order(await guest(), poster, 5_000)).status, 201)
 })
 
-test('the share holds when many guests order at once from two processes', async (t) => {
+test('the guests of a network keep to their share when many order at once from two processes', async (t) => {
   const second = await startSecondProcess(t, store)
   const lamp = await store.addProduct({ stock: 100 })
   const guests: Guest[] = await Promise.all(Array.from({ length: 24 }, guest))

@@ -19,7 +19,8 @@ export function adjustmentsOf(history: readonly HistoryEntry[], currency: string
 const HOLDING: readonly PaymentState[] = ['paid', 'partially_refunded']
 
 /**
- * The newest payment that holds money. Otherwise an authorized one that only refunded ones follow, and then the newest.
+ * The newest payment that holds money. If none does: an authorized payment that only refunded ones follow, or else the
+ * newest payment.
  */
 export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   const payments = new Map<string, Payment>()

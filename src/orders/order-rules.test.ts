@@ -151,7 +151,7 @@ for (const [what, changes] of Object.entries(BROKEN_HISTORIES)) {
   })
 }
 
-test('a broken order keeps out the other order of the same statement', async () => {
+test('stores neither of two orders of one statement when one is broken', async () => {
   const { rows: before } = await pool.query('select count(*)::int as n from orders')
   const items = [RIGHT.items, line({ quantity: 2 }).items].map((item) => JSON.stringify(item))
   const inserting = pool.query(

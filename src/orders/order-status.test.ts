@@ -8,7 +8,7 @@ import { assertTransition } from './plan-change.ts'
 const PAIRS = ORDER_STATUSES.flatMap((from) => ORDER_STATUSES.map((to) => [from, to] as const))
 const isAllowed = ([from, to]: (typeof PAIRS)[number]) => allowedTransitions(from).includes(to)
 
-test('allows the moves of the contract', () => {
+test('allows the documented moves', () => {
   for (const [from, to] of PAIRS.filter(isAllowed)) assertTransition(from, to)
 })
 

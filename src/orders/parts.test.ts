@@ -134,7 +134,7 @@ test('cancelled lines lower the total and return to stock, and the placed conten
   )
 })
 
-test('the remaining units decide the status when none is open', async () => {
+test('the shipped and returned units decide the status when no unit is open', async () => {
   const shipped = await place('confirmed')
   await change(shipped.id, 'shipments', { lines: shipped.lines(5, 0) })
   const rest = await change(shipped.id, 'cancellations', {})

@@ -40,7 +40,7 @@ test("refuses a guest with a blocked customer's proven address like that custome
   assert.equal((await placeOrder(store, late.token, lamp)).status, 201)
 })
 
-test('only an order that would have been placed shows a block', async () => {
+test('a guest learns of a block only by an order that would otherwise have been placed', async () => {
   const ada = await store.register()
   await prove(ada.id)
   assert.equal((await decide(ada.id, 'block')).status, 204)

@@ -34,7 +34,7 @@ const LIMITS = {
   ...DEFERRED_LIMITS,
 }
 
-/** While one batch waits for its commit, PostgreSQL works on the other. A third gave no more throughput. */
+/** While one batch waits for its commit, PostgreSQL works on the other. A third batch gave no more throughput. */
 const BATCHES_AT_ONCE = 2
 
 /** Largest number of connections for placing: one for each batch, and one for each order placed alone. */

@@ -72,7 +72,7 @@ test("a price in another currency applies as soon as it is committed, like the p
   assertProblem(await post('/orders', { items: [line(lamp)], currency: 'USD' }), 422, 'currency_not_available')
 })
 
-test('a key that was used in another currency is no retry', async () => {
+test('refuses a key that was used in another currency', async () => {
   const lamp = await addProduct({ USD: { amount: 10 } })
   const headers = { 'idempotency-key': randomUUID() }
   const placed = await post('/orders', { items: [line(lamp)], currency: 'USD' }, headers)

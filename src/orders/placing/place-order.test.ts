@@ -104,7 +104,7 @@ test('places no order for a truncated body', async () => {
   assert.equal(await countOrders(), before + 1)
 })
 
-test('merges the lines of a product in whatever spelling of its id', async () => {
+test('merges the lines of a product in any spelling of its id', async () => {
   const [lamp, vase] = [await store.addProduct({ stock: 10, amount: 3 }), await store.addProduct({ stock: 10, amount: 5 })]
   const placed = await order([line(lamp, 1), line(vase, 2), line({ id: lamp.id.toUpperCase() }, 4)])
   assert.equal(placed.status, 201, placed.text)

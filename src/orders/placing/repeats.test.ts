@@ -37,7 +37,7 @@ async function order(product: { id: string }, { token, key, body = {}, at = stor
 }
 const twoGuests = async (email: string) => [await createGuest(store, email), await createGuest(store, email)] as const
 
-test("refuses an account's same order with the earlier id and any key, unless it is confirmed or a minute later", async () => {
+test('refuses the same order of an account, whatever its key, with the earlier id, until it is confirmed or a minute has passed', async () => {
   const [lamp, ada, bob] = [await store.addProduct({ stock: 100 }), await store.register(), await store.register()]
   const first = await order(lamp, { token: ada.token, key: 'first' })
   assert.equal(first.status, 201, first.text)
