@@ -25,7 +25,7 @@ export interface ScreenContext {
   names: Names
   /** Renders the screen soon. */
   update(): void
-  /** Sets the title of the window. The focus moves to the screen's heading when a key has opened the screen. */
+  /** Sets the title of the window. A screen calls it when its heading is known. */
   title(text: string): void
   /** Shows an error, or the sign-in when the session has ended. With null it hides the error `ended`, or any error. */
   report(error: unknown, ended?: unknown): void

@@ -25,7 +25,7 @@ export function canMovePart(order: Order, move: PartMove): boolean {
   return ruleOf(order.status).parts.includes(move) && countLeft(order, move) > 0
 }
 
-/** The next step of an order, or its outcome: `to_ship`, `part_shipped` or `shipped`. */
+/** The next step of an order, or its outcome, such as `to_ship`, `part_shipped` or `shipped`. */
 export function fulfilmentOf({ status, items }: Pick<Order, 'status' | 'items'>): string {
   const { phase, next } = ruleOf(status)
   const has = (units: 'shipped' | 'returned') => items.some((item) => (item[units] ?? 0) > 0)
