@@ -231,7 +231,7 @@ test('keeps a discount and tax, and returns the stock of an archived product tha
   assert.deepEqual((await stock()).slice(0, 2), [9, 10])
 })
 
-test('the same lines again change nothing, with or without a reference, and the reference is refused for other lines', async () => {
+test('the same lines again change nothing, with or without a reference, and other lines may not use the reference again', async () => {
   const { id, lamp, mug, stock } = await place()
   const body = {
     lines: [

@@ -5,7 +5,7 @@ import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { findPurchases, type Purchases } from './placing/customer-limits.ts'
 
-/** What the shop can sell in an amendment. The rows of the stock and of the customer's purchases are locked. */
+/** The shop's offer for an amendment. Its stock and purchase rows are locked. */
 export interface AmendmentOffer {
   products: ReadonlyMap<string, SellableProduct>
   stock: StockLevels
@@ -21,7 +21,7 @@ export async function readOffer(
   lines: readonly StockLine[],
   { limit, precision }: { limit: number | null; precision: StockPrecision },
 ): Promise<AmendmentOffer> {
-  // The transaction that places an order locks this row, too, so the new order's units are counted.
+  // An order that is being placed locks this row, too, so its units are counted.
   const lockCount = sql`insert into pending_order_counts (user_id, pending) values (${userId}, 0)
     on conflict (user_id) do update set pending = pending_order_counts.pending`
   if (limit !== null) await tx.query(lockCount)

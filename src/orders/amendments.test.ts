@@ -155,7 +155,7 @@ test('a key needs the scope for amendments', async () => {
   assert.equal(amended.json.order?.status_history[1].actor.type, 'key', amended.text)
 })
 
-test('the same amendment again changes nothing, with or without its reference, and the reference is refused for another amendment', async () => {
+test('the same amendment again changes nothing, with or without its reference, and another one may not use the reference', async () => {
   const { id } = await place()
   const body = { shipping_address: NEW, email: 'ada@example.com', reference: 'call-1' }
   assert.equal((await amend(id, body)).status, 200)

@@ -33,7 +33,7 @@ export interface Offer {
 /** Call `take` only with lines that are not short. */
 export type Stock = Pick<StockLevels, 'shortagesOf' | 'take'>
 
-/** The merged lines keep the sequence of first mention. Throws `invalid_body` when a quantity is too large. */
+/** Keeps the sequence of first mention. Throws `invalid_body` when a quantity is too large. */
 export function mergeLines(sent: readonly StockLine[]): Basket {
   const lines = new Map<string, { product_id: string; quantity: number }>()
   for (const [index, item] of sent.entries()) {

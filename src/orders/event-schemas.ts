@@ -73,10 +73,7 @@ function previousStatus(status: OrderStatus | null): TSchema {
   return before.length === 0 ? Type.Null({ description }) : Type.Enum(before, { description })
 }
 
-/**
- * Whether changes of parts lead from one status to the other. Cancelling the rest of an order whose shipped units were
- * all returned ends it as returned.
- */
+/** Cancelling the rest ends an order as returned when every shipped unit was returned. */
 function leadsByParts(previous: OrderStatus, status: OrderStatus): boolean {
   const { phase, parts } = ruleOf(previous)
   return phase === 'open' && parts.includes('returned') && ruleOf(status).moves === 'returned'

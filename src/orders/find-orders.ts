@@ -14,7 +14,7 @@ interface Window {
 }
 
 const ALL = Number.MAX_SAFE_INTEGER
-/** The largest number of matches that are sorted. More are read era by era, so a page costs the same at any age. */
+/** More matches than this are read era by era, so a page costs the same at any age. */
 const FEW = 1_000
 /** More matching people mean that the text is too unspecific. */
 const MOST_PEOPLE = 50
@@ -25,7 +25,7 @@ const MOST_PRODUCTS = 5
 const RESEMBLING_ORDERS = 131_072
 /** Largest number of eras that one search reads. Imported numbers can have wide gaps. */
 const RESEMBLING_ERAS = 64
-/** Order numbers of one era. The index of `order_search_texts` contains the same number. */
+/** The index of `order_search_texts` contains the same number. */
 const ORDERS_OF_ERA = 32_768
 const ERA = literal(ORDERS_OF_ERA)
 /** Number of newest texts that are read before any index. They usually fill the page for a common word. */

@@ -86,7 +86,7 @@ export interface PlacingOptions {
   batcher: Pick<OrderBatcher, 'place'>
   admission: Admission
   nameOf: (who: string) => string
-  /** Time in which a person's same order is refused. Repeats are always allowed when it is 0. */
+  /** Time in which a person's same order is refused. 0 refuses nothing. */
   duplicateOrderSeconds: number
 }
 
@@ -98,7 +98,7 @@ export interface OrderOwner {
   ownerId: string | null
   isOfBlockedAddress: boolean
   stockHolder: string | null
-  /** Present when an operator places the order, and absent when its owner does. */
+  /** Present when an operator places the order. */
   auditContext?: AuditContext
 }
 

@@ -60,7 +60,7 @@ export async function addOrderNote(pool: Pool, orderId: string, text: string, au
         returning ${COLUMNS}`,
     )
     const note = toNote(rows[0] as NoteRow)
-    // The activity leaves out the text: it may be about a person, and activities are never erased.
+    // The text may be about a person, and activities are never erased.
     await recordActivity(tx, auditContext, { subjectType: 'order', subjectId: orderId, before: null, after: { note_id: note.id } })
     return note
   })

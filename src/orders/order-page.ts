@@ -31,7 +31,7 @@ const DIRECTIONS = { number: sql`number desc`, time: sql`created_at desc, id des
 
 export interface OrderPageQuery<T> {
   paging: Paging<Static<typeof OrderPosition>>
-  /** A query that selects `user_id`s. All owners match when it is absent. */
+  /** A query that selects `user_id`s. Absent for all owners. */
   owners?: Sql
   /** A condition that an index serves. Its orders are listed together with the orders of `owners`. */
   others?: Sql

@@ -176,7 +176,7 @@ export function itemsWith<Line extends object>(
   })
 }
 
-/** The statuses that can follow. A partly shipped order cannot be cancelled as a whole. */
+/** A partly shipped order cannot be cancelled as a whole. */
 export function transitionsOf(status: OrderStatus, lines: readonly LineState[]): readonly OrderStatus[] {
   const allowed = allowedTransitions(status)
   return lines.some(({ shipped }) => shipped > 0) ? allowed.filter((to) => ruleOf(to).moves !== 'cancelled') : allowed

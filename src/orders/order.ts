@@ -91,7 +91,7 @@ export interface Order extends GivenMembers {
   number: string
   userId: string
   status: OrderStatus
-  /** The items and the total are those of the placed order. `stateOf` applies the history. */
+  /** Items and total as placed. `stateOf` applies the history. */
   items: OrderItem[]
   total: Money
   /** Replaces the account's address for mails. */
@@ -138,7 +138,7 @@ export function stateOf({ items, total, statusHistory: history }: Order): OrderS
   return orderStateOf({ items, total, history })
 }
 
-/** The number is empty until the database assigns it. */
+/** The database assigns the number. */
 export function newOrder(
   placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | keyof GivenMembers> & {
     actor: Actor

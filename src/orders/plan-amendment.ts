@@ -40,7 +40,7 @@ export function planAmendment(order: Order, requested: RequestedAmendment, offer
     ...(hasTracking ? { tracking: requested.parcel?.tracking } : {}),
     values: {
       ...Object.fromEntries(names.map((name) => [AMENDABLE_MEMBERS[name], requested[name]])),
-      // The key is the index of the added history entry.
+      // The key is the added entry's index.
       ...(names.length === 0 ? {} : { formerValues: { ...order.formerValues, [order.statusHistory.length]: former } }),
     },
     restockedLines: lines?.removed ?? [],
@@ -50,8 +50,7 @@ export function planAmendment(order: Order, requested: RequestedAmendment, offer
 }
 
 /**
- * Whether the order already has these values or has made the amendment with the same reference. Throws
- * `change_reference_taken`.
+ * Whether the order has these values, or made the amendment with the same reference. Throws `change_reference_taken`.
  */
 export function isAmendmentMade(order: Order, requested: RequestedAmendment, reference: string | null): boolean {
   const place =
@@ -110,10 +109,7 @@ function currentValues(order: Order): AmendableValues {
   return amendableValues((name) => order[AMENDABLE_MEMBERS[name]] as AmendableValues[typeof name])
 }
 
-/**
- * The delivery address and lines can change until everything is shipped. Other values can change until the order has
- * ended.
- */
+/** Delivery address and lines can change until everything is shipped, and other values until the order has ended. */
 function assertInTime({ status }: Order, amended: readonly Amendable[]): void {
   const { phase } = ruleOf(status)
   const late = amended.filter((name) => phase === 'ended' || (['shipping_address', 'lines'].includes(name) && phase === 'sent'))

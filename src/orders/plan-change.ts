@@ -37,10 +37,7 @@ export interface PlannedChange {
 
 const MOVES: Record<RequestedChange['type'], PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
 
-/**
- * A move of the whole order needs no units in the history until units have moved separately. Throws
- * `illegal_transition`.
- */
+/** The history needs no units until units have moved separately. Throws `illegal_transition`. */
 export function planTransition(
   order: Order,
   to: OrderStatus,
@@ -65,7 +62,7 @@ export function planChange(order: Order, requested: RequestedChange): PlannedCha
   const all = movableUnits(items, lines, move)
   if (!ruleOf(order.status).parts.includes(move) || all.length === 0) throw refuseChange(order, move, lines)
   const units = requested.lines === null ? all : toUnits(items, requested.lines, all)
-  // A change that takes all remaining units is always possible, because an order can have few of these.
+  // An order can have few changes that take the rest, so these are always possible.
   const isBySize = countUnits(units) < countUnits(all)
   if (isBySize) assertFewChanges(order, requested.type)
   const byProduct = groupByProduct(items, lines)

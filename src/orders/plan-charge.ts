@@ -54,7 +54,7 @@ function voidAdjustment(order: Order, version: number) {
 }
 
 function assertAdjustable({ status }: Order): void {
-  // Payments and refunds can still change after the order has ended, and adjustments cannot.
+  // An ended order takes only payments and refunds.
   if (ruleOf(status).phase !== 'ended') return
   throw new AppError('illegal_transition', `What is charged for an order that is ${status} cannot be changed.`, {
     members: { current_status: status, allowed_transitions: [] },

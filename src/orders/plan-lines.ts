@@ -8,7 +8,7 @@ import type { AmendedChange, LineQuantity, OrderLine } from './order-changes.ts'
 import { countMovable, removeUnits, transitionsOf } from './order-state.ts'
 import { assertTotalAfter } from './plan-charge.ts'
 
-/** The total number of units that the order shall have, including shipped ones. */
+/** The wanted total of units, including shipped ones. */
 export interface RequestedLine extends LineQuantity {
   /** Price of added units: the product's current price, or the price of the product's first line in the order. */
   price: 'now' | 'then'
@@ -36,7 +36,7 @@ export function areLinesCovered(
   before: readonly OrderLine[],
 ): boolean {
   const named = new Map(requested.map((line) => [line.product_id, line]))
-  // The history does not show what the current price was at that time, so `now` always matches.
+  // The history lacks the current price at that time, so `now` always matches.
   const isPriced = ({ product_id, unit_price }: OrderLine) =>
     named.get(product_id)?.price === 'now' || unit_price.amount === priceThen(before, product_id)?.amount
   return [...removed, ...added].every(({ product_id }) => named.has(product_id)) && added.every(isPriced)

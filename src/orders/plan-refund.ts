@@ -16,7 +16,7 @@ export interface RequestedRefund {
   /** The payment to refund. Null selects the only payment with a refundable rest. */
   payment: PaymentName | null
   amount: Money
-  /** Each product may have one line. The list may be empty. */
+  /** At most one line per product. */
   lines: readonly RequestedRefundLine[]
 }
 

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { AppError, type FieldError } from '../errors.ts'
 
 const MUST_BE_COUNTRY = 'be the ISO 3166-1 code of a country, such as GB'
-/** Pattern that a postal code or city such as a dash does not match. */
+/** Refuses a postal code or city such as a dash. */
 const HAS_CONTENT = /[^\p{P}\p{Z}\p{C}]/u
 /** ISO 3166-1 codes, with Kosovo (XK), and Northern Ireland in customs codes (XI). */
 const COUNTRIES = codes(`

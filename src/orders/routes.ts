@@ -71,8 +71,8 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   const { pool, admission, baseUrl } = options
-  // Accounts without a proven address are older than the requirement, and this bounds them. Shops without the
-  // requirement ask for no proof, and their customers may pay later.
+  // This bounds accounts that are older than the required proof. Shops without that requirement ask for no proof, and
+  // their customers may pay later.
   const areAccountsBounded = options.isVerificationRequired && admission.isByNetwork
   defineRoute(
     server,

@@ -208,7 +208,7 @@ export function assertTracking(to: OrderStatus, tracking: Tracking | null, point
     throw invalidBody(`${pointer}/url`, 'must be an absolute http or https URL')
 }
 
-/** Exceeds the size of a move with the longest reason and tracking when all characters are escaped. */
+/** Exceeds a move with the longest reason and tracking when all characters are escaped. */
 const MAX_LINE_BYTES = 32_768
 /** A complete move has about ten values. Explaining a line with 2,900 unknown names takes 5 ms. */
 const MAX_LINE_VALUES = 64

@@ -5,10 +5,7 @@ import { AppError } from '../../errors.ts'
 import type { PurchaseLimit } from '../basket.ts'
 import type { OrderRequest } from './order-request.ts'
 
-/**
- * Units that a network's guests may always hold: a share of a small stock would be 0. `place_orders` has the same
- * number.
- */
+/** A network's guests may always hold this number of units. `place_orders` has the same number. */
 const ALWAYS = 10
 
 /** Units that a network's guests hold, and the sum of that number and the available stock. */

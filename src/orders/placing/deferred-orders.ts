@@ -20,19 +20,18 @@ export const DEFERRED_LIMITS = {
   /** How long an order waits for another transaction that holds its key or rows. */
   deferredMs: 2_000,
   /**
-   * Largest number of orders and lines. Above it the heaviest account in the heaviest network gets 503 for its newest
-   * order.
+   * Above this number of orders or lines, the heaviest account in the heaviest network gets 503 for its newest order.
    */
   deferredOrders: 1_000,
   deferredLines: 50_000,
-  /** Largest number of orders that are placed alone at once. Each holds a connection while it waits. */
+  /** Each order that is placed alone holds a connection while it waits. */
   aloneAtOnce: 2,
-  /** The orders that wait for their turn share this lock wait, down to the minimum. */
+  /** Orders placed alone share this lock wait, down to the minimum. */
   aloneTurnMs: 250,
   aloneTurnMinMs: 20,
 }
 
-/** Places the orders that a batch could not place: later in another batch, or alone without delaying others. */
+/** Places orders that a batch could not place: in a later batch, or alone without delaying others. */
 export class DeferredOrders {
   readonly #options: DeferredOrdersOptions
   readonly #limits: typeof DEFERRED_LIMITS

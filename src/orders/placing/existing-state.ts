@@ -11,9 +11,7 @@ import type { LockedRows } from './locked-rows.ts'
 import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
 import { type EarlierOrder, findEarlierOrders, isOfKey, type Repeat } from './repeats.ts'
 
-/**
- * Database state for a decision. Another process may change it before the batch is stored: `storeOrders` detects that.
- */
+/** The state for a decision. `storeOrders` detects when another process changes it before the batch is stored. */
 export interface ExistingState {
   isInProgress: (request: OrderRequest) => boolean
   isBlocked: (request: OrderRequest) => boolean
@@ -23,7 +21,7 @@ export interface ExistingState {
   references: ReadonlyMap<string, string>
   /** Earlier orders, by repeat name. */
   repeats: ReadonlyMap<string, EarlierOrder>
-  /** The customers' purchases. Null when the shop has no limit. */
+  /** Purchases so far. It is null without a limit. */
   purchases: Purchases | null
   pending: PendingOrders | null
   guestHolds: GuestHolds | null

@@ -62,7 +62,7 @@ export class LockedRows {
     try {
       return [...(await this.#findLocked(keys))].some((key) => !known.has(key))
     } catch (error) {
-      // No single row is at fault: the whole table is locked.
+      // The whole table is locked.
       if (isTimeout(error)) return false
       throw error
     }

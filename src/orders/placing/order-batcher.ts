@@ -19,14 +19,13 @@ export interface OrderBatcherOptions extends DeferredOrdersOptions {
 }
 
 const LIMITS = {
-  /** Largest number of lines in a batch. One large order and additional small orders may exceed it. */
+  /** One large order and additional small orders may exceed `batchLines`. */
   batchOrders: 128,
   batchLines: 2_000,
   /** An order of at most this number of lines joins a full batch, so large orders of others do not delay it. */
   smallOrderLines: 8,
   /**
-   * Largest number of orders and lines. Above it the heaviest account in the heaviest network gets 503 for its newest
-   * order.
+   * Above this number of orders or lines, the heaviest account in the heaviest network gets 503 for its newest order.
    */
   waitingOrders: 2_000,
   waitingLines: 100_000,

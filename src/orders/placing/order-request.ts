@@ -9,9 +9,9 @@ import { lockKeyOfRepeat, type Repeat } from './repeats.ts'
 export interface OrderRequest extends GivenMembers {
   userId: string
   basket: Basket
-  /** ISO 4217. The products' own prices apply when it is null. */
+  /** ISO 4217. Null means the products' own prices. */
   currency: string | null
-  /** The total that the client expects. Any total is accepted when it is null. */
+  /** The total that the client expects. Null accepts any total. */
   expectedTotal: Money | null
   idempotencyKey: IdempotencyKey | null
   /** Names that make this request a repeat of an earlier order. Its own key and reference are separate. */
@@ -21,7 +21,7 @@ export interface OrderRequest extends GivenMembers {
   isOfBlockedAddress?: boolean
   /** Guests only: hash of the network or guest whose stock share the order uses. */
   stockHolder?: string | null
-  /** Present when an operator or a key places the order for its owner, and absent when the owner does. */
+  /** Present when an operator or a key places the order. */
   auditContext?: AuditContext
 }
 

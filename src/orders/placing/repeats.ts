@@ -36,7 +36,7 @@ interface Repeatable extends Pick<GivenMembers, 'clientReference' | 'shippingAdd
   ownerId: string | null
   items: readonly { product_id: string; quantity: number }[]
   idempotencyKey: IdempotencyKey | null
-  /** Time in which the same content is refused. Repeats are always allowed when it is 0. */
+  /** Time in which the same content is refused. 0 refuses nothing. */
   duplicateSeconds: number
   /** The person has seen the earlier order and confirms this one. */
   isMeant: boolean
@@ -93,7 +93,7 @@ export function lockKeyOfRepeat({ name }: Repeat): string {
   return `repeat ${name}`
 }
 
-/** An earlier order of a key repeat includes its response. */
+/** Repeats of a key include the response. */
 export async function findEarlierOrders(db: Queryable, repeats: readonly Repeat[]): Promise<Map<string, EarlierOrder>> {
   if (repeats.length === 0) return new Map()
   const namesOf = (wanted: readonly Repeat[]) => wanted.map(({ name }) => name)

@@ -16,7 +16,7 @@ export class UnusualOwners {
 
   note(owner: string, outcome: Outcome | undefined): void {
     this.#untilOf.delete(owner)
-    // An order that waits for a row does not make its owner unusual.
+    // An order that waits for a row is usual.
     if (outcome === undefined || outcome.kind === 'blocked' || (outcome.kind === 'placed' && !outcome.order.isReplay)) return
     const now = performance.now()
     this.#untilOf.set(owner, now + REMEMBERED_MS)
