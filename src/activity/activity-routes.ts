@@ -65,7 +65,6 @@ const Position = Type.Tuple([
   Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
 ])
 
-/** Routes that list changes by operators, API keys and commands. */
 export function activityRoutes(server: HttpServer, pool: Pool): void {
   defineList(
     server,

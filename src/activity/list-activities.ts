@@ -14,7 +14,7 @@ export interface Activity {
   request_id: string | null
 }
 
-/** Conditions on activities, which must all be met. An undefined condition matches every activity. */
+/** Conditions that must all be met. An undefined condition matches every activity. */
 export interface ActivityFilter {
   /** The id of an operator or API key, or `system` for commands. */
   actor?: string | undefined
@@ -53,8 +53,8 @@ export async function listActivities(db: Queryable, filter: ActivityFilter): Pro
 }
 
 /**
- * The addresses of accounts and the names of API keys that made these changes, by id. Deleted ones are missing.
- * Terminals show them, because activities only have ids.
+ * The addresses of accounts and the names of API keys in these changes, by id, without deleted ones. Terminals show
+ * them, because activities only have ids.
  */
 export async function findActorNames(db: Queryable, activities: readonly Activity[]): Promise<ReadonlyMap<string, string>> {
   const idsOf = (type: Activity['actor_type']) =>

@@ -4,7 +4,7 @@ import { sql } from '../db/sql.ts'
 import { actorOf } from '../http/caller.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 
-/** The author and the context of a change. They are known before the change is made. */
+/** The author and the context of a change, which are known beforehand. */
 export interface AuditContext {
   actor: { type: 'admin' | 'key' | 'system'; id: string | null }
   /** The operation id of the API request, or the name of the command. */
@@ -19,7 +19,7 @@ export const SUBJECT_TYPES = ['product', 'category', 'order', 'account', 'api_ke
 /** A change. `before` and `after` have the members that differ, without secrets and personal data. */
 export interface ActivityChange {
   subjectType: (typeof SUBJECT_TYPES)[number]
-  /** The id of the subject. It is null when there are many subjects, whose number `after` has. */
+  /** The subject's id. Null when there are many, whose number `after` has. */
   subjectId: string | null
   before: object | null
   after: object | null
