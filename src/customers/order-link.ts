@@ -14,7 +14,7 @@ const VEHICLE_SIGN = /^(?:[A-Z]|FIN|FL|SLO)$/
 const TAG_BYTES = 16
 const TOKEN_LENGTH = ((SIGNED_BYTES + TAG_BYTES) / 3) * 4
 
-/** The person to whom a link was mailed. The link ends when either address changes. */
+/** The recipient of a mailed link. The link ends when either address changes. */
 export interface LinkRecipient {
   /** The address to which the order's mails go. */
   email: string
