@@ -5,7 +5,7 @@ import { type NetAmountSource, netAmountOf } from './net-amount.ts'
 
 /** The days for which figures are kept: the 30 days that are shown, the preceding 30, and one more. */
 export const KEPT_DAYS = 61
-/** Number of minutes, or of ten-minute slices, that one statement computes. */
+/** Number of minutes, or ten-minute slices, per statement. */
 const SLICES_AT_ONCE = 100
 /** Number of orders whose histories are in memory at once. */
 const ORDERS_AT_ONCE = 500
@@ -37,7 +37,7 @@ export async function computeFigures(
 }
 
 /**
- * Allows this transaction to delete old figures. The previous release cannot. See docs/decisions/figures.md#upgrades.
+ * Lets the transaction delete old figures, which the previous release may not. See docs/decisions/figures.md#upgrades.
  */
 export async function mayDeleteOld(tx: Transaction): Promise<void> {
   await tx.query(sql`select set_config('storefront.figure_days', ${String(KEPT_DAYS)}, true)`)
@@ -99,7 +99,7 @@ async function sumLost(tx: Transaction, minutes: readonly Date[], onUnreadable: 
   return [...sums.values()]
 }
 
-/** Counts an order with a malformed history as placed, so it does not stop the figures of all orders. */
+/** A malformed history counts as placed, and does not stop the figures of all orders. */
 function lostOf(order: NetAmountSource & { id: string }, onUnreadable: OnUnreadable): bigint {
   try {
     return BigInt(order.total_amount - netAmountOf(order))

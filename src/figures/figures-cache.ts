@@ -59,7 +59,7 @@ export class FiguresCache {
     if (known?.isKept(state) === true) return known.value
     const reading = new Reading(state, read)
     this.#readings.set(name, reading)
-    // A failed reading is forgotten, so the next call reads again.
+    // The next call reads again after a failure.
     reading.value.catch(() => {
       if (this.#readings.get(name) === reading) this.#readings.delete(name)
     })

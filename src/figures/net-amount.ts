@@ -7,7 +7,7 @@ export interface NetAmountSource {
   status: OrderStatus
   currency: string
   items: readonly OrderLine[]
-  /** Total of the placed order, in minor units. */
+  /** Total as placed, in minor units. */
   total_amount: number
   status_history: readonly HistoryEntry[]
 }

@@ -112,7 +112,7 @@ const latest = (a: Date, b: Date): Date => (a > b ? a : b)
 function shiftDays(instant: Date, days: number, timeZone: string): Date {
   const local = localTimeOf(instant, timeZone)
   const day = new Date(Date.parse(`${local.slice(0, 10)}T00:00:00Z`) + days * DAY_SECONDS * 1_000).toISOString().slice(0, 10)
-  // The clock change may skip midnight, so a day may begin at one o'clock.
+  // A clock change may skip midnight.
   const isBegin = instant.getTime() === startOfDay(instant, timeZone).getTime()
   return instantOf(isBegin ? day : `${day}${local.slice(10)}`, timeZone) as Date
 }

@@ -4,7 +4,7 @@ import { inTransaction } from '../db/transaction.ts'
 import { computeFigures, KEPT_DAYS, MAY_DIFFER, mayDeleteOld, type OnUnreadable, startOfSlice } from './compute-figures.ts'
 
 export interface RollUpOptions {
-  /** Number of orders whose minutes are computed in one transaction. */
+  /** Orders whose minutes one transaction computes. */
   chunkOrders?: number
   /** A run ends after the chunk in which this time has passed. The next run continues. */
   budgetMs?: number
@@ -53,7 +53,6 @@ export async function rollUpOrders(pool: Pool, options: RollUpOptions = {}): Pro
   return minutes
 }
 
-/** What each part of a run uses. */
 interface Work extends Required<Pick<RollUpOptions, 'chunkOrders' | 'onUnreadable'>> {
   pool: Pool
 }
@@ -160,7 +159,7 @@ async function computeChunk(work: Work, orders: Sql, { progress, withProducts = 
   })
 }
 
-/** These orders are computed in each run, because another transaction may still add an order before them. */
+/** Each run computes these orders, because others may still be added before them. */
 async function* computeNewest(work: Work, { after, newest, settled }: Run): AsyncGenerator<number> {
   const { pool, chunkOrders } = work
   const downTo = Math.max(after, settled)
@@ -211,10 +210,7 @@ async function* computeThoseOfPreviousRelease(work: Work): AsyncGenerator<number
   }
 }
 
-/**
- * Computes orders that are older than the figures, down to the oldest kept day. Each chunk ends where the one before it
- * began.
- */
+/** Computes older orders, down to the oldest kept day. Each chunk ends where the previous one began. */
 async function* computeOlder(work: Work): AsyncGenerator<number> {
   for (let computed: number | null = 0; ; ) {
     computed = await inTransaction(work.pool, (tx) => computeOlderChunk(tx, work))

@@ -5,7 +5,7 @@ import type { Scope } from '../http/scopes.ts'
 import { FiguresSchema, MailsToDoSchema, OrdersToDoSchema, RangeQuery, StockToDoSchema } from './figure-schemas.ts'
 import { FiguresCache, type FiguresOptions } from './figures-cache.ts'
 
-/** Routes for what the store did in the last hours or days, and for what waits for a person. */
+/** What the store did in the last hours or days, and what waits for a person. */
 export function figuresRoutes(server: HttpServer, options: FiguresOptions): void {
   const cache = new FiguresCache(options)
   defineRoute(
