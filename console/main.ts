@@ -49,10 +49,9 @@ interface Permissions {
 interface Toast {
   text: string
   isError: boolean
-  /** The address at which the message appeared. The message disappears when the address changes. */
+  /** The message disappears when the address is another one. */
   hash: string
   undo?: readonly [text: string, work: () => Promise<unknown>]
-  /** The error that the message reports. */
   fault?: unknown
 }
 
@@ -149,7 +148,7 @@ function screensFor(scopes: Permissions['scopes']): [string, Screen][] {
   return [...SCREENS].filter(([, screen]) => screen.scopes === null || screen.scopes.some((scope) => scopes.has(scope)))
 }
 
-/** The navigation leaves out the account screen, whose link is beside the sign-out button. */
+/** The account screen has its link beside the sign-out button. */
 function listedScreens(scopes: Permissions['scopes']): [string, Screen][] {
   return screensFor(scopes).filter(([name]) => name !== 'account')
 }
@@ -227,7 +226,6 @@ function showScreen(outcome = ''): void {
   if (keepsFocus) queueMicrotask(() => document.querySelector<HTMLElement>(`main [name="${CSS.escape(focused)}"]`)?.focus())
 }
 
-/** Sentences that say what would be lost. */
 function losses(): string[] {
   if (permissions === null) return []
   const count = unsentChanges(document)

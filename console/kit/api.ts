@@ -35,7 +35,6 @@ export const api = operatorApi(createStorefront({ baseUrl: ROOT.href, fetch: sen
 /** The client for requests without a session, for people who are not signed in. */
 export const anonymousApi = operatorApi(createStorefront({ baseUrl: ROOT.href, fetch: send, maxAttempts: 1 }))
 
-/** The result of a call. */
 export interface Answer<T> {
   data?: T
   response: Response

@@ -2,7 +2,7 @@ import { type Content, html } from './html.ts'
 import { capitalized, t } from './language.ts'
 import type { ScreenContext } from './screen.ts'
 
-/** A button that copies a text. `what` is the words for the text, such as "the address". */
+/** A button that copies a text. `what` names the text, such as "the address". */
 export function copyButton(text: string, what: string, { act, tell }: Pick<ScreenContext, 'act' | 'tell'>): Content {
   const copy = async () => {
     // A page without TLS has no clipboard.

@@ -15,7 +15,7 @@ export function isNumeric({ type }: Column): boolean {
 
 /**
  * The rows as CSV (RFC 4180). Text is in quotes, because a spreadsheet may separate cells by semicolons, and guarded
- * against formulas. A number such as -5 stays a number.
+ * against formulas. Numbers stay numbers.
  */
 export function toCsv(columns: readonly Column[], rows: readonly (readonly unknown[])[]): string {
   const texts = rows.map((row) => row.map((cell, index) => writeCell(cell, isNumeric(columns[index] ?? { name: '', type: '' }))))
@@ -42,8 +42,7 @@ export function readCells(text: string): string[][] {
   const count = (separator: string) => first.split(separator).length
   const separator = SEPARATORS.reduce((best, one) => (count(one) > count(best) ? one : best))
   const rows: string[][] = [[]]
-  // A cell in quotes, in which two quotes stand for one, or a cell without quotes. The character that ends the cell
-  // follows.
+  // A cell in quotes, in which two quotes are one, or a cell without quotes. The character that ends it follows.
   const cells = new RegExp(`(?:"((?:[^"]|"")*)"[^${separator}\\n]*|([^${separator}\\n]*))([${separator}\\n]|$)`, 'g')
   for (const [, quoted, bare = '', end] of plain.matchAll(cells)) {
     rows.at(-1)?.push((quoted?.replaceAll('""', '"') ?? bare).trim())

@@ -6,7 +6,6 @@ export interface Dialog {
   close(): void
   /** Closes the dialog, unless the operator wants to keep what would be lost. */
   leave(): Promise<void>
-  /** Renders the content of the dialog again. */
   update(): void
 }
 
@@ -47,7 +46,7 @@ export function openDialog(
     if (isSending || losses() !== '') event.preventDefault()
     if (!isSending && losses() !== '') void dialog.leave()
   }
-  // A file input in the dialog has a `cancel` event, too.
+  // A file input has a `cancel` event, too.
   element.addEventListener('cancel', (event) => event.target === element && keepOpen(event))
   // Chromium closes a dialog at the second Escape even if `cancel` was prevented. The focus may be outside the dialog.
   const onKey = (event: KeyboardEvent) => {
@@ -62,7 +61,6 @@ export function openDialog(
 
 export interface Question {
   title: string
-  /** The paragraphs of the question. */
   text: readonly string[]
   /** The text of the button that confirms. */
   action: string

@@ -1,4 +1,3 @@
-/** Offers a file as the browser's download. */
 export function download(name: string, content: Blob): void {
   const url = URL.createObjectURL(content)
   Object.assign(document.createElement('a'), { href: url, download: name }).click()

@@ -25,7 +25,6 @@ export interface FormOptions {
 }
 
 export interface Form {
-  /** Renders the form around its fields. */
   (fields: Content): Content
   /** The names of the controls that differ from their stored values, and the `data-changed` of other elements. */
   changes(): string[]
@@ -107,7 +106,7 @@ export function createForm(
   const form = (fields: Content) => html`
     <form class="fields" ${ref((shown) => {
       element = shown as HTMLFormElement | undefined
-      // A form with a file input loses little, because choosing the file again takes one click.
+      // A file is chosen again with one click, so nothing is lost.
       if (element !== undefined)
         changesOf.set(element, () => (isSent || (!edits && element?.querySelector('[type=file]')) ? 0 : changes().length))
     })} @submit=${send} @input=${onInput} @change=${onInput}>
@@ -123,7 +122,6 @@ export function createForm(
   return Object.assign(form, { changes, recount, follow })
 }
 
-/** Whether a control differs from its initial value. */
 function isChanged(control: Control): boolean {
   if (control instanceof HTMLSelectElement) {
     const options = [...control.options]

@@ -42,7 +42,7 @@ export function badge(text: string, kind: BadgeKind = 'neutral'): TemplateResult
   return html`<span class="badge ${kind}">${text}</span>`
 }
 
-/** A product's image. It has no alternative text, because the name beside it says what it shows. */
+/** A product's image. The name beside it says what it shows. */
 export function picture(src: string | null | undefined): Content {
   return src ? html`<img class="picture" alt="" loading="lazy" src=${src}>` : html`<span class="picture"></span>`
 }
@@ -121,10 +121,7 @@ function closeByEscape(event: KeyboardEvent): void {
   menu.querySelector('summary')?.focus()
 }
 
-/**
- * A button or link in a menu closes the menu. A field does not, and neither does a submit button, because the form may
- * be refused.
- */
+/** A button or link in a menu closes it. A field or submit button does not, because the form may be refused. */
 function closeByChoice({ target, currentTarget }: MouseEvent): void {
   if ((target as Element).closest('button[type=button], a') !== null) (currentTarget as HTMLDetailsElement).open = false
 }

@@ -2,7 +2,7 @@ import { html as english, type TemplateResult } from 'lit-html'
 import { keyOf, mapTexts } from './template.ts'
 
 /**
- * The code has the English texts. Each other language has a file that maps them, which is loaded when the language is
+ * The code has the English texts. Other languages have a file with a table, which is loaded when the language is
  * chosen.
  */
 const TABLES = {
@@ -77,7 +77,6 @@ export function numberText(value: number): string {
   return value.toLocaleString(locale)
 }
 
-/** The text of a data size, such as "32 MB". */
 export function sizeText(bytes: number | null): string {
   if (bytes === null) return '–'
   const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte']

@@ -1,9 +1,6 @@
 import { t } from './language.ts'
 
-/**
- * The WebAuthn calls of the browser, from the store's options to the answer for the store. They throw a readable error
- * when the operator cancels or the browser cannot do it.
- */
+/** WebAuthn in the browser. Throws a readable error when the operator cancels or the browser cannot do it. */
 
 /** JSON has bytes as base64url (WebAuthn Level 3, §5.1.8 and §5.1.9). */
 interface CredentialOptions {

@@ -19,7 +19,7 @@ export interface Filter {
   /** The control, which is a text field by default. */
   kind?: 'text' | 'choice' | 'time'
   options?: readonly Option[]
-  /** Attributes of the text field, for its pattern and its explanation. */
+  /** Attributes of the text field. */
   pattern?: string
   title?: string
   /** Turns the entered value into the API's, such as a SKU into an id. Throws for an invalid value. */
@@ -70,9 +70,7 @@ interface ResourceList<T> {
 
 export interface List<T> {
   (): Content
-  /** Asks the API at once. */
   refresh(): void
-  /** The items of the shown page. */
   items(): readonly T[]
   chosen(): readonly T[]
   choose(items: readonly T[]): void

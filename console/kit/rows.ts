@@ -10,7 +10,6 @@ export interface Rows<T> {
   move(from: number, to: number): void
   /** Event handlers for dragging this row, and for dropping another row on it. */
   dragging(index: number): { start: () => void; over: (event: Event) => void; drop: (event: Event) => void }
-  /** Discards all changes. */
   discard(): void
   /** Wraps the content of the rows with the attribute that tells the form about changes. */
   mark(content: Content): Content

@@ -7,7 +7,6 @@ import type { ScreenContext } from './screen.ts'
 
 interface View {
   name: string
-  /** The filters in the address. */
   filters: Readonly<Record<string, string>>
 }
 

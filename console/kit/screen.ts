@@ -2,10 +2,9 @@ import type { Scope } from './api.ts'
 import type { Content } from './html.ts'
 import type { Names } from './names.ts'
 
-/** A screen of the navigation. */
 export interface Screen {
   title: string
-  /** Operators with one of these scopes see the screen. Every operator sees it when this is null. */
+  /** Operators with one of these scopes see the screen. Null means every operator. */
   scopes: readonly Scope[] | null
   /**
    * Called each time the address changes. The returned function is called for each rendering until `context.signal`

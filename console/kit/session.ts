@@ -3,10 +3,7 @@ import { t } from './language.ts'
 import { answerWithPasskey } from './passkey-ceremony.ts'
 import { setTimeZone } from './times.ts'
 
-/**
- * The base address of the console and the API. A cookie that no script can read has the session's refresh token, and
- * memory has the access token.
- */
+/** The base address of the console and the API. */
 export const ROOT = new URL('.', location.href)
 /** Time before the expiry at which a token is refreshed, so that no request is refused. */
 const MARGIN_MS = 60_000
@@ -33,9 +30,7 @@ let isEnding = false
 /** The store did not answer, or a proxy in front of it did. */
 export class NoAnswer extends Error {}
 
-/**
- * Like `fetch`, but throws NoAnswer in place of the browser's errors. An aborted request throws the browser's error.
- */
+/** Like `fetch`, but throws NoAnswer in place of the browser's errors, except for an aborted request. */
 export async function send(request: Request | URL, init: RequestInit = {}): Promise<Response> {
   const answer = await fetch(request, init).catch((error: unknown) => {
     throw error instanceof DOMException && error.name === 'AbortError' ? error : new NoAnswer(t`The store does not answer.`)
@@ -64,17 +59,17 @@ export interface Unfinished {
   question: SecondFactorQuestion | null
 }
 
-/** Returns null after a complete sign-in. */
+/** Returns null after a sign-in. */
 export function signIn(email: string, password: string): Promise<Unfinished | null> {
   return openSession('console/session', { email, password })
 }
 
-/** Returns null after a complete sign-in. `proof` has a `totp_code`, `recovery_code` or `passkey`. */
+/** Returns null after a sign-in. */
 export function sendSecondFactor(challenge: string, proof: object): Promise<Unfinished | null> {
   return openSession('console/session/second-factor', { challenge, ...proof })
 }
 
-/** Returns null after a complete sign-in. */
+/** Returns null after a sign-in. */
 export async function signInWithPasskey(): Promise<Unfinished | null> {
   const answer = await send(addressOf('auth/passkey/options'), { method: 'POST' })
   const begun = await answer.json()

@@ -10,7 +10,7 @@ const VALUE = /\uE000(\d+)\uE001/
 const VALUES = new RegExp(VALUE, 'g')
 const valueAt = (index: number | string) => `\uE000${index}\uE001`
 
-/** Matches markup, text, or a code element as a whole, because code is the same in every language. */
+/** Code is the same in every language, so a code element is one part. */
 const PART = /<code\b[^>]*>[^<]*|<[^>]*>|[^<]+/g
 const READ_ALOUD = /(?<=\s(?:alt|aria-label|placeholder|title)=")[^"]*/g
 /** Separates a text from the surrounding blanks, and from values on lines of their own. */

@@ -40,7 +40,7 @@ export function apiKeys(context: ScreenContext): () => Content {
     secret.show({ id, what: t`key`, heading: t`The key ${name}`, hint, text: key })
   }
 
-  /** The new key can do no more than the operator who creates it. */
+  /** A key can do no more than its creator. */
   function askForNewKey(): void {
     const onSubmit = async (data: FormData) => {
       const { name = '', expires = '' } = entered(data)

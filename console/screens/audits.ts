@@ -31,12 +31,10 @@ const QUESTIONS: Record<Kind, Question> = {
   },
 }
 
-/** The console's address of a verify or replay run. */
 export function runAddress(id: string): string {
   return addressOf('pipeline', { run: id })
 }
 
-/** The list of runs with the buttons that start one. */
 export function audits(context: ScreenContext): () => Content {
   const { signal, may, act, tell } = context
   const start = async (kind: Kind) => {

@@ -12,9 +12,7 @@ type Category = Schemas['Category']
 
 const SECONDS = 30
 
-/**
- * `#products?categories=1`: the category tree, in which operators create, rename, move, reorder and delete categories.
- */
+/** `#products?categories=1`: the tree of categories, to create, rename, move, reorder and delete them. */
 export function categories(context: ScreenContext): () => Content {
   const { signal, tell, act, title } = context
   title(t`Categories`)

@@ -158,7 +158,6 @@ function customerFacts(customer: Customer): Content {
   )
 }
 
-/** A customer's newest orders, and a link to all of them. */
 function newestOrders(customerId: string, context: ScreenContext): () => Content {
   const query = { user_id: customerId, limit: SHOWN_ORDERS }
   const orders = follow(context, (init) => api.GET('/admin/orders', { ...init, params: { query } }), { seconds: SECONDS })

@@ -108,7 +108,6 @@ export function refusedText(text: string, { lines }: ImportOutcome, { contentTyp
   return `${(contentType === 'text/csv' && !header.endsWith(refused[0] ?? '') ? [header, ...refused] : refused).join('\n')}\n`
 }
 
-/** The first products of a file that is not sent yet. */
 export interface Preview {
   columns: readonly string[]
   rows: readonly (readonly string[])[]

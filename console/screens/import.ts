@@ -34,7 +34,7 @@ export function importFile({ signal, tell, update, act, title, keep }: ScreenCon
     const [file] = (currentTarget as HTMLInputElement).files ?? []
     preview = null
     results = nothing
-    // Sending an invalid file says what is wrong with it, so the preview stays empty.
+    // Sending the file says what is wrong with it.
     if (file !== undefined) preview = await readCatalogueFile(file).then(previewOf, () => null)
     update()
   }

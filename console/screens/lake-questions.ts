@@ -26,7 +26,7 @@ export function readyQuestions(zone: string, days: number | null = null): Questi
   const begin = `(date_trunc('day', now() at time zone ${quoted}) - interval ${(days ?? 1) - 1} day) at time zone ${quoted}`
   /** The condition of the period. `word` is `and` after other conditions. */
   const within = (word: 'where' | 'and') => (days === null ? '' : `\n${word} created_at >= ${begin}`)
-  // Exact factors from minor to major units: JPY has no decimals, and KWD has three.
+  // Exact major units: JPY has no decimals, and KWD has three.
   const major = '[1, 0.1, 0.01, 0.001][currency_exponent + 1]'
   return [
     {

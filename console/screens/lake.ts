@@ -58,7 +58,7 @@ export const lake: Screen = {
       history.replaceState(null, '', addressOf('lake', { sql, limit }))
       void runner.run({ sql, limit: Number(limit) })
     }
-    // The button stays enabled while a question runs, because a disabled button would lose the focus.
+    // A disabled button would lose the focus, so it stays enabled.
     const answer = (question: Question) => {
       if (runner.isRunning()) return
       sql = question.sql
@@ -119,7 +119,6 @@ function createRunner({ signal, report, tell, update }: ScreenContext) {
   let running: { query: Query; cancelling: AbortController; startedAt: number } | null = null
   let shown: { query: Query; content: () => Content } | null = null
   return {
-    /** The name of the question that runs or is answered. */
     question: () => (running ?? shown)?.query.question?.name,
     isRunning: () => running !== null,
     async run(query: Query) {

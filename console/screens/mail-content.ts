@@ -16,7 +16,7 @@ export function mailContent(rendered: Schemas['RenderedMail'] | null): Content {
     const reasons = t`the account was deleted, its order is gone, or this process of the store cannot use the mail templates`
     return note(t`The content of this mail is not known any more: ${reasons}.`)
   }
-  // An empty sandbox forbids scripts, forms and windows. The page's content security policy also applies in the frame.
+  // An empty sandbox forbids scripts, forms and windows. The page's own policy applies, too.
   return html`<div class="mail-content">
     <iframe title="HTML of the mail" referrerpolicy="no-referrer" sandbox="" .srcdoc=${NO_PICTURES + rendered.html + INERT_LINKS}></iframe>
     <details><summary>As text</summary><pre tabindex="0" role="region" aria-label="Text of the mail">${rendered.text}</pre></details>

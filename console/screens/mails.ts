@@ -99,7 +99,6 @@ function mailList(context: ScreenContext): () => Content {
   return list
 }
 
-/** The text for the kind of a mail. */
 export function mailName({ kind, copy_of }: Pick<Summary, 'kind' | 'copy_of'>): string {
   return copy_of === null ? KINDS[kind] : t`${KINDS[kind]} (copy)`
 }
@@ -112,7 +111,7 @@ function orderLink({ order_id, order_number }: Pick<Mail, 'order_id' | 'order_nu
   return html`<a href=${orderAddress(order_id)}>${order_number ?? order_id}</a>`
 }
 
-/** A mail: its state, and its content. The view keeps itself up to date. */
+/** A mail with its state, kept up to date. */
 function mailView(eventId: string, context: ScreenContext): () => Content {
   const { may, act, title } = context
   const params = { path: { event_id: eventId } }

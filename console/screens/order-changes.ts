@@ -87,7 +87,6 @@ function explainOvertaken({ number, status, status_history }: Order, done: strin
   return t`Order ${number} was not ${word(done)}: it was changed meanwhile by ${who}. It is ${word(status)} now. ${hint}`
 }
 
-/** The result for one of many orders. */
 export type MoveResult =
   | { line: number; order_id: string; ok: true; status: string; version: number; repeated?: true }
   | { line: number; order_id: string | null; ok: false; code: string; detail: string }
@@ -101,8 +100,8 @@ export interface Move {
 }
 
 /**
- * Moves each order from the version that the operator sees, in several requests. `onResults` gets the results of each
- * request. When a later request throws, these results stay valid, and the rest can be sent with the same reference.
+ * Moves each order from the version that the operator sees, in several requests. `onResults` gets each request's
+ * results. After an error they stay valid, and the rest can be sent again with the same reference.
  */
 export async function moveMany<M extends Move>(
   moves: readonly M[],

@@ -63,7 +63,7 @@ export function orderCharges(context: ScreenContext, onChange: () => void): (ord
   }
 
   return (order) => {
-    // Payments and refunds can still change after an order has ended, and adjustments cannot.
+    // An ended order takes only payments and refunds.
     const isOpen = mayAdjust && ruleOf(order.status).phase !== 'ended'
     return card(
       t`Sums`,
@@ -111,7 +111,7 @@ function paidRows(order: Order): Content {
 type OnDone = (order: Order) => void
 
 function openChargeDialog({ id, number, total: { currency } }: Order, signal: AbortSignal, onDone: OnDone): void {
-  // One reference for all attempts, so the charge is made once even if an answer was lost.
+  // All attempts have the same reference, so the charge is made once.
   const reference = newReference()
   const onSubmit = async (data: FormData) => {
     const kind = String(data.get('kind')) as Kind
@@ -137,10 +137,7 @@ function openChargeDialog({ id, number, total: { currency } }: Order, signal: Ab
   )
 }
 
-/**
- * Asks for a payment state, beginning with the known one. Provider and reference identify the payment, so sending the
- * same state again changes nothing.
- */
+/** Asks for a payment state, beginning with the known one. Sending the same state again changes nothing. */
 function openPaymentDialog({ id, number, payment }: Order, signal: AbortSignal, onDone: OnDone): void {
   const { provider = '', reference = '', state = 'paid' } = payment ?? {}
   const onSubmit = async (data: FormData) => {

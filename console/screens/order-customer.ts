@@ -16,7 +16,7 @@ export function orderCustomer(context: ScreenContext): (order: Order) => Content
   let customer: Customer | null | undefined
   let asked = ''
   const ask = async (id: string) => {
-    // For a deleted account a search returns nothing, while a request for the account would be refused.
+    // A search finds nothing for a deleted account, and a request for it would be refused.
     const { data } = await read(api.GET('/admin/customers', { params: { query: { id } } }))
     customer = data[0] ?? null
     update()
@@ -25,7 +25,7 @@ export function orderCustomer(context: ScreenContext): (order: Order) => Content
   return (order) => {
     if (may('customers:read') && asked !== order.user_id) {
       asked = order.user_id
-      // The page keeps showing the id when there is no answer.
+      // The page keeps the id.
       ask(order.user_id).catch(() => {})
     }
     const { shipping_address: address, billing_address: billing } = order

@@ -17,7 +17,7 @@ type Note = Schemas['OrderNote']
 type Change = Schemas['OrderChange']
 
 const MAIL_SECONDS = 5
-/** Largest number of shown entries. The API has the others page by page. */
+/** Largest number of shown entries. The API has more. */
 const SHOWN = 100
 
 interface Event {

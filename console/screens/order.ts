@@ -79,7 +79,7 @@ export function orderView(orderId: string, context: ScreenContext): () => Conten
     html`<button type="button" class=${kind} @click=${onClick}>${text}…</button>`
   const actions = (of: Order) => {
     const targets = may('orders:move') ? of.allowed_transitions : []
-    // The next step is a button because it is frequent, and moves that end the order are in the menu.
+    // The next step is a button, and moves that end the order are in the menu.
     const steps = targets.filter((to) => ruleOf(to).moves === null)
     const ending = targets.filter((to) => ruleOf(to).phase === 'ended' && ruleOf(to).moves !== 'returned')
     const canMove = (part: PartMove) => may('orders:move') && canMovePart(of, part)
@@ -158,7 +158,6 @@ function stateText({ quantity, shipped = 0, cancelled = 0, returned = 0 }: Schem
   return parts.length === 0 ? html`<span class="muted">–</span>` : parts.join(', ')
 }
 
-/** The parcels and their times. Shows nothing before the first parcel. */
 function parcels(order: Order): Content {
   if (order.parcels.length === 0) return nothing
   return card(

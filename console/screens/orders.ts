@@ -68,7 +68,7 @@ function orderList(context: ScreenContext): () => Content {
         if (sku !== undefined) skus.set(product, sku)
         update()
       },
-      // The chip keeps showing the id when there is no answer.
+      // The chip keeps the id.
       () => {},
     )
   }

@@ -1,5 +1,4 @@
 import { plural, t } from '../kit/language.ts'
-/** What is known about the parcel of an order. */
 export interface Parcel {
   /** The order number. */
   readonly number: string
@@ -11,7 +10,7 @@ export interface Parcel {
 type Cells = readonly (readonly string[])[]
 
 const CARRIER = /carrier|courier|service|versand|transport/i
-/** Patterns for the titles of columns with parcel numbers. The first matching pattern decides. */
+/** Patterns for titles of columns with parcel numbers. The first match decides. */
 const PARCEL = [/track|parcel|sendung|paket|colis|paquete|bulto|seguimiento|suivi|waybill|awb/i, /shipment|consignment|barcode|label/i]
 const NO_NUMBER = /date|datum|fecha|time|status|weight|gewicht|cost|price|count|type|format/i
 const ADDRESS = /^https?:\/\//i

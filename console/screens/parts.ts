@@ -48,17 +48,14 @@ export function mailBadge({
   return bounced_at === null ? stateBadge(status) : badge(t`came back`, 'bad')
 }
 
-/** The address of an order in the console. */
 export function orderAddress(orderId: string): string {
   return addressOf('orders', { order: orderId })
 }
 
-/** The address of a customer in the console. */
 export function customerAddress(customerId: string): string {
   return addressOf('customers', { customer: customerId })
 }
 
-/** The address of a product in the console. */
 export function productAddress(productId: string): string {
   return addressOf('products', { product: productId })
 }

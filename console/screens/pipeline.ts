@@ -155,7 +155,6 @@ function reasonOf({ unavailable }: Pipeline, part: Part): string {
   return unavailable.find((one) => one.part === part)?.reason ?? t`not known`
 }
 
-/** The reason why a part of the state is not shown. */
 function unreadable(state: Pipeline, part: Part): Content {
   return html`${badge(t`not readable`, 'bad')} ${reasonOf(state, part)}`
 }

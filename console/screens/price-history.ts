@@ -11,10 +11,7 @@ type Price = Schemas['ProductPrice']
 const LIMIT = 100
 const DAYS_MS = 30 * 86_400_000
 
-/**
- * A product's prices over time: a plot with its table, for one currency at a time. The currency of its own price comes
- * first.
- */
+/** A product's prices over time with their table, for one currency at a time, beginning with its own. */
 export function priceHistory(id: string, { signal, report, update, act }: ScreenContext): { view: () => Content; load: () => void } {
   const plots = new Map<string, ReturnType<typeof createPlot>>()
   let page: Schemas['ProductPricePage'] | null = null

@@ -92,7 +92,7 @@ export function productFields(
 /** A product whose categories may have the form that a change uses. */
 export type DescribedProduct = Omit<Product, 'categories'> & { categories: readonly (Product['categories'][number] | string | string[])[] }
 
-/** The editable values of a product as texts, by the words for them. Comparing two of these shows the differences. */
+/** The editable values as texts, by the words for them, to compare two states. */
 export function describeProduct(product: DescribedProduct): Record<string, string> {
   const { price, compare_at_price: before, prices, sale_prices: sales, translations, published_at: from, unpublished_at: until } = product
   const amount = (value: number, currency: string) => amountText({ amount: value, currency })

@@ -27,7 +27,6 @@ export interface ProductForm {
   view: () => Content
   /** Shows a state that was not saved with this form. */
   follow: (state: ProductState) => Promise<void>
-  /** Whether the form has unsaved changes. */
   isChanged: () => boolean
 }
 
@@ -67,7 +66,7 @@ export function productForm(current: () => ProductState, onState: (state: Produc
   }
 }
 
-/** A text with the stored values, and with the values that the operator has entered for them. */
+/** The stored values, and those that the operator has entered for them. */
 function explainConflict(before: Product, now: Product, mine: DescribedProduct): string {
   const [old, stored, entered] = [before, now, mine].map(describeProduct)
   const news = Object.entries(stored ?? {})

@@ -21,7 +21,6 @@ const LANGUAGE = /^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$/
 /** The tab for the product's own language. */
 const OWN = ''
 
-/** A product's texts in its own language. */
 export function ownTexts({
   name,
   description,
@@ -59,7 +58,7 @@ export function productTexts(stored: () => Product, update: () => void) {
     added = added.filter((one) => one !== language)
     show(OWN)
   }
-  /** Opens the tab of an invalid field, because the browser's message in a hidden tab would not be visible. */
+  /** Opens the tab of an invalid field, so the browser's message is visible. */
   const showInvalid = {
     handleEvent: ({ target }: Event) => {
       const [, language = OWN] = (target as HTMLInputElement).name.split(':')

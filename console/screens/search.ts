@@ -24,7 +24,6 @@ interface Group {
   items: readonly Item[]
 }
 
-/** A place in the console with its address. */
 export interface Place {
   title: string
   href: string
@@ -121,7 +120,7 @@ export function createSearch({ may, places, update, onSignedOut }: SearchOptions
     else onInput()
   }
   const onFocusOut = ({ relatedTarget, currentTarget }: FocusEvent) => {
-    // The input stays when the window loses the focus, because the operator may come back.
+    // The operator may come back to the window, so the input stays.
     if (!document.hasFocus() || (currentTarget as Element).contains(relatedTarget as Node | null)) return
     if (input !== undefined) input.value = ''
     close()
@@ -178,7 +177,6 @@ function placesOf(text: string, places: readonly Place[]): Item[] {
     .map(({ title, href }) => ({ href, text: title, detail: t`screen` }))
 }
 
-/** Searches orders, customers and products. */
 async function everything(q: string, may: SearchOptions['may'], signal: AbortSignal): Promise<Group[]> {
   if (may('orders:read')) {
     const { orders, customers, products } = await read(api.GET('/admin/search', { params: { query: { q } }, signal }))
@@ -200,7 +198,7 @@ function productItems(q: string, products: readonly Schemas['Product'][]): Item[
   return [...products.map(productItem), ...all('products', q, products)]
 }
 
-/** A link to the list with all results, when the store has found as many as it lists. */
+/** A link to all results, if there may be more. */
 function all(screen: string, q: string, found: readonly unknown[]): Item[] {
   return found.length < LISTED ? [] : [{ href: addressOf(screen, { q }), text: t`All ${word(screen)} with “${q}”`, detail: nothing }]
 }

@@ -60,8 +60,7 @@ export function shownSecret({ tell, act, update, keep }: Pick<ScreenContext, 'te
   return Object.assign(view, {
     show(secret: Secret) {
       set(secret)
-      // A closed dialog returns the focus to its button. The secret takes the focus afterwards, because it is shown
-      // only once.
+      // A closed dialog returns the focus to its button. The secret, which is shown only once, then takes it.
       setTimeout(() => place?.focus())
     },
     hide(id: string) {

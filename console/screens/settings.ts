@@ -41,7 +41,6 @@ export const settings: Screen = {
   },
 }
 
-/** The sections that a role may see. */
 export function settingsPlaces(may: ScreenContext['may']): Place[] {
   return SECTIONS.filter(({ scope }) => may(scope)).map(({ name, title }) => ({ title, href: addressOf('settings', { section: name }) }))
 }

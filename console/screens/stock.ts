@@ -48,8 +48,8 @@ function levelOf({ available }: Stock): Content {
 }
 
 /**
- * Sets the number of units. The store compares the stock with the number that was shown when the operator began to
- * type. A sale since then is a refusal, and the typed number stays for checking.
+ * Sets the number of units. The store refuses it when the stock has changed since the operator began to type, and the
+ * number stays for checking.
  */
 function countForm(id: string, context: ScreenContext, current: () => Stock | null, show: (stock: Stock) => void): () => Content {
   const path = { id }
@@ -94,7 +94,7 @@ function levelText({ available }: Pick<Stock, 'available'>): string {
   return available === null ? t`not tracked` : numberText(available)
 }
 
-/** Adds or removes units. The reference makes sure that this happens once, however often the form is sent. */
+/** Adds or removes units. The reference makes this happen once, however often it is sent. */
 function adjustmentForm(id: string, context: ScreenContext, show: (stock: Stock) => void): () => Content {
   const params = { path: { id } }
   let proposed = newReference()

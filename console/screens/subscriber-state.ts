@@ -1,6 +1,4 @@
-/**
- * `unused` means that no process has ever had the role, such as that of webhooks. `absent` means that none has it now.
- */
+/** `unused` means that no process ever had the role, and `absent` that none has it now. */
 export type SubscriberState = 'failing' | 'active' | 'absent' | 'unused'
 
 interface Subscriber {

@@ -44,7 +44,6 @@ export function mergeCells(stored: Cells, changed: Partial<Cells> = {}): Cells {
   return { ...stored, ...changed, options, prices: { ...stored.prices, ...changed.prices } }
 }
 
-/** The cells that differ from the stored ones. */
 export function changedCells(stored: Cells, { options, prices, sku, stock }: Cells): Partial<Cells> {
   const differing = (after: Cells['options'], before: Cells['options']) =>
     Object.fromEntries(Object.entries(after).filter(([name, text]) => text !== (before[name] ?? '')))
@@ -78,7 +77,6 @@ export function isSameOptions(a: Readonly<Record<string, string>>, b: Readonly<R
   return names.every((name) => (a[name] ?? '') === (b[name] ?? ''))
 }
 
-/** The rows of a spreadsheet in the clipboard. */
 export function pastedRows(text: string): string[][] {
   const lines = text.replaceAll('\r', '').split('\n')
   return lines.filter((line) => line.trim() !== '').map((line) => line.split('\t').map((each) => each.trim()))

@@ -318,7 +318,6 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
     t`Paste rows of a spreadsheet into the table: its columns from the cell on, or with a first row of titles such as Size, SKU, Price, Stock.`,
   )
   return {
-    /** Shows the current state of the page's product. */
     refresh() {
       const { product } = current()
       const known = stored.find(({ key }) => key === product.id)

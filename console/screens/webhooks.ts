@@ -104,7 +104,6 @@ function endpointView(id: string, context: ScreenContext): () => Content {
   const { refresh } = listed
   refresh()
 
-  /** Asks for confirmation, makes the call, and shows the outcome. */
   const change = async (call: () => Promise<unknown>, done: string, question?: Question) => {
     if (question !== undefined && !(await confirmAction(question, signal))) return
     await call()
