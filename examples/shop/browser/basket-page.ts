@@ -27,7 +27,7 @@ async function readPrices(): Promise<Set<string>> {
       ...{ lang, currency: currency ?? undefined },
     }),
   )
-  // The basket shows the prices that it knows when there is no answer. The store refuses the order if they have changed.
+  // The basket keeps its prices when there is no answer. The store refuses the order if they have changed.
   const pages = await Promise.all(parts).catch(() => null)
   if (pages === null) return new Set()
   const data = pages.flatMap((page) => page.data)

@@ -17,7 +17,7 @@ type Account = Schemas['Account']
 export async function showOrderForm(root: HTMLElement): Promise<void> {
   let account: Account | null = null
   let way = readTyped().way ?? 'guest'
-  // The customer knows of an order with the same lines and wants another one.
+  // The customer has seen that an order has the same lines, and wants another one.
   let isMeant = false
   let refused: readonly string[] = []
   orderKey()
