@@ -5,7 +5,7 @@ import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { findPurchases, type Purchases } from './placing/customer-limits.ts'
 
-/** The shop's offer for an amendment. Its stock and purchase rows are locked. */
+/** The stock and purchase rows are locked. */
 export interface AmendmentOffer {
   products: ReadonlyMap<string, SellableProduct>
   stock: StockLevels

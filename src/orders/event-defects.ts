@@ -2,7 +2,7 @@ import { isDate, isTime, isTimeOfSomeForm } from '../event-time.ts'
 import { ORDER_EVENT_TYPES, type OrderRecord } from './events.ts'
 import { isStatus } from './order-status.ts'
 
-/** Returns why a row cannot become an event, or null. The reason names the place and never the value. */
+/** Why a row cannot become an event, or null. Names the place, never its value. */
 export function findDefect({ items, status_history, created_at, updated_at }: OrderRecord): string | null {
   // `pg` parses an infinite timestamp to a number.
   if (!isDate(created_at)) return 'created_at is no time'
@@ -10,7 +10,7 @@ export function findDefect({ items, status_history, created_at, updated_at }: Or
   return findDefectInLists(items, status_history)
 }
 
-/** Any program with write access to the topic can send anything, so the reason never contains a value. */
+/** Any program that can write to the topic can send anything. The reason contains no value. */
 export function findEventDefect(event: unknown): string | null {
   const data = isObject(event) ? event.data : null
   const order = isObject(data) ? data.order : null

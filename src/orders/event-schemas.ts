@@ -55,7 +55,7 @@ function orderSchema(status: OrderStatus | null): TObject {
     ...shown,
     user_id: Type.String({ format: 'uuid' }),
     status: status === null ? OrderStatusSchema : Type.Literal(status),
-    // Both are absent while all moves were moves of the whole order, as in earlier releases.
+    // Both are absent while the order only moved as a whole.
     original_total: Type.Optional(original_total),
     parcels: Type.Optional(parcels),
     adjustments: Type.Optional(adjustments),

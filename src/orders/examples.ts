@@ -1,6 +1,6 @@
 import { allowedTransitions } from './order-status.ts'
 
-/** Request and response bodies in the OpenAPI document. A test checks each against its schema. */
+/** Bodies in the OpenAPI document. A test checks each against its schema. */
 
 import { GIVEN_EXAMPLES } from './order-columns.ts'
 

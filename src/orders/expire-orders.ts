@@ -13,10 +13,7 @@ const REASON = 'not confirmed in time'
 
 type OnFailed = (orderId: string, error: unknown) => void
 
-/**
- * Cancels the oldest orders first. Orders with an authorized or paid payment stay. Several processes may run it at
- * once.
- */
+/** Oldest first. Orders with an authorized or paid payment stay. Several processes may run it at once. */
 export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
   return expire(

@@ -26,9 +26,9 @@ interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   ownerId?: string
   from?: OrderStatus
   cancellable?: readonly OrderStatus[]
-  /** Restricts the move to orders whose payment is neither authorized nor paid when the order is locked. */
+  /** Refuses orders whose payment is authorized or paid when the order is locked. */
   unlessMoneyIsHeld?: boolean
-  /** Restricts the move to these order versions, from `If-Match`. Null allows any version. */
+  /** Order versions that may move, from `If-Match`. Null allows any version. */
   versions?: ReadonlySet<string> | null
   /** Whether returned goods can be sold again (only with `to`). Cancelled goods always can. */
   restock?: boolean
@@ -51,7 +51,7 @@ export interface TransitionContext {
 
 const LOCK_WAIT_MS = 2_000
 
-/** Moves one order. Throws `not_found`, `precondition_failed`, `illegal_transition` or `unavailable`. */
+/** Throws `not_found`, `precondition_failed`, `illegal_transition` or `unavailable`. */
 export async function moveOrder(context: TransitionContext, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
   const [outcome] = await moveOrders(context, [move], now)
   if (outcome === undefined) throw new Error('a move was left without an outcome')
@@ -150,7 +150,7 @@ async function attempt(
   )
 }
 
-/** Undefined unless the move amends lines. Rows are locked in the common sequence. */
+/** Undefined unless the move amends lines. */
 async function readOfferFor(
   tx: Transaction,
   order: Order | undefined,
@@ -213,7 +213,7 @@ function wasMade(order: Order, { to, change, reference = null, tracking = null }
 function assertNotInStatus(order: Order, { to, reference = null }: Move): void {
   const { status, statusHistory } = order
   if (reference === null || status !== to) return
-  // Later entries may have changed something other than the status.
+  // Later entries may have changed something else.
   const current = statusHistory.findLast((entry, at) => entry.status !== statusHistory[at - 1]?.status)?.reference ?? null
   const cause = current === null ? 'without a reference' : `with the reference ${current}`
   throw new AppError('illegal_transition', `The order became ${to} ${cause}.`, {

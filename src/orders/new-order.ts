@@ -13,7 +13,7 @@ import type { OrderBatcher } from './placing/order-batcher.ts'
 import { repeatsOf } from './placing/repeats.ts'
 import { assertDeliverable } from './postal-address.ts'
 
-/** Size of 1,000 indented lines with the longest note and addresses, when all characters are escaped. */
+/** 1,000 indented lines with the longest note and addresses, all characters escaped. */
 export const BASKET_LIMIT_BYTES = 262_144
 
 const strict = { additionalProperties: false }
@@ -51,7 +51,6 @@ export const NewOrder = Type.Object(
 
 export const KeyHeader = (description: string) => Type.Object({ 'idempotency-key': Type.Optional(Type.String({ description })) })
 
-/** The refusals that each route for placing orders documents. */
 export const PLACING_REFUSALS = [
   'unknown_product',
   'currency_not_available',
@@ -102,7 +101,6 @@ export interface OrderOwner {
   auditContext?: AuditContext
 }
 
-/** Every route that places orders calls it. */
 export function placeNewOrder(
   { batcher, admission, nameOf, duplicateOrderSeconds }: PlacingOptions,
   request: FastifyRequest,

@@ -15,12 +15,11 @@ export function adjustmentsOf(history: readonly HistoryEntry[], currency: string
   return [...made.values()]
 }
 
-/** States in which the shop has the customer's money. An attempt at another payment does not replace such a payment. */
+/** States in which the shop has money. An attempt at another payment does not replace such a payment. */
 const HOLDING: readonly PaymentState[] = ['paid', 'partially_refunded']
 
 /**
- * The newest payment that holds money. If none does: an authorized payment that only refunded ones follow, or else the
- * newest payment.
+ * The newest payment that holds money, or else an authorized one that only refunded ones follow, or else the newest.
  */
 export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   const payments = new Map<string, Payment>()
@@ -153,8 +152,8 @@ function coverOf(total: number, authorizedTotal: number, earlier: number | null)
 }
 
 /**
- * Minor units. The shop owes the amount when it is below 0. It is null when unknown, after refunds beyond what was
- * owed, and after a refund with returned units, whose price stays in the total.
+ * Minor units. Below 0 the shop owes it. It is null when unknown, after refunds beyond what was owed, and after a
+ * refund with returned units, whose price stays in the total.
  */
 export function dueOf(history: readonly HistoryEntry[], placedAmount: number): number | null {
   const { total, covered, beyond } = followPayments(history, placedAmount)

@@ -86,7 +86,7 @@ export const ORDER_COLUMNS = {
   total_amount: column<number>('bigint'),
   currency: column<string>('text'),
   ...GIVEN_COLUMNS,
-  // Amendments are the only writers of these columns, and events leave them out.
+  // Amendments alone write these columns, and events leave them out.
   email: personal<string | null>('text'),
   former_values: personal<FormerValues | null>('jsonb'),
   version: column<number>('integer'),

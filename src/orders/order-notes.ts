@@ -49,7 +49,7 @@ function toNote({ id, author_type: type, author_id, text, created_at }: NoteRow)
   return { id, author: { type, id: author_id }, text, created_at: created_at.toISOString() }
 }
 
-/** Adds a note to any customer's order. Throws `not_found`, or `order_erased` when the note could never be erased. */
+/** Throws `not_found`, or `order_erased` when the note could never be erased. */
 export async function addOrderNote(pool: Pool, orderId: string, text: string, auditContext: AuditContext): Promise<OrderNote> {
   return inTransaction(pool, async (tx) => {
     await assertErasable(tx, orderId)
@@ -81,7 +81,7 @@ export async function assertErasable(tx: Queryable, orderId: string): Promise<vo
     throw new AppError('order_erased', 'The account of this order and its personal data are erased: it takes no more of them.')
 }
 
-/** A page of the notes of any customer's order, newest first. Throws `not_found`. */
+/** Newest first. Throws `not_found`. */
 export async function listOrderNotes(
   pool: Pool,
   orderId: string,

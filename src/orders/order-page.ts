@@ -76,7 +76,6 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
   return { orders, next_cursor: cursorAfter(sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) }
 }
 
-/** The items and history are null when they are large. */
 type PageRow = { stored_bytes: number } & Omit<OrderRow, 'items' | 'status_history'> &
   (Pick<OrderRow, 'items' | 'status_history'> | { items: null; status_history: null })
 

@@ -149,7 +149,7 @@ export function groupByProduct(items: readonly OrderLine[], lines: readonly Line
   return byProduct
 }
 
-/** Moves units of a product, beginning with its first line. Returns their price in minor units. */
+/** Moves units from a product's first line on. Returns their price in minor units. */
 export function moveUnits(byProduct: LinesByProduct, kind: PartMove, productId: string, quantity: number): number {
   let [left, moved] = [quantity, 0]
   for (const { line, price } of byProduct.get(productId) ?? []) {

@@ -86,7 +86,7 @@ export function pathTo(status: OrderStatus): OrderStatus[] {
   return before === undefined ? [status] : [...pathTo(before), status]
 }
 
-/** The possible values for the last status in which customers cancel their own orders. */
+/** Values for the last status in which customers cancel their own orders. */
 export const CUSTOMER_CANCELS: readonly (OrderStatus | 'never')[] = [...statusesWhere(({ next }) => next.includes('cancelled')), 'never']
 
 export function cancellableUpTo(last: OrderStatus | 'never'): OrderStatus[] {

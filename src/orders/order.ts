@@ -197,7 +197,7 @@ export interface StatusMove {
   traceparent: string
 }
 
-/** The caller must have checked the move with `assertTransition`. */
+/** Call `assertTransition` first. */
 export function withStatus(order: Order, move: StatusMove, at: Date): Order {
   const { to: status, actor, reason, reference = null, tracking = null, change: parts, traceparent } = move
   const change: StatusChange = {

@@ -75,7 +75,7 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
       orders.map((order) => JSON.stringify(order.statusHistory)),
       orders.map((order) => order.traceparent),
       orders.map((order) => order.updatedAt),
-      // Changes that are no amendments keep these columns.
+      // Other changes keep these columns.
       orders.map((order) => ifAmended(order, toJson(order.shippingAddress))),
       orders.map((order) => ifAmended(order, order.email)),
       orders.map((order) => ifAmended(order, toJson(order.formerValues))),

@@ -18,7 +18,6 @@ export interface RequestedAmendment extends Partial<AmendableValues> {
   lines?: readonly RequestedLine[]
 }
 
-/** The mail's `built-in-templates.ts` has the kinds. */
 export interface AmendmentMail {
   kind: 'amended' | 'readdressed'
   to: 'customer' | 'former_address'

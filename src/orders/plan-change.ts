@@ -153,7 +153,7 @@ export function isChangeMade(order: Order, requested: RequestedChange, reference
 }
 
 function isSameDetail({ change, tracking: made }: StatusChange, requested: RequestedChange, tracking: Tracking | null): boolean {
-  // The entry for a return of the whole order does not record whether the goods were restocked.
+  // A return of the whole order does not record whether the goods were restocked.
   const isSameRestock = requested.type !== 'returned' || change?.type !== 'returned' || change.restock === requested.restock
   const isSameParcel = made?.carrier === tracking?.carrier && made?.number === tracking?.number && made?.url === tracking?.url
   return isSameRestock && isSameParcel

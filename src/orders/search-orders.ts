@@ -116,7 +116,6 @@ export async function searchOrders(
   const present = (order: Order) => presentForAdmin({ ...order, formerValues: null })
   const query = { paging, ...owners, conditions, present }
   if (filters.q === undefined) {
-    // The index by time finds a period quickly.
     return readOrderPage(pool, { ...query, sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time' })
   }
   const before = paging.after?.[0] ?? Number.MAX_SAFE_INTEGER

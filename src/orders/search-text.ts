@@ -50,7 +50,7 @@ export function containing({ words, phone }: SearchText): Matching {
   }
 }
 
-/** Like `containing`, but allows typing errors up to `pg_trgm.word_similarity_threshold`. */
+/** Like `containing`, with typing errors up to `pg_trgm.word_similarity_threshold`. */
 export function resembling({ words }: SearchText): Matching {
   const isName = (word: string) => word.length >= MIN_RESEMBLING && /^[a-z]+$/.test(word)
   return (column) =>

@@ -171,7 +171,7 @@ async function moveChunk(
   } catch (error) {
     const isOneAtFault = !isKnown(error) || (error instanceof AppError && error.code === 'unavailable')
     if (chunk.length === 1 || !isOneAtFault) return chunk.map(({ line, move }) => refuse(line, move.orderId, error))
-    // One order is at fault or locked. The chunk was rolled back, so each of its orders can be moved alone.
+    // One order is at fault or locked. The chunk was rolled back, so each order can be moved alone.
     const results: LineResult[] = []
     const deadline = performance.now() + LINES_LOCK_WAIT_MS
     for (const numbered of chunk) {
@@ -222,7 +222,7 @@ interface BodyLine {
   read: () => unknown
 }
 
-/** Returns the non-blank lines of NDJSON. Other requests can run between two lines. */
+/** The non-blank lines of NDJSON. Other requests run between them. */
 async function* splitBody(body: Buffer): AsyncGenerator<BodyLine> {
   const slice = new TimeSlice()
   let line = 1

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { isCountry } from './postal-address.ts'
 
-/** The forms apply to the part after the two-letter country code. */
+/** Forms of the part after the two-letter country code. */
 const DIGITS_8 = { form: /^\d{8}$/, example: '12345678' }
 const DIGITS_9 = { form: /^\d{9}$/, example: '123456789' }
 const DIGITS_10 = { form: /^\d{10}$/, example: '1234567890' }

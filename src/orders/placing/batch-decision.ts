@@ -120,10 +120,10 @@ export class BatchDecision {
     const ofGuests = (precision: StockPrecision) => guestHolds?.excessOf(stockHolder, basket.lines, precision) ?? []
     assertAvailable(basket, stock.shortagesOf(basket.lines, 'rounded'), [...ofCustomer, ...ofGuests('rounded')])
     if (request.isOfBlockedAddress === true) throw new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
-    // The exact stock is checked last, so probing it requires placing real orders.
+    // The exact stock is checked last, so probing it costs a placed order.
     assertAvailable(basket, [], ofGuests('exact'))
     assertAvailable(basket, stock.shortagesOf(basket.lines, 'exact'), [])
-    // Anybody can be a guest with this address, so probing another person's order requires placing real orders.
+    // Anybody can be a guest with this address, so probing another person's order costs a placed order.
     this.#assertNoRepeat(request, () => true)
     pending?.add(userId)
     stock.take(basket.lines)
@@ -134,7 +134,7 @@ export class BatchDecision {
     if (reference !== null) this.#references.set(reference, order.id)
     const draft: Draft = {
       ...{ key: idempotencyKey, order, stockHolder, auditContext },
-      // A deliberate repeat can share its name with an earlier draft. The earlier draft keeps the name.
+      // A deliberate repeat can share its name with an earlier draft, which keeps the name.
       repeats: request.repeats.filter(({ name }) => !this.#draftsByName.has(name)),
       itemsJson: JSON.stringify(items),
       responseTemplate: responseTemplateOf(

@@ -34,7 +34,7 @@ export interface PlacedOrder {
 
 const MAX_LENGTH = 255
 export const KEY_RETENTION_HOURS = 24
-// RFC 8941 strings, bare or quoted, consist of visible ASCII characters and spaces.
+// Visible characters and spaces: RFC 8941 strings, bare or quoted.
 const KEY = /^[\x20-\x7e]+$/
 
 /**

@@ -58,7 +58,7 @@ export function createOrderBatcher({ logger, observer, ...options }: PlacingOpti
   })
 }
 
-/** Orders that arrive during a batch share the next one. An order starts at once when no batch is in flight. */
+/** Orders that arrive during a batch share the next one. Otherwise an order starts at once. */
 export class OrderBatcher {
   readonly #options: OrderBatcherOptions
   readonly #limits: typeof LIMITS
@@ -131,7 +131,7 @@ export class OrderBatcher {
       const [first] = batch
       if (first === undefined) return true
       const lines = request.basket.lines.length
-      // A customer whose orders are usually refused must not cause second decisions for other customers' batches.
+      // A customer whose orders are usually refused must not cause second decisions for others' batches.
       if (this.#unusual.has(customer) !== this.#unusual.has(first.customer)) return false
       return lines <= smallOrderLines || batchedLines + lines <= batchLines
     }

@@ -14,7 +14,7 @@ export interface OrderRequest extends GivenMembers {
   /** The total that the client expects. Null accepts any total. */
   expectedTotal: Money | null
   idempotencyKey: IdempotencyKey | null
-  /** Names that make this request a repeat of an earlier order. Its own key and reference are separate. */
+  /** Names that make it a repeat of an earlier order, besides its key and reference. */
   repeats: readonly Repeat[]
   traceparent: string
   /** Guests only. Checked last, so a block cannot be probed without placing real orders. */
