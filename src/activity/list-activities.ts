@@ -14,7 +14,7 @@ export interface Activity {
   request_id: string | null
 }
 
-/** Conditions that must all be met. An undefined condition matches every activity. */
+/** All conditions must be met. An undefined one matches every activity. */
 export interface ActivityFilter {
   /** The id of an operator or API key, or `system` for commands. */
   actor?: string | undefined
@@ -53,8 +53,8 @@ export async function listActivities(db: Queryable, filter: ActivityFilter): Pro
 }
 
 /**
- * The addresses of accounts and the names of API keys in these changes, by id, without deleted ones. Terminals show
- * them, because activities only have ids.
+ * Addresses of accounts and names of API keys by id, without deleted ones. Terminals show them, because activities only
+ * have ids.
  */
 export async function findActorNames(db: Queryable, activities: readonly Activity[]): Promise<ReadonlyMap<string, string>> {
   const idsOf = (type: Activity['actor_type']) =>

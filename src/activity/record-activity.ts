@@ -10,7 +10,7 @@ export interface AuditContext {
   /** The operation id of the API request, or the name of the command. */
   action: string
   requestId: string | null
-  /** The request's trace context, which published records contain. */
+  /** The request's trace context, for published records. */
   traceparent?: string
 }
 
