@@ -49,7 +49,7 @@ export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool
       const search = (filters: Static<typeof OrderSearch>) =>
         searchOrders(pool, permittedFinders(finders, request), filters, pagingOf([], first, OrderPosition))
       const { number } = await readSearchText(pool, q)
-      // The order with this number comes first. Phone numbers and codes of newer orders may contain the same digits.
+      // Phones and codes of newer orders may contain the same digits.
       const exact = number === null ? [] : (await search({ number })).orders
       const { orders } = await search({ q })
       const customers = mayUse(request, 'customers:read')
