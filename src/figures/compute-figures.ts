@@ -36,9 +36,7 @@ export async function computeFigures(
   if (withProducts) for (const part of inParts(slicesOf(minutes))) await computeProducts(tx, part)
 }
 
-/**
- * Lets the transaction delete old figures, which the previous release may not. See docs/decisions/figures.md#upgrades.
- */
+/** The previous release may not delete old figures. See docs/decisions/figures.md#upgrades. */
 export async function mayDeleteOld(tx: Transaction): Promise<void> {
   await tx.query(sql`select set_config('storefront.figure_days', ${String(KEPT_DAYS)}, true)`)
 }

@@ -68,7 +68,7 @@ export async function readSalesOf(pool: Pool, options: ReadOptions): Promise<Omi
 
 const beginOf = ({ times, to }: Window): Date => times[0] ?? to
 
-/** The steps of the range and of the preceding period, which is cut at the same point when the range is not over. */
+/** The range, and the preceding period that is cut at the same point. */
 function windowsOf({ range, collectedAt, now, timeZone }: ReadOptions): [Window, Window] {
   const rule = RANGES[range]
   const stepMs = rule.seconds * 1_000

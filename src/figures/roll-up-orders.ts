@@ -66,9 +66,7 @@ async function* computeAll(work: Work, run: Run): AsyncGenerator<number> {
   yield* computeSettled(work, run)
 }
 
-/**
- * Records that the figures now have every order and change from before the run. Processes then reload cached figures.
- */
+/** The figures now have every order and change from before the run. Processes then reload them. */
 async function finishCollection(pool: Pool, { startedAt }: Run): Promise<void> {
   await pool.query(
     sql`update figure_progress
@@ -267,7 +265,7 @@ async function* computeSettled(work: Work, { after, settled }: Run): AsyncGenera
   }
 }
 
-/** Deletes figures that are older than all shown ones. Returns their number. */
+/** Returns the number of deleted figures. */
 export async function deleteOldFigures(pool: Pool, now: Date): Promise<number> {
   const oldest = new Date(now.getTime() - KEPT_DAYS * 86_400_000)
   return inTransaction(pool, async (tx) => {

@@ -5,7 +5,6 @@ import type { Scope } from '../http/scopes.ts'
 import { FiguresSchema, MailsToDoSchema, OrdersToDoSchema, RangeQuery, StockToDoSchema } from './figure-schemas.ts'
 import { FiguresCache, type FiguresOptions } from './figures-cache.ts'
 
-/** What the store did in the last hours or days, and what waits for a person. */
 export function figuresRoutes(server: HttpServer, options: FiguresOptions): void {
   const cache = new FiguresCache(options)
   defineRoute(
@@ -63,7 +62,6 @@ export function figuresRoutes(server: HttpServer, options: FiguresOptions): void
   })
 }
 
-/** A count of what waits for a person. Callers need the scope. */
 interface ToDo<S extends TSchema> {
   access: Scope
   operationId: string
