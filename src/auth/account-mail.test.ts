@@ -111,7 +111,7 @@ test('a reset for an unknown address gets the same answer, writes the same rows 
   assert.deepEqual(smtp.mails.length, 1)
 })
 
-test('a mail that the server cannot take yet is retried, and nothing readable waits meanwhile', async (t) => {
+test('retries a mail that the server cannot take yet, and stores it encrypted meanwhile', async (t) => {
   const { store, smtp } = await startMailingStore(t)
   const ada = await store.register()
   smtp.refuse(ada.email, { code: 451, text: 'later', times: 1 })
@@ -123,7 +123,7 @@ test('a mail that the server cannot take yet is retried, and nothing readable wa
   for (const { data } of rows) assert.ok(!data.includes(token) && !data.includes(ada.email))
 })
 
-test('account mails link to the page of the shop where there is one', async (t) => {
+test('account mails link to the page of the shop if there is one', async (t) => {
   const { store, smtp } = await startMailingStore(t, { accountUrl: 'https://shop.example/account' })
   const ada = await store.register()
   await requestReset(store, ada.email)
@@ -140,7 +140,7 @@ test('with verification required, an account is created when its address is veri
   const pending = await register('Ada@example.com')
   assert.deepEqual([pending.status, pending.json], [202, { status: 'verification_required' }])
   assertProblem(await login(store, 'ada@example.com', PASSWORD), 401, 'invalid_credentials', 'not yet')
-  // Somebody else registers first, with another password.
+  // Another person registers first, with another password.
   await register('ada@example.com', 'the passphrase of eve')
   const token = tokenIn(await mailTo(smtp, 'ada@example.com'))
   const evesToken = tokenIn(await mailTo(smtp, 'ada@example.com', 2))

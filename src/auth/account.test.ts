@@ -29,7 +29,7 @@ test('lists the open sessions of the caller, newest first', async (t) => {
   assert.deepEqual(Object.keys(sessions[0] ?? {}).sort(), ['created_at', 'current', 'id', 'last_used_at', 'user_agent'])
 })
 
-test("ends one of the caller's sessions, and no other's", async (t) => {
+test("ends one of the caller's sessions and no others", async (t) => {
   const store = await startStore(t)
   const [ada, bob] = [await store.register(), await store.register()]
   const phone = (await login(store, ada)).json
@@ -68,7 +68,7 @@ test('changes the password with the current one and ends the other sessions', as
   assert.equal((await login(store, { ...ada, password: NEW_PASSWORD })).status, 200)
 })
 
-test('lets one of two parallel password changes win', async (t) => {
+test('lets one of two parallel password changes succeed', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const changes = ['passphrase number one', 'passphrase number two'].map((new_password) =>
@@ -77,7 +77,7 @@ test('lets one of two parallel password changes win', async (t) => {
   assert.deepEqual((await Promise.all(changes)).map(({ status }) => status).toSorted(), [204, 401])
 })
 
-test('changes the name, and nothing else', async (t) => {
+test('changes the name and nothing else', async (t) => {
   const store = await startStore(t)
   const ada = await store.register({ name: 'Ada' })
   const patch = (body: unknown) => store.call('PATCH', '/me', { token: ada.token, body })
@@ -91,7 +91,7 @@ test('changes the name, and nothing else', async (t) => {
   }
 })
 
-test('erases the account, keeps its orders under the id, and ends its sessions everywhere', async (t) => {
+test('erases the account, keeps its orders under its id, and ends its sessions everywhere', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const [ada, bob] = [await store.register({ name: 'Ada' }), await store.register()]
@@ -121,7 +121,7 @@ test('erases the account, keeps its orders under the id, and ends its sessions e
   assert.deepEqual((await store.call('GET', '/orders', { token: again.token })).json.data, [])
 })
 
-test('two deletions at once, or one beside a login, leave nothing behind', async (t) => {
+test('two deletions at once, or a deletion beside a login, leave nothing behind', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const [first, second, ...logins] = await Promise.all([

@@ -36,13 +36,13 @@ type SharedOptions =
 interface AuthOptions extends Pick<AuthContext, SharedOptions> {
   copies: FreshCopies
   keys: SigningKeys
-  /** Encrypts signing keys, and is the key of the throttle's hashes. */
+  /** Encrypts signing keys, and keys the hashes of the throttle. */
   secret: string
   /** Issuer and audience of access tokens: the store's public address. */
   issuer: string
   hashing: HashingOptions
   isThrottled: boolean
-  /** Whether requests of all accounts together count for their network. */
+  /** Whether each network has limits, counted over all its accounts. */
   isByNetwork: boolean
   /** Whether all admins need a second factor once one admin has one. */
   isAdminFactorRequired: boolean
@@ -139,8 +139,8 @@ interface AuthenticateOptions extends Pick<AuthContext, 'tokens' | 'revocations'
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*) *$/i
 
 /**
- * Authenticates a request, which needs a valid access token of a living session, or a valid API key. Both are accepted
- * in the header only.
+ * Authenticates a request, which needs an access token of an open session or a valid API key, in the Authorization
+ * header.
  */
 function createAuthenticate({ tokens, revocations, now, authenticateKey }: AuthenticateOptions): Authenticate {
   return async (request) => {
@@ -148,7 +148,7 @@ function createAuthenticate({ tokens, revocations, now, authenticateKey }: Authe
     const { authorization } = request.headers
     if (authorization === undefined) throw new AppError('unauthenticated', 'Send an access token or an API key: Authorization: Bearer …')
     const [, token] = BEARER.exec(authorization) ?? []
-    // A proxy in front may have checked the other of two headers.
+    // With two headers, a proxy may have checked the other one.
     if (token === undefined || countHeaders(request.raw, 'authorization') > 1) throw invalidToken()
     if (isMeantAsKey(token)) return authenticateKey(token, clientOf(request))
     const caller = await tokens.verify(token, now())

@@ -29,7 +29,7 @@ async function signInByProvider(): Promise<Answer> {
   return browser.exchange(code)
 }
 
-test('a blocked customer gets one answer to every way of signing in, and no session, until the block ends', async () => {
+test('a blocked customer gets the same answer from every way to sign in, and no session, until the block ends', async () => {
   const ada = await store.register()
   await store.pool.query('update users set email_verified_at = now() where id = $1', [ada.id])
   const { authenticator } = await addPasskey(store, ada.token)
@@ -49,7 +49,7 @@ test('a blocked customer gets one answer to every way of signing in, and no sess
   for (const [way, signIn] of Object.entries(ways)) assert.equal((await signIn()).status, 200, way)
 })
 
-test('a blocked customer with a second factor gets the same answer after it, and the code is not used up', async () => {
+test('a blocked customer with a second factor gets the same answer after the code, and the code is not used up', async () => {
   const ada = await store.register()
   const now = await timeForCodes()
   const { codeAt } = await addTotp(store, ada.token, now)
@@ -66,7 +66,7 @@ test('a blocked customer with a second factor gets the same answer after it, and
   assert.equal((await store.call('POST', '/auth/second-factor', { body })).status, 200)
 })
 
-test('a provider does not tell a stranger of a block: who is another person, or has not proven the address, gets what everybody gets', async () => {
+test('a provider reveals no block to a stranger: an unlinked person or an unproven address gets the usual answer', async () => {
   const [ada, bob] = [await store.register(), await store.register()]
   await store.pool.query('update users set email_verified_at = now() where id = any($1)', [[ada.id, bob.id]])
   assert.equal((await decide(ada.id, 'block')).status, 204)

@@ -10,7 +10,7 @@ import { deleteExpired } from './delete-expired.ts'
 const ATTACKER = '203.0.113.7'
 const OWNER = '198.51.100.20'
 
-// The limits use the wall clock, which stands still here: at the start of an app's code, or none would ever be good.
+// The limits use the wall clock. It is stopped at the start of an app's code step, since later codes would never come.
 mock.timers.enable({ apis: ['Date'], now: Date.now() - (Date.now() % 30_000) })
 
 const { issuer } = await startForgedProvider({ after })
@@ -26,7 +26,7 @@ const refusedBy = (answer: Answer | undefined, limit: string) => {
   assert.match(answer.headers['ratelimit-policy'] ?? '', new RegExp(`^"${limit}";`))
 }
 
-test('one address has at most sixty challenges of passkeys a minute, a refused one writes nothing, and another address is served', async () => {
+test('one address gets at most sixty passkey challenges a minute, a refusal stores no row, and another address is unaffected', async () => {
   const begin = (from: string) => store.call('POST', '/auth/passkey/options', { from })
   const answers: Answer[] = []
   for (let attempt = 0; attempt < 70; attempt++) answers.push(await begin(ATTACKER))
@@ -40,7 +40,7 @@ test('one address has at most sixty challenges of passkeys a minute, a refused o
   assert.equal(await count('auth_challenges'), 0)
 })
 
-test('one network of IPv6 has four times as many, from however many addresses', async () => {
+test('an IPv6 network gets four times as many challenges, whatever the number of its addresses', async () => {
   const begin = (from: string) => store.call('POST', '/auth/passkey/options', { from })
   const answers: Answer[] = []
   for (let network = 0; network < 245; network++) answers.push(await begin(`2001:db8:1:${network.toString(16)}::1`))
@@ -49,7 +49,7 @@ test('one network of IPv6 has four times as many, from however many addresses', 
   assert.equal(await count('auth_challenges'), 240)
 })
 
-test('one address begins at most sixty sign-ins with providers a minute, and a refused one writes nothing', async () => {
+test('one address begins at most sixty provider sign-ins a minute, and a refusal stores no row', async () => {
   const browser = new Browser(store)
   const query = new URLSearchParams({ return_to: `${SHOP}/`, code_challenge: browser.challenge })
   const begin = (from: string) => store.call('GET', `/auth/oidc/acme/authorize?${query}`, { from })
@@ -61,7 +61,7 @@ test('one address begins at most sixty sign-ins with providers a minute, and a r
   assert.equal((await begin(OWNER)).status, 303)
 })
 
-test('who has the password of an account with a second factor gets twenty challenges in five minutes, and its owner elsewhere another', async () => {
+test('a person with the password gets twenty second-factor challenges in five minutes, and the owner elsewhere another', async () => {
   const ada = await store.register()
   await addTotp(store, ada.token, await timeForCodes())
   const logIn = (from: string) => store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password }, from })
@@ -75,7 +75,7 @@ test('who has the password of an account with a second factor gets twenty challe
   assert.equal(await count('auth_challenges', where), 21)
 })
 
-test('a session has one challenge of each kind, however often it asks', async () => {
+test('a session has one challenge of each kind, however often it requests one', async () => {
   const ada = await store.register()
   for (let attempt = 0; attempt < 5; attempt++) {
     assert.equal((await store.call('POST', '/me/passkeys/options', { token: ada.token })).status, 200)

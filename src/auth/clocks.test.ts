@@ -19,7 +19,7 @@ class SteppedClock {
 
 const statusOf = async ({ call }: TestStore, token: string) => (await call('GET', '/me', { token })).status
 
-test('tokens of a clock that was minutes ahead stay valid when it moves back, and those of hours ahead do not, cached or not', async (t) => {
+test('tokens from a clock minutes ahead stay valid when it moves back, and those from hours ahead do not, cached or not', async (t) => {
   const clock = new SteppedClock()
   const store = await startStore(t, { now: clock.now })
   clock.aheadMs = 4 * MINUTE_MS
@@ -57,7 +57,7 @@ test('a logout under a clock two hours ahead is remembered until its tokens have
   assert.equal((await store.pool.query('select from session_revocations')).rowCount, 0)
 })
 
-/** Revocations alone, with a count of their queries. */
+/** The revocation list without a server, and a count of its queries. */
 async function startRevocations(t: TestContext, clock: SteppedClock) {
   const store = await startStore(t)
   const counted = { questions: 0 }
@@ -81,7 +81,7 @@ async function startRevocations(t: TestContext, clock: SteppedClock) {
   return { store, revocations, counted, lines, sessionOf }
 }
 
-test('forgets a revocation in memory only when both the time since and the time in its tokens have passed', async (t) => {
+test("forgets a revocation in memory only after its time in memory and the expiry of its session's tokens", async (t) => {
   const clock = new SteppedClock()
   const { store, revocations, sessionOf } = await startRevocations(t, clock)
   const [early, late] = [await sessionOf((await store.register()).id), await sessionOf((await store.register()).id)]
@@ -89,7 +89,7 @@ test('forgets a revocation in memory only when both the time since and the time 
   await store.pool.query('update sessions set revoked_at = now()')
   for (const id of [early, late]) await eventually(() => revocations.isRevoked(id))
 
-  // From here on only memory counts: the process still knows the rows that the table has lost.
+  // From here on only memory counts: the table no longer has the rows that the process knows.
   await store.pool.query('delete from session_revocations')
   await store.pool.query('update sessions set revoked_at = null')
   const later = performance.now() + (REMEMBER_SECONDS + 60) * 1000
@@ -101,7 +101,7 @@ test('forgets a revocation in memory only when both the time since and the time 
   passed.mock.restore()
 })
 
-test('queries each session while its clock and the one of the database differ by more than tokens may', async (t) => {
+test("queries each session while its clock and the database's clock differ by more than the tolerance of tokens", async (t) => {
   const clock = new SteppedClock()
   const { store, revocations, counted, lines, sessionOf } = await startRevocations(t, clock)
   const ada = await sessionOf((await store.register()).id)

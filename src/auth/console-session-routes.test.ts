@@ -5,10 +5,10 @@ import { registerOperator } from '../../test/register-operator.ts'
 import { addPasskey } from '../../test/second-factor.ts'
 import { startStore } from '../../test/store.ts'
 
-// Operators without a second factor stay operators when one of them gets one.
+// Without this setting, the operators without a second factor lose access when one of them gets one.
 const store = await startStore({ after }, { isAdminFactorRequired: false })
 const operator = await registerOperator(store)
-/** A token that nobody has issued. */
+/** A token that was never issued. */
 const STRANGER = 'A'.repeat(43)
 const FROM_PAGE = { origin: 'http://localhost:3000' }
 
@@ -18,7 +18,7 @@ const refresh = (cookie: string, headers: Record<string, string> = FROM_PAGE) =>
   store.call('POST', '/console/session/refresh', { headers: { ...headers, cookie } })
 const cookieOf = (answer: { headers: Record<string, string | undefined> }) => String(answer.headers['set-cookie']).split(';', 1)[0] ?? ''
 
-test('gives the page an access token, and the refresh token to a cookie that no script reads', async () => {
+test('gives the page an access token, and puts the refresh token in a cookie that scripts cannot read', async () => {
   const answer = await signIn(operator)
   assert.equal(answer.status, 200, answer.text)
   assert.deepEqual(Object.keys(answer.json).sort(), ['access_token', 'email', 'expires_in', 'operator', 'time_zone', 'token_type'])
@@ -36,7 +36,7 @@ test('gives the page an access token, and the refresh token to a cookie that no 
   assert.equal((await store.call('GET', '/admin/orders', { token: refreshed.json.access_token })).status, 200)
 })
 
-test('with TLS the cookie is sent over TLS only', async (t) => {
+test('with TLS the browser sends the cookie over TLS only', async (t) => {
   const secure = await startStore(t, { baseUrl: 'https://shop.example/store', basePath: '/store' })
   const account = { email: 'ada@example.com', password: 'a long enough passphrase' }
   assert.equal((await secure.call('POST', '/store/auth/register', { body: account })).status, 201)
@@ -51,7 +51,7 @@ test('with TLS the cookie is sent over TLS only', async (t) => {
   )
 })
 
-test('behind a proxy that removes the path of BASE_URL, the cookie has the path that the browser sees', async (t) => {
+test("behind a proxy that removes the path of BASE_URL, the cookie's path is the one that the browser sees", async (t) => {
   const proxied = await startStore(t, { baseUrl: 'https://shop.example/api', isAdminFactorRequired: false })
   const account = await registerOperator(proxied)
   const pathFor = async (headers: Record<string, string>) => {
@@ -63,7 +63,7 @@ test('behind a proxy that removes the path of BASE_URL, the cookie has the path 
   assert.equal(await pathFor({ origin: 'http://localhost:3000', host: 'localhost:3000' }), '/console/session', 'without the proxy')
 })
 
-test('a customer is refused and no session stays', async () => {
+test('a customer is refused and no session stays open', async () => {
   const customer = await store.register()
   const answer = await signIn(customer)
   assertProblem(answer, 403, 'forbidden')
@@ -74,7 +74,7 @@ test('a customer is refused and no session stays', async () => {
   assert.equal(rows[0].open, 1, 'that of the registration')
 })
 
-test('a page of another site cannot use it, with or without the cookie', async () => {
+test('a page of another site cannot use the console session, with or without the cookie', async () => {
   const cookie = cookieOf(await signIn(operator))
   const foreign: Record<string, string>[] = [
     {},
@@ -116,7 +116,7 @@ test('without a session, or with one that has ended, it answers 204 and clears t
   assertProblem(await store.call('GET', '/admin/orders', { token: opened.json.access_token }), 401, 'invalid_token')
 })
 
-test('a cookie that a page of another subdomain has added hides no session', async () => {
+test('a cookie added by a page of another subdomain does not hide a session', async () => {
   for (const place of ['before', 'after']) {
     const opened = await signIn(operator)
     const added = cookieOf(opened).replace(/=.*/, `=${STRANGER}`)
@@ -140,7 +140,7 @@ test('a second sign-in ends the session of the cookie that it replaces', async (
   assert.equal((await refresh(cookieOf(second))).status, 200)
 })
 
-test('the cookie renews no session of an account that is no operator, or none any more', async () => {
+test('the cookie renews no session of an account that is not, or no longer, an operator', async () => {
   const customer = await store.register()
   const former = await registerOperator(store)
   const cookie = cookieOf(await signIn(former))
@@ -152,7 +152,7 @@ test('the cookie renews no session of an account that is no operator, or none an
   }
 })
 
-test('the second step and a passkey set the same cookie, for operators and for the page only', async () => {
+test('a second factor and a passkey set the same cookie, for operators and the console page only', async () => {
   const [guarded, customer] = [await registerOperator(store), await store.register()]
   const { authenticator } = await addPasskey(store, guarded.token)
   const customers = await addPasskey(store, customer.token)

@@ -19,7 +19,7 @@ const TOKEN = /^[\w-]{43}$/
 
 export interface ConsoleSessionOptions {
   auth: AuthContext
-  /** The public address, which decides whether the cookie needs TLS, and the path below it. */
+  /** The public address. It decides whether the cookie needs TLS. */
   baseUrl: string
   basePath: string
   /** The shop's time zone, in which the page shows times. */
@@ -28,14 +28,15 @@ export interface ConsoleSessionOptions {
 
 /**
  * Sessions of the console's page. They are usual sessions, but their refresh token is in a cookie that scripts cannot
- * read (OWASP ASVS 5.0, 3.3). The page keeps only access tokens, in memory. These routes are not in the API's document.
+ * read (OWASP ASVS 5.0, 3.3). The page keeps only access tokens, in memory. The OpenAPI document omits these routes.
  */
 export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePath, timeZone }: ConsoleSessionOptions): void {
   const name = cookieName(baseUrl)
   const { origin, pathname } = new URL(baseUrl)
   const security = `HttpOnly; SameSite=Strict${isSecure(baseUrl) ? '; Secure' : ''}`
   const setCookie = (request: FastifyRequest, token: string, seconds: number) => {
-    // A proxy can remove the path of BASE_URL. Who calls the store without the proxy sees its own path.
+    // A proxy can remove the path of BASE_URL. A browser that calls the store without the proxy sees the store's own
+    // path.
     const path = request.headers.origin === origin ? pathname.replace(/\/$/, '') : basePath
     return { 'set-cookie': `${name}=${token}; Max-Age=${seconds}; Path=${path}/console/session; ${security}` }
   }
@@ -44,7 +45,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
     if (!isSameOrigin(request, origin)) throw new AppError('forbidden', 'Only the page of the console may do this.')
   }
 
-  /** Answers with the access token and sets the cookie, after every way of signing in. */
+  /** Answers every way of signing in with the access token, and sets the cookie. */
   const answerOpened = async (request: FastifyRequest, reply: FastifyReply, opened: LoginResult) => {
     if (!isOperatorRole(opened.user.role)) {
       await endSessions(auth, [opened.refresh_token])
@@ -82,7 +83,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
     },
   )
 
-  // Answers 204 without a session, since the page starts without one.
+  // Answers 204 without a session, because the page calls this at its start, before any sign-in.
   defineRoute(server, 'POST /console/session/refresh', { access: 'public', cost: 'console_sign_in' }, async (request, reply) => {
     assertSameOrigin(request)
     const presented = readCookies(request, name)
@@ -104,7 +105,9 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
   })
 }
 
-/** The page shows its screens after this answer: it asks nobody else what the operator may do. */
+/**
+ * The answer from which the page decides which screens to show. It is the page's only source for the operator's rights.
+ */
 async function presentAccess({ tokens, now }: AuthContext, { token_type, access_token, expires_in }: TokenSet, timeZone: string) {
   const { userId, role } = await tokens.verify(access_token, now())
   return { token_type, access_token, expires_in, time_zone: timeZone, operator: { id: userId, role, scopes: ROLE_SCOPES[role] } }
@@ -137,7 +140,10 @@ function cookieName(baseUrl: string): string {
   return `${isSecure(baseUrl) ? '__Secure-' : ''}storefront_console_${port}`
 }
 
-/** Every token with that name. A page on another subdomain can add a cookie, which must not hide ours. */
+/**
+ * Every token in a cookie with that name. A page on another subdomain can add such a cookie, which must not hide the
+ * store's own.
+ */
 function readCookies({ headers: { cookie = '' } }: FastifyRequest, name: string): string[] {
   const values = cookie.split(/; */).flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []))
   return [...new Set(values)].filter((value) => TOKEN.test(value))

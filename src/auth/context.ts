@@ -24,7 +24,7 @@ type AccountMail = { expiresAt: Date } & (
   | { kind: TokenMail; to: string; language: Language | null; token: string; isForConsole?: boolean }
   | { kind: 'operator_invited'; to: string; language: null; token: string; isForConsole: true; role: OperatorRole; inviter: string | null }
   | { kind: Notice; to: string; language: Language | null }
-  /** Sends nothing. Queued when an address gets no mail, so the answer takes the same time. */
+  /** Sends nothing. Queued when no mail is due, so the answer takes the same time. */
   | { kind: 'none' }
 )
 
@@ -33,7 +33,9 @@ type SendAccountMail = (tx: Transaction, mail: AccountMail) => Promise<void>
 
 const NOTICE_MS = 24 * 3_600_000
 
-/** Mails an account's address what was done to the account. Drops the notice if it cannot be sent within a day. */
+/**
+ * Mails an account's address a notice of a change to the account. Drops the notice if it cannot be sent within a day.
+ */
 export function sendNotice(
   tx: Transaction,
   { sendAccountMail, now }: Pick<AuthContext, 'sendAccountMail' | 'now'>,

@@ -4,7 +4,7 @@ import { startStore, TEST_SECRET } from '../../test/store.ts'
 import { deleteExpired } from './delete-expired.ts'
 import { rotateSigningKeys } from './tokens/signing-keys.ts'
 
-test('deletes what has expired and leaves everything that can still be used', async (t) => {
+test('deletes what has expired and leaves everything that is still usable', async (t) => {
   const store = await startStore(t)
   const { pool } = store
   const [ada, bob, eve, joe] = [await store.register(), await store.register(), await store.register(), await store.register()]
@@ -64,7 +64,7 @@ test('deletes what has expired and leaves everything that can still be used', as
       mails: ['late'],
       limits: ['new'],
       keys: 2,
-      // Joe's, and Bob's, whose idle session was deleted while it was not revoked.
+      // The revocations of Joe, and of Bob, whose idle session was deleted without being revoked.
       revocations: 2,
     },
   ])

@@ -19,7 +19,7 @@ const STATEMENTS = [
   sql`delete from totp_authenticators where confirmed_at is null and created_at < now() - interval '1 day'`,
   sql`delete from oidc_sign_ins where expires_at < now()`,
   sql`delete from oidc_codes where expires_at < now()`,
-  // No process with the role `email` has sent or given up these mails.
+  // Mails that no process with the role `email` has sent or given up.
   sql`delete from account_mails where expires_at < now() - interval '1 day'`,
   sql`delete from signing_keys where retired_at < now() - interval '1 day'`,
   sql`delete from rate_limits where expire < extract(epoch from now()) * 1000`,

@@ -8,7 +8,7 @@ import { canonicalEmail, EMAIL_PATTERN, parseEmail } from './email-address.ts'
 
 const PASSWORD = 'a long enough passphrase'
 
-test('an address has one form, whatever its case or composition when typed', () => {
+test('an address has one canonical form, whatever its case or Unicode composition', () => {
   for (const typed of ['Zoë@Example.COM', 'zoe\u0308@example.com', 'ZOE\u0308@EXAMPLE.com'])
     assert.equal(parseEmail(typed), 'zo\u00eb@example.com')
   fc.assert(
@@ -16,7 +16,7 @@ test('an address has one form, whatever its case or composition when typed', () 
   )
 })
 
-test('takes plain addresses, up to 254 characters', () => {
+test('accepts plain addresses of up to 254 characters', () => {
   const long = `${'a'.repeat(242)}@example.com`
   for (const good of ['a@b.co', "o'brien+tag@sub.example.co.uk", 'user_name-1%x@example.com', 'дмитрий@xn--e1afmkfd.xn--p1ai', long]) {
     assert.equal(parseEmail(good), good)
@@ -24,7 +24,7 @@ test('takes plain addresses, up to 254 characters', () => {
   }
 })
 
-test('a domain has its ASCII form, so that one mailbox is one account', () => {
+test('a domain is stored in its ASCII form, so one mailbox is one account', () => {
   for (const [typed, form] of [
     ['ada@bücher.example', 'ada@xn--bcher-kva.example'],
     ['Ada@BU\u0308CHER.example', 'ada@xn--bcher-kva.example'],
@@ -51,7 +51,7 @@ test('refuses a domain that no mail server can have', () => {
     '!a.example.com',
     `${'a'.repeat(64)}.example.com`,
     `${'ü'.repeat(60)}.example.com`,
-    // These are the ASCII form of no name, or not the canonical one.
+    // None of these is the ASCII form of a name, or none is its canonical form.
     'xn--.example.com',
     'xn--a.example.com',
     'xn--example-.com',
@@ -65,7 +65,7 @@ test('refuses a domain that no mail server can have', () => {
   }
 })
 
-test('registration, reset and admin create refuse anything but one plain mailbox', async (t) => {
+test('registration, reset and admin create accept exactly one plain mailbox', async (t) => {
   const store = await startStore(t)
   const bad = [
     'a@b.co\r\nBcc: eve@example.com',
@@ -88,11 +88,11 @@ test('registration, reset and admin create refuse anything but one plain mailbox
     'plain',
     '',
     `${'a'.repeat(243)}@example.com`,
-    // Visible in the canonical form only: the Greek question mark becomes a semicolon, a dotted capital I two
+    // Wrong in the canonical form only: the Greek question mark becomes a semicolon, and a dotted capital I becomes two
     // characters.
     'a\u037eeve@b.co',
     `${'\u0130'.repeat(85)}@example.com`,
-    // Invisible: two addresses that look the same.
+    // Invisible characters, with which two different addresses look the same.
     'a\u200b@b.co',
     'a\u202eb@b.co',
     'a\u2028@b.co',
@@ -115,7 +115,7 @@ test('registration, reset and admin create refuse anything but one plain mailbox
   assert.equal((await store.pool.query('select from users')).rowCount, 0)
 })
 
-test('an address is taken in all its forms, and logs in with all of them', async (t) => {
+test('an address is taken in all its forms, and every form logs in', async (t) => {
   const store = await startStore(t)
   const ada = await store.register({ email: 'Zoë.Ada@Example.com' })
   assert.equal(ada.email, 'zoë.ada@example.com')

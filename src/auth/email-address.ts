@@ -4,15 +4,16 @@ import { invalidBody } from '../http/problem.ts'
 /** RFC 5321 §4.5.3.1.3 allows paths of 256 octets, including two angle brackets. */
 export const EMAIL_MAX_LENGTH = 254
 
-/** One plain mailbox: no display name, list, comment, quoted part, space or control character. */
+/** A plain mailbox: no display name, list, comment, quoted part, space or control character. */
 export const EMAIL_PATTERN =
   '^[^\\s\\x00-\\x1f\\x7f-\\x9f@<>(),;:\\\\"\\[\\]]+@[^\\s\\x00-\\x1f\\x7f-\\x9f@<>(),;:\\\\"\\[\\].]+(\\.[^\\s\\x00-\\x1f\\x7f-\\x9f@<>(),;:\\\\"\\[\\].]+)+$'
 
 const PATTERN = new RegExp(EMAIL_PATTERN, 'u')
-// Controls, invisible format characters (direction marks, zero-width spaces), private use, lone surrogates, unassigned.
+// Control characters, invisible format characters (direction marks, zero-width spaces), private use, lone surrogates
+// and unassigned code points.
 const INVISIBLE = /\p{C}/u
 
-// RFC 5321 §4.1.2 with RFC 1034 §3.5: letters, digits and hyphens. A domain whose last label is a number is an IP
+// Letters, digits and hyphens (RFC 5321 §4.1.2 with RFC 1034 §3.5). A domain whose last label is a number is an IP
 // address.
 const DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!\d+$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 // The allowed ASCII characters of a typed domain; IDNA checks the others.
@@ -29,8 +30,8 @@ export function canonicalEmail(address: string): string {
 }
 
 /**
- * The canonical form of an address for mail. Throws `invalid_body`. Checks the canonical form too, because NFC turns
- * some characters into others, such as the Greek question mark into a semicolon, and lower case can be longer.
+ * The canonical form of an address for mail. Throws `invalid_body`. Checks the canonical form too: NFC turns some
+ * characters into others, such as the Greek question mark into a semicolon, and lower case can be longer.
  */
 export function parseEmail(address: string): string {
   const email = canonicalEmail(address)
@@ -41,7 +42,7 @@ export function parseEmail(address: string): string {
 
 function hasMailDomain(typed: string, canonical: string): boolean {
   const domain = domainOf(canonical)
-  // No name has an ASCII form that keeps this prefix.
+  // A domain that still has this prefix after decoding is not a valid ASCII form.
   const isEncoded = domainToUnicode(domain)
     .split('.')
     .some((label) => label.startsWith('xn--'))

@@ -4,8 +4,8 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /**
- * Encrypts (AES-256-GCM) with a key derived from `secret`, of 128 bits or more, for one `purpose`. Layout: nonce,
- * ciphertext, tag.
+ * Encrypts by AES-256-GCM for one `purpose`, with a key derived from `secret`, which has 128 bits or more. Layout:
+ * nonce, ciphertext, tag.
  */
 export function encrypt(secret: string, purpose: string, text: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
@@ -13,7 +13,7 @@ export function encrypt(secret: string, purpose: string, text: string): Buffer {
   return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
 }
 
-/** Reverses `encrypt`. Throws if the secret or purpose differs, or the bytes were changed. */
+/** Reverses `encrypt`. Throws if the secret or purpose differs, or if the bytes were changed. */
 export function decrypt(secret: string, purpose: string, encrypted: Buffer): string {
   const decipher = createDecipheriv('aes-256-gcm', deriveKey(secret, purpose), encrypted.subarray(0, NONCE_BYTES))
   decipher.setAuthTag(encrypted.subarray(-TAG_BYTES))

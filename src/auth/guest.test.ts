@@ -9,7 +9,7 @@ import { deleteUnusedGuests } from './delete-expired.ts'
 
 const PASSWORD = 'a long enough passphrase'
 
-test('a guest orders with a key, sees, cancels and limits its orders as a customer does, and nobody else sees them', async (t) => {
+test('a guest orders with a key, and sees, cancels and limits its orders like a customer; nobody else sees them', async (t) => {
   const store = await startStore(t, { maxPendingOrdersPerUser: 2 })
   const lamp = await store.addProduct({ stock: 10 })
   const email = `${randomUUID()}@example.com`
@@ -49,7 +49,7 @@ test('a guest orders with a key, sees, cancels and limits its orders as a custom
   assert.deepEqual(await store.readStock(lamp), [8])
 })
 
-test('an address with an account, and one with guests, gets the answer of a new one; a guest is never its account', async (t) => {
+test('an address with an account or guests gets the same answer as a new one; a guest never becomes its account', async (t) => {
   const store = await startStore(t)
   const [ada, admin] = [await store.register(), await store.register()]
   await store.pool.query(`update users set role = 'admin' where id = $1`, [admin.id])
@@ -59,7 +59,7 @@ test('an address with an account, and one with guests, gets the answer of a new 
       store.call('POST', '/auth/guest', { body: { email } }),
     ),
   )
-  // Ids and tokens are random and have one length.
+  // Ids and tokens are random and have constant lengths.
   const shapes = answers.map(({ status, headers, text, json }) => {
     const { 'x-request-id': _id, date: _date, ...stable } = headers
     return { status, stable, length: text.length, role: json.user.role, name: json.user.name, expires: json.expires_in }
@@ -74,7 +74,7 @@ test('an address with an account, and one with guests, gets the answer of a new 
   }
 })
 
-test('nobody logs in as a guest, resets its password or changes it, and an account with its address is untouched', async (t) => {
+test('nobody can log in as a guest, or reset or change its password; an account with its address is untouched', async (t) => {
   const store = await startStore(t)
   const email = `${randomUUID()}@example.com`
   const guest = await createGuest(store, email)
@@ -119,7 +119,7 @@ test('a guest logs out and erases itself, and its orders stay under its id', asy
   assert.deepEqual(rows, [{ users: [bob.id], buyers: [ada.id], deleted: [ada.id], keys: 0 }])
 })
 
-test('1,000 guests from one client are 30, a client elsewhere is not held up, and refusals leave no row', async (t) => {
+test('one client can create 30 of 1,000 guests, a client elsewhere is unaffected, and refusals store no row', async (t) => {
   const store = await startStore(t, { isRateLimited: true })
   const create = (email: string, from: string) => takeTurns(() => store.call('POST', '/auth/guest', { body: { email }, from }))
   const answers = []
@@ -138,7 +138,7 @@ test('1,000 guests from one client are 30, a client elsewhere is not held up, an
   assert.equal((await create('ada@example.com', '192.0.2.5')).status, 201, 'a stranger cannot use up the limit of the address')
 })
 
-test('guests that have ordered nothing are deleted after a week without use; those with orders stay', async (t) => {
+test('guests without orders are deleted after a week without use; those with orders stay', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const lamp = await store.addProduct()

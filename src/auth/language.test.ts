@@ -32,7 +32,7 @@ async function order(store: TestStore, token: string): Promise<string> {
   return answer.json.id
 }
 
-test('an account has the language that it names, else that of the browser, else none; its owner changes it', async (t) => {
+test("an account has the language that it requests, otherwise the browser's, otherwise none; its owner can change it", async (t) => {
   const store = await startStore(t)
   const languageOf = async (body: object, header?: string) => (await register(store, body, header)).json.user.language
   assert.deepEqual(
@@ -60,7 +60,7 @@ test('an account has the language that it names, else that of the browser, else 
   }
 })
 
-test("order mails have the account's language when they go out, with amounts in it, and otherwise that of the store", async (t) => {
+test("order mails use the account's language at the time of sending, for amounts too, and otherwise the store's", async (t) => {
   const { store, smtp } = await startMailingStore(t, { defaultLanguage: 'fr', mailLocale: 'de-AT' })
   const [{ json: ada }, { json: bob }] = [await register(store, {}, 'de'), await register(store, {})]
   const orderId = await order(store, ada.access_token)
@@ -76,7 +76,7 @@ test("order mails have the account's language when they go out, with amounts in 
   assert.match((await mailTo(smtp, ada.user.email, 2)).subject ?? '', /^Su pedido \d+ está cancelado$/)
 })
 
-test('account mails have the language of the account, and before there is one that of the registration', async (t) => {
+test("account mails use the account's language, and before the account exists the registration's", async (t) => {
   const { store, smtp } = await startMailingStore(t, { isEmailVerificationRequired: true })
   const email = `${crypto.randomUUID()}@example.com`
   assert.equal((await register(store, { email, language: 'de' }, 'fr')).status, 202)

@@ -41,7 +41,7 @@ test('does the same work for a wrong password and an unknown address', async (t)
   )
   const watchedQuery = mock.method(pg.Client.prototype, 'query', function (this: pg.Client, ...args: unknown[]) {
     const text = typeof args[0] === 'string' ? args[0] : (args[0] as { text?: string }).text
-    // The queries of the background do not belong to the login: housekeeping deletes what has expired.
+    // Housekeeping's deletions run in the background and are not part of the login.
     if (
       text !== undefined &&
       /\b(users|sessions|rate_limits|refresh_tokens)\b/.test(text) &&
@@ -65,7 +65,7 @@ test('does the same work for a wrong password and an unknown address', async (t)
   assert.deepEqual(await workOf('nobody@example.com'), known)
 })
 
-test('rehashes a password whose hash has a lower cost than the current one', async (t) => {
+test('rehashes a password whose hash costs less than the current setting', async (t) => {
   const store = await startStore(t, { hashCost: undefined })
   const ada = await store.register()
   const cheap = await new Passwords({ threads: 1, maxWaiting: 0, cost: { memoryKib: 64, passes: 1, parallelism: 1 } }).hash(ada.password)
@@ -84,7 +84,7 @@ test('rehashes a password whose hash has a lower cost than the current one', asy
   assert.equal(await hashOf(), renewed)
 })
 
-test('opens no session with a password that is changed while it is being checked', async (t) => {
+test('opens no session with a password that changes during its check', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const change = await store.pool.connect()
@@ -93,7 +93,7 @@ test('opens no session with a password that is changed while it is being checked
     ada.id,
     await new Passwords({ threads: 1, maxWaiting: 0 }).hash('quite another passphrase'),
   ])
-  // It still reads the old hash, which matches.
+  // This login still reads the old hash, which matches.
   const answer = login(store, ada.email, ada.password)
   const isWaiting = async () => {
     const { rowCount } = await store.pool.query(

@@ -39,12 +39,12 @@ async function checkPassword(context: AuthContext, email: string, password: stri
   return null
 }
 
-// A cheaper hash can be replaced only while the password is known.
+// A cheaper hash can be replaced only here, while the password is known.
 async function rehashIfOutdated({ pool, passwords }: AuthContext, user: UserWithPassword, password: string, client: Client) {
   if (user.password_hash === null || !passwords.isOutdated(user.password_hash)) return user
   const password_hash = await passwords.hash(password)
   if (!(await replacePassword(pool, user, password_hash))) {
-    // A parallel login rehashed it, or the password changed; the stored hash decides.
+    // A parallel login rehashed the password, or the password changed. The stored hash decides which.
     const stored = await findUserByEmail(pool, user.email)
     return stored !== null && (await passwords.verify(password, stored.password_hash)) ? stored : user
   }

@@ -6,10 +6,10 @@ import { startStore, type TestStore } from '../../test/store.ts'
 const RUNS = Number(process.env.REFRESH_MODEL_RUNS ?? 60)
 const GRACE_MS = 10_000
 
-/** Actions of owner and thief, in any order; `index` selects one of the refresh tokens issued so far. */
+/** Actions of the owner and the thief, in any order. `index` selects one of the refresh tokens issued so far. */
 type Step =
   | { do: 'owner refreshes' }
-  /** A copy of the owner's present token. */
+  /** The thief copies the owner's current token. */
   | { do: 'thief copies' }
   | { do: 'thief refreshes' }
   | { do: 'somebody uses an old one'; index: number }
@@ -23,7 +23,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.constantFrom(1_000, 4_000, GRACE_MS, 60_000).map((ms): Step => ({ do: 'time passes', ms })) },
 )
 
-test('leaves no live branch once theft was detected, whatever the order in which owner and thief refresh', async (t) => {
+test('leaves no live branch once theft was detected, in whatever order the owner and thief refresh', async (t) => {
   let nowMs = Date.now()
   const store = await startStore(t, { now: () => new Date(nowMs) })
   let noticed = 0
@@ -31,7 +31,7 @@ test('leaves no live branch once theft was detected, whatever the order in which
     fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 14 }), async (steps) => {
       const login = await store.register({ email: `${crypto.randomUUID()}@example.com` })
       const seen = [{ refresh: login.refreshToken, access: login.token }]
-      /** Token → its first use and its successor: a second implementation of the rules. */
+      /** Maps a token to its first use and successor. This is a second implementation of the rules. */
       const used = new Map<string, { atMs: number; successor: string }>()
       let owner = login.refreshToken
       let thief: string | null = null
@@ -70,7 +70,7 @@ test('leaves no live branch once theft was detected, whatever the order in which
   assert.ok(noticed > 0, `a theft was noticed in ${noticed} of ${RUNS} runs`)
 })
 
-/** Tokens that still have no successor. */
+/** Asserts the number of tokens that have no successor yet. */
 async function assertBranches(store: TestStore, userId: string, expected: number): Promise<void> {
   const { rows } = await store.pool.query(
     `select count(*) from refresh_tokens join sessions on sessions.id = session_id

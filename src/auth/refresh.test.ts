@@ -11,7 +11,7 @@ type Call = TestStore['call']
 const refresh = (call: Call, token: string) => call('POST', '/auth/refresh', { body: { refresh_token: token } })
 const pairOf = ({ json }: Answer) => ({ access: json.access_token, refresh: json.refresh_token })
 
-/** A store with a stopped clock that can be advanced. */
+/** A store whose clock stands still until `forward` advances it. */
 async function startClockedStore(t: Parameters<typeof startStore>[0], overrides: StoreOverrides = {}) {
   let nowMs = Date.now()
   const now = () => new Date(nowMs)
@@ -46,7 +46,7 @@ test('gives the same successor pair to every use within the grace time', async (
   assert.equal(await countLiveTokens(store, ada), 1)
 })
 
-test('creates one successor for parallel uses, in two processes, and keeps the honest client logged in', async (t) => {
+test('creates one successor for parallel uses in two processes, and keeps the honest client logged in', async (t) => {
   const { store, now } = await startClockedStore(t)
   const other = await startSecondProcess(t, store, { now })
   for (const parallel of [2, 10, 50]) {
@@ -69,7 +69,7 @@ test('creates one successor for parallel uses, in two processes, and keeps the h
   }
 })
 
-test('ends the whole family when a token is used again after the grace time, within a second in another process too', async (t) => {
+test('ends the whole token family when a token is reused after the grace time, within a second in another process too', async (t) => {
   const { store, now, forward } = await startClockedStore(t)
   const other = await startSecondProcess(t, store, { now })
   const [ada, eve] = [await store.register(), await store.register()]
@@ -92,7 +92,7 @@ test('ends the whole family when a token is used again after the grace time, wit
   assert.equal(again.status, 200, 'the owner can log in again')
 })
 
-test('answers the newest use within the grace time even when its successor was used too', async (t) => {
+test("answers the newest token's reuse within the grace time even after its successor was used", async (t) => {
   const { store } = await startClockedStore(t)
   const ada = await store.register()
   const second = await refresh(store.call, ada.refreshToken)
@@ -111,7 +111,7 @@ test('allows no second use at all when the grace time is zero', async (t) => {
   assert.equal(await countLiveTokens(store, ada), 0)
 })
 
-test('lets a session slide 30 days with each use, and ends it after 90', async (t) => {
+test('lets a session slide 30 days with each use, and ends it after 90 days', async (t) => {
   const { store, forward } = await startClockedStore(t)
   const [ada, idle] = [await store.register(), await store.register()]
   forward(29 * DAY_MS)
@@ -131,7 +131,7 @@ test('lets a session slide 30 days with each use, and ends it after 90', async (
   assertProblem(await refresh(store.call, answer.json.refresh_token), 401, 'invalid_refresh_token', 'day 90')
 })
 
-test('stores only hashes, and the successor only during the grace time', async (t) => {
+test('stores only hashes, and the encrypted successor only during the grace time', async (t) => {
   const { store, forward } = await startClockedStore(t)
   const ada = await store.register()
   forward(1_000)

@@ -16,12 +16,12 @@ type Context = Pick<AuthContext, 'pool' | 'tokens' | 'revocations' | 'refreshGra
 type Refusal = 'unknown' | 'revoked' | 'expired' | 'reused'
 
 /**
- * Exchanges a refresh token for its successor pair. A second use within the grace time gets the same pair (two tabs, a
- * lost answer). A later use means that the token was stolen and ends the session (RFC 9700 §4.14). Throws
+ * Exchanges a refresh token for its successor pair. A second use within the grace time gets the same pair, for two tabs
+ * or a lost answer. A later use means that the token was stolen, and ends the session (RFC 9700 §4.14). Throws
  * `invalid_refresh_token`.
  */
 export async function refresh(context: Context, refreshToken: string, client: Client): Promise<TokenSet> {
-  // Refusals are returned, not thrown, so their revocation commits.
+  // Refusals are returned, not thrown, so the transaction commits the revocation.
   const { presented, result } = await inTransaction(context.pool, async (tx) => {
     const presented = await lockToken(tx, refreshToken)
     const result = presented === null ? 'unknown' : await exchange(tx, context, refreshToken, presented)
@@ -55,7 +55,7 @@ async function exchange(tx: Transaction, context: Context, refreshToken: string,
   return 'reused'
 }
 
-/** The same pair with its remaining lifetimes. */
+/** Returns the same pair with its remaining lifetimes. */
 function withElapsedTime(tokenSet: TokenSet, ageMs: number): TokenSet {
   const seconds = Math.max(0, Math.ceil(ageMs / 1000))
   return { ...tokenSet, expires_in: tokenSet.expires_in - seconds, refresh_expires_in: tokenSet.refresh_expires_in - seconds }
@@ -72,7 +72,7 @@ interface TokenRow {
   role: AccountRole
 }
 
-/** Locks the token, so parallel uses create one successor, and its session, so no use overtakes a revocation. */
+/** Locks the token and its session. Parallel uses then create one successor, and no use overtakes a revocation. */
 async function lockToken(tx: Transaction, refreshToken: string): Promise<TokenRow | null> {
   const { rows } = await tx.query<TokenRow>(
     `select token.session_id, token.expires_at, token.rotated_at, token.sealed_successor,
@@ -94,7 +94,7 @@ async function rotate(tx: Transaction, context: Context, refreshToken: string, p
     expiresAt: presented.session_expires_at,
   }
   const successor = await issueTokens(tx, context.tokens, session, now)
-  // Encrypted with the old token, so the database contains no readable successor.
+  // The old token encrypts it, so the database contains no readable successor.
   const encrypted = encrypt(refreshToken, PURPOSE, JSON.stringify(successor))
   await tx.query(sql`update refresh_tokens set rotated_at = ${now}, sealed_successor = ${encrypted}
     where token_hash = ${hashToken(refreshToken)}`)
@@ -103,8 +103,8 @@ async function rotate(tx: Transaction, context: Context, refreshToken: string, p
     where session_id = $1 and rotated_at <= $2 and sealed_successor is not null`,
     [session.id, new Date(now.getTime() - context.refreshGraceSeconds * 1000)],
   )
-  // Never set to an earlier time. A revocation is remembered until the newest access token, issued at this time, has
-  // expired.
+  // `greatest` never moves the time back. A revocation is remembered until the newest access token, issued at this
+  // time, has expired.
   await tx.query('update sessions set last_used_at = greatest(last_used_at, $2) where id = $1', [session.id, now])
   return successor
 }

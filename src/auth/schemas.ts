@@ -55,7 +55,7 @@ const tokenSet = {
   refresh_token: Type.String({ description: 'An opaque text that is valid for one refresh.' }),
   refresh_expires_in: Type.Integer({ description: 'The lifetime of the refresh token in seconds.' }),
 }
-/** RFC 6749 (§5.1) defines these names, except `refresh_expires_in`. */
+/** RFC 6749 §5.1 defines these names, except `refresh_expires_in`. */
 export const TokenSetSchema = Type.Object(tokenSet, { title: 'TokenSet', examples: [EXAMPLE_TOKEN_SET] })
 export type TokenSet = Static<typeof TokenSetSchema>
 export type LoginResult = TokenSet & { user: User }
@@ -89,7 +89,7 @@ export const Email = Type.String({
 
 export const NewPassword = Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH, 'x-input': 'verbatim' })
 
-/** A password that is only compared. No lower bound, so every wrong password gets the same answer. */
+/** A password that is only compared. It has no lower bound, so every wrong password gets the same answer. */
 export const PresentedPassword = Type.String({ maxLength: PASSWORD_MAX_LENGTH, 'x-input': 'verbatim' })
 
 /** One line of visible text. `assertNoLink` also refuses links. */
@@ -101,7 +101,7 @@ export const Name = Type.String({
   description: 'Must not contain a link until the address of the account is proven.',
 })
 
-/** Any text, because unknown tokens get the same answer in every form. The body's limit bounds its length. */
+/** Any text is valid, so unknown tokens of every form get the same answer. The body's limit bounds the length. */
 export const Token = Type.String()
 
 /** A sign-in's answer: the account, and its opened session. */

@@ -41,7 +41,7 @@ async function startEmbeddedStore(t: TestContext) {
   return { dataDir, lines, call, client }
 }
 
-/** Every row of every table as text, bytea also decoded. */
+/** Every row of every table as text, with bytea also decoded. */
 async function dump(client: pg.Client): Promise<string> {
   const { rows } = await client.query(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname not in ('pg_catalog', 'information_schema')`,
@@ -76,7 +76,7 @@ test('neither a password nor a token is in the database, its WAL, the logs, the 
   const { json: page } = await call('GET', '/products?limit=1&in_stock=true')
   const order = await call('POST', '/orders', { items: [{ product_id: page.data[0].id, quantity: 1 }] }, second.access_token)
   assert.equal(order.status, 201)
-  // A new password, both mailboxes of a change of the address, and the order.
+  // These mails carry a new password's token, tokens to both mailboxes of an address change, and the order.
   const mailed = await eventually(
     async () => {
       const mails = filesBelow(join(dataDir, 'mail')).map(([, bytes]) => bytes.toString().replaceAll('=\r\n', ''))
@@ -91,7 +91,7 @@ test('neither a password nor a token is in the database, its WAL, the logs, the 
 
   const tokens = [ada, login, second].flatMap(({ access_token, refresh_token }) => [access_token, refresh_token])
   const secrets: [string, string][] = [PASSWORD, NEW_PASSWORD, ...tokens, ...mailed].map((secret) => [secret.slice(0, 12), secret])
-  // The signature is enough to complete a token; the rest of a token is not secret.
+  // A signature is the secret part of a token: it is enough to complete one.
   for (const token of tokens.filter((text) => text.includes('.'))) secrets.push(['a signature', token.split('.')[2]])
   await client.query('checkpoint')
   const places: [string, Buffer][] = [
@@ -99,7 +99,7 @@ test('neither a password nor a token is in the database, its WAL, the logs, the 
     ['the logs', Buffer.from(lines.join(''))],
     ...filesBelow(join(dataDir, 'postgres', 'pg_wal')),
     ...filesBelow(join(dataDir, 'postgres', 'base')),
-    // The files are compressed: their rows are read.
+    // The lake's files are compressed, so their rows are searched too.
     ['the lake', Buffer.from(JSON.stringify(await queryFolder(join(dataDir, 'lake'), 'select * from order_events')))],
     ...filesBelow(join(dataDir, 'mail')),
     ['the server log', readFileSync(join(dataDir, 'postgres.log'))],

@@ -6,7 +6,7 @@ import { startStore } from '../../test/store.ts'
 
 const FROM = '203.0.113.7'
 
-test('writes one line for each security event, by stable names and ids, without an address or a secret', async (t) => {
+test('writes one line for each security event, with stable names and ids and without an address or a secret', async (t) => {
   const lines: Record<string, unknown>[] = []
   const logger = pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) })
   let aheadMs = 0
@@ -17,7 +17,7 @@ test('writes one line for each security event, by stable names and ids, without 
   const post = (path: string, body: object, token?: string) =>
     store.call('POST', path, { body, from: FROM, ...(token === undefined ? {} : { token }) })
 
-  /** The events that `work` causes. */
+  /** Runs `work` and returns the security events that it causes. */
   const eventsOf = async (work: () => Promise<{ status: number }>) => {
     lines.length = 0
     const { status } = await work()
@@ -80,7 +80,7 @@ test('writes one line for each security event, by stable names and ids, without 
   ]
   for (const [work, expected] of steps) assert.deepEqual(await eventsOf(work), expected)
   for (let i = 0; i < 6; i++) await post('/auth/login', { email, password: 'wrong' })
-  // The delay is a second: on a slow machine the next attempt may come after it.
+  // The delay is a second. On a slow machine the next attempt may come later, so the delay is extended.
   await store.pool.query(`update rate_limits set expire = $1 where key like 'login-turn:%'`, [Date.now() + 60_000])
   assert.deepEqual(await eventsOf(() => post('/auth/login', { email, password: 'wrong' })), [429, 'throttled: login'])
 
@@ -90,7 +90,7 @@ test('writes one line for each security event, by stable names and ids, without 
   assert.deepEqual(idsIn(lines.find(({ event }) => event === 'account_deleted')), ['account_deleted', ada.user.id, 'string'])
 })
 
-test('a change of the address is in the log when it is asked for, refused, made and reverted', async (t) => {
+test('logs an address change when it is requested, refused, made and reverted', async (t) => {
   const lines: Record<string, unknown>[] = []
   const logger = pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) })
   const store = await startStore(t, { logger })

@@ -20,7 +20,7 @@ const USER_AGENT_MAX_LENGTH = 500
 export interface Session {
   id: string
   user: Pick<User, 'id' | 'role'>
-  /** The absolute end. */
+  /** The session's absolute end, which no refresh extends. */
   expiresAt: Date
 }
 
@@ -37,7 +37,7 @@ export async function openSession(
   authenticatedBy: readonly string[] = ['password'],
 ): Promise<{ sessionId: string; tokenSet: TokenSet }> {
   const session = { id: randomUUIDv7(), user, expiresAt: new Date(now.getTime() + ABSOLUTE_MS) }
-  // The lock lets a simultaneous block or role change either end this session or be seen here.
+  // With this lock, a simultaneous block or role change either ends this session or is seen here.
   const { rowCount } = await tx.query(
     `insert into sessions (id, user_id, user_agent, created_at, last_used_at, expires_at, authenticated_at, authenticated_by)
     select $1, id, $3, $4, $4, $5, $4, $6 from users where id = $2 and role = $7 and blocked_at is null for share`,
@@ -49,7 +49,7 @@ export async function openSession(
 
 async function refusalOf(tx: Transaction, userId: string): Promise<AppError> {
   const { rowCount } = await tx.query('select from users where id = $1 and blocked_at is not null', [userId])
-  // The account may have been deleted, or have got another role, since its password was checked.
+  // Since the password check, the account may have been deleted or given another role.
   if (rowCount === 0) return new AppError('invalid_credentials', 'There is no account with this e-mail address and password.')
   return new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
 }

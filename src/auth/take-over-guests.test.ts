@@ -22,7 +22,7 @@ const confirmReset = ({ call }: Pick<TestStore, 'call'>, token: string) =>
 const logIn = async ({ call }: Pick<TestStore, 'call'>, email: string): Promise<string> =>
   (await call('POST', '/auth/login', { body: { email, password: PASSWORD } })).json.access_token
 
-test('who proves the address while registering has the orders of its guests, and of no other address', async (t) => {
+test('a registration that proves the address takes over the orders of its guests, and of no other address', async (t) => {
   const store = await startStore(t, { isEmailVerificationRequired: true })
   const other = await startSecondProcess(t, store)
   const lamp = await store.addProduct()
@@ -58,7 +58,7 @@ test('who proves the address while registering has the orders of its guests, and
   assert.equal((await store.call('POST', `/orders/${order.id}/cancel`, { token: ada })).json.status, 'cancelled')
 })
 
-test('a password reset by mail takes the orders over; an account that nobody has proven does not get them', async (t) => {
+test('a password reset by mail takes over the orders; an unproven account does not get them', async (t) => {
   const store = await startStore(t)
   const lamp = await store.addProduct()
   const guest = await createGuest(store, 'ada@example.com')
@@ -78,7 +78,7 @@ test('a password reset by mail takes the orders over; an account that nobody has
   assert.deepEqual(await numbersOf(store, await logIn(store, 'ada@example.com')), [number], 'a login proves no address')
 })
 
-test('spellings of one mailbox are one address, and look-alikes are others', async (t) => {
+test('spellings of one mailbox are one address, and look-alikes are different addresses', async (t) => {
   const store = await startStore(t)
   const lamp = await store.addProduct()
   const spellings = [
@@ -100,7 +100,7 @@ test('spellings of one mailbox are one address, and look-alikes are others', asy
   }
 })
 
-test('a token that was mailed to an address which the account no longer has proves nothing', async (t) => {
+test('a token mailed to an address that the account no longer has proves nothing', async (t) => {
   const store = await startStore(t)
   const lamp = await store.addProduct()
   const eve = await store.register({ email: 'eve@example.com' })
@@ -116,7 +116,7 @@ test('a token that was mailed to an address which the account no longer has prov
   assert.deepEqual(rows, [{ owner_id: null, proven: null }])
 })
 
-test('erasing the account erases its guests too, and an account has a limit of them', async (t) => {
+test('erasing the account erases its guests too, and the number of guests is limited', async (t) => {
   const store = await startStore(t)
   const lamp = await store.addProduct()
   const guest = await createGuest(store, 'ada@example.com')
@@ -153,7 +153,7 @@ test('erasing the account erases its guests too, and an account has a limit of t
   assert.deepEqual(rows, [{ keys: 0, is_noted: true }])
 })
 
-test('mails about orders of a guest go to the account that has taken it over, and all guests of a mailbox share its limit', async (t) => {
+test("mails about a guest's orders go to the account that took it over, and all guests of a mailbox share its limit", async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream', 'email'], mailMaxPerHour: 3 })
   const lamp = await store.addProduct()
   const email = `${randomUUID()}@example.com`
@@ -173,12 +173,12 @@ test('mails about orders of a guest go to the account that has taken it over, an
     { email, waits: true },
     { email, waits: true },
   ])
-  // The test ends with an empty queue.
+  // Waiting mails are set to failed, because the test must end with an empty queue.
   await store.pool.query(`update email_deliveries set status = 'failed' where send_after > now() + interval '30 minutes'`)
   assert.deepEqual(await readAccountMails(store), [])
 })
 
-test('who proves an address that an operator has corrected does not get the order of the guest', async (t) => {
+test("a person who proves an address that an operator has corrected does not get the guest's order", async (t) => {
   const store = await startStore(t)
   const lamp = await store.addProduct()
   const [wrong, right] = [await createGuest(store, 'wrong@example.com'), await createGuest(store, 'wrong@example.com')]

@@ -10,8 +10,8 @@ import { Throttle } from './throttle.ts'
 const ATTACKER = '203.0.113.7'
 const OWNER = '198.51.100.20'
 
-// The limits use the wall clock, which is stopped here unless a test ages a counter. The store removes expired counters
-// by the database's clock each minute, so this one is an hour ahead.
+// The limits use the wall clock, which stands still here. `expire` ages counters instead. The store deletes expired
+// counters by the database's clock each minute, so this clock is an hour ahead.
 mock.timers.enable({ apis: ['Date'], now: Date.now() + 3_600_000 })
 
 const store = await startStore({ after }, { isRateLimited: true })
@@ -29,7 +29,7 @@ const login = (
 const countByStatus = (answers: Answer[]) =>
   Object.fromEntries([...Map.groupBy(answers, ({ status }) => status)].map(([status, group]) => [status, group.length]))
 
-/** Ages the counters of one limit, which are in the database and use the wall clock. */
+/** Ages the stored counters of one limit. */
 const expire = (limit: string) => store.pool.query(`update rate_limits set expire = 1 where key like $1`, [`${limit}:%`])
 
 test('200 wrong passwords from one address for one account are slowed down; the owner logs in from another address', async () => {
@@ -52,14 +52,14 @@ test('200 wrong passwords from one address for one account are slowed down; the 
   assert.equal((await login(store.call, ATTACKER, (await store.register()).email, ada.password)).status, 200, 'another account')
 })
 
-test('lets no more through when they arrive at the same time, in two processes', async () => {
+test('lets no more attempts through when they arrive at the same time, in two processes', async () => {
   const ada = await store.register()
   const tries = Array.from({ length: 60 }, (_, i) => login(i % 2 === 0 ? store.call : other.call, ATTACKER, ada.email))
   const { 401: tried = 0 } = countByStatus(await Promise.all(tries))
   assert.ok(tried >= 5 && tried <= 7, `${tried} passwords were tried`)
 })
 
-test('increases the delay with each wrong password and resets it after a right one', async () => {
+test('increases the delay with each wrong password and resets it after a correct one', async () => {
   const ada = await store.register()
   for (let i = 0; i < 5; i++) assertProblem(await login(store.call, ATTACKER, ada.email), 401, 'invalid_credentials')
   for (const expected of [1, 2, 4, 8, 16, 32]) {
@@ -102,7 +102,7 @@ test('counts wrong current passwords of a password change as wrong passwords', a
   assertProblem(await login(store.call, ATTACKER, ada.email), 429, 'rate_limited')
 })
 
-test('limits registrations from one address, and more strictly those that reveal which addresses are taken', async () => {
+test('limits registrations from one address, and more strictly those that reveal taken addresses', async () => {
   const ada = await store.register()
   const register = (email: string) => store.call('POST', '/auth/register', { body: { email, password: ada.password }, from: ATTACKER })
   const fresh = await Promise.all(Array.from({ length: 15 }, (_, i) => register(`customer${i}@example.com`)))
@@ -113,13 +113,13 @@ test('limits registrations from one address, and more strictly those that reveal
   assert.equal(answers.at(-1)?.headers['ratelimit-policy'], '"register-address";q=60;w=60')
 })
 
-test('parallel wrong passwords for many accounts cannot slip under the limit of their address, in two processes', async () => {
+test("parallel wrong passwords for many accounts in two processes cannot exceed their address's limit", async () => {
   const passwords = new Passwords({ threads: 1, maxWaiting: 200, cost: { memoryKib: 64, passes: 1, parallelism: 1 } })
   await store.pool.query(
     `insert into users (id, email, password_hash) select gen_random_uuid(), 'parallel' || n || '@example.com', $1 from generate_series(1, 150) as n`,
     [await passwords.hash('x')],
   )
-  // On a busy machine some wait longer than a login may, and are refused before they count.
+  // On a busy machine some attempts wait longer than a login may, and are refused before they count.
   const loginPatiently = async (call: TestStore['call'], email: string): Promise<Answer> => {
     const answer = await login(call, ATTACKER, email)
     if (answer.status !== 503) return answer
@@ -130,7 +130,7 @@ test('parallel wrong passwords for many accounts cannot slip under the limit of 
   assert.deepEqual(countByStatus(await Promise.all(tries)), { 401: 100, 429: 50 })
 })
 
-test('a right password, a refused attempt and a failed check revert their count for the address', async () => {
+test('a correct password, a refused attempt and a failed check revert their count for the address', async () => {
   const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const client = { address: '2001:db8:1:2::1', userAgent: null, language: null, record() {} }
   const pointsOf = async (limit: string) => {
@@ -152,7 +152,7 @@ test('a right password, a refused attempt and a failed check revert their count 
   assert.deepEqual([checks, await pointsOf('login-address'), await pointsOf('login-site')], [6, [6], [6]])
 })
 
-test('counts an IPv6 client by its /64 and, with four times the bound, by its /48', async () => {
+test('counts an IPv6 client by its /64 and, with four times the limit, by its /48', async () => {
   const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const from = (address: string) => ({ address, userAgent: null, language: null, record() {} })
   const countAccepted = async (times: number, work: (i: number) => Promise<unknown>) => {
@@ -170,7 +170,7 @@ test('counts an IPv6 client by its /64 and, with four times the bound, by its /4
   assert.equal(await countAccepted(260, (i) => reset(`2001:db8:5:${i}::1`, `account ${i}`)), 240)
 })
 
-test('many networks of one IPv6 site use up neither the mails of an address nor more guests with it than one network', async () => {
+test("many networks of one IPv6 site use up no more of an address's mails or guests than one network", async () => {
   const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const from = (address: string) => ({ address, userAgent: null, language: null, record() {} })
   const mail = (address: string) => throttle.countRegistrationMail(from(address), 'ada@shop.example')
@@ -183,7 +183,7 @@ test('many networks of one IPv6 site use up neither the mails of an address nor 
   assert.equal(made.length, GUESTS_OF_MAILBOX.points)
 })
 
-test('limits mails to one account without locking its owner out', async () => {
+test('limits mails to one account without locking out its owner', async () => {
   const ada = await store.register()
   const reset = (from: string) => store.call('POST', '/auth/password-reset', { body: { email: ada.email }, from })
   const answers: Answer[] = []
@@ -194,7 +194,7 @@ test('limits mails to one account without locking its owner out', async () => {
   assert.deepEqual(rows, [{ count: 13 }])
 })
 
-test('registrations with an address use up none of the reset mails of its owner', async (t) => {
+test("registrations with an address use up none of its owner's reset mails", async (t) => {
   const store = await startStore(t, { isRateLimited: true, isEmailVerificationRequired: true })
   const email = 'ada@example.com'
   await store.pool.query(`insert into users (id, email, role, created_at) values (gen_random_uuid(), $1, 'customer', now())`, [email])
@@ -206,7 +206,7 @@ test('registrations with an address use up none of the reset mails of its owner'
   assert.deepEqual([kinds.already_registered?.length, kinds.reset_password?.length], [10, 1])
 })
 
-test("one network uses up four of the ten mails about registrations with an address, so that its owner's own gets one", async (t) => {
+test('one network uses up four of the ten registration mails to an address, so its owner still gets one', async (t) => {
   const store = await startStore(t, { isRateLimited: true, isEmailVerificationRequired: true })
   const email = 'ada@example.com'
   const register = (password: string, from: string) => store.call('POST', '/auth/register', { body: { email, password }, from })
@@ -219,7 +219,7 @@ test("one network uses up four of the ten mails about registrations with an addr
   assert.equal((await store.call('POST', '/auth/verify-email', { body, from: OWNER })).status, 200)
 })
 
-test('counts clients behind a proxy only where TRUST_PROXY names the proxy', async (t) => {
+test('counts clients behind a proxy only if TRUST_PROXY names the proxy', async (t) => {
   const wrongFrom = async (store: TestStore, from: string, forwarded: string) => {
     const email = `${forwarded}@example.com`.replaceAll(/[:, ]/g, '-')
     const answers: Answer[] = []
@@ -245,7 +245,7 @@ test('counts clients behind a proxy only where TRUST_PROXY names the proxy', asy
   assert.ok((await wrongFrom(hops, '10.1.2.3', '6.6.6.N, 203.0.113.9')) > 0)
 })
 
-test('stores nothing readable about the clients it counts', async () => {
+test('stores nothing readable about the clients that it counts', async () => {
   const ada = await store.register()
   await login(store.call, ATTACKER, ada.email)
   const { rows } = await store.pool.query('select key, points from rate_limits')

@@ -35,19 +35,19 @@ import {
   WRONG_PASSWORDS_OF_ADDRESS,
 } from './limits.ts'
 
-/** A limit and its key's hash. */
+/** A limit, and the hashed key that it counts. */
 type Counter = [Limit, string]
 
 export interface ThrottleOptions {
   pool: Pool
-  /** The key of the hashes under which clients and accounts are counted. */
+  /** The HMAC key for hashing counted clients and accounts. */
   secret: string
   isEnabled: boolean
-  /** Whether requests of all accounts together count for their network. */
+  /** Whether each network has limits, counted over all its accounts. */
   isByNetwork: boolean
 }
 
-/** The limit of wrong attempts, and the delays after the free ones. */
+/** The limit of wrong attempts, and the limit that delays attempts after the free ones. */
 interface Turns {
   wrong: Limit
   turn: Limit
@@ -100,7 +100,7 @@ export class Throttle {
   }
 
   /**
-   * Like `guardPassword`, for an authenticator app's code from a client that has the account's password or session.
+   * Like `guardPassword`, for an authenticator app's code from a client with the account's password or session.
    * Sign-ins and step-ups have separate counts, so a stranger with the password cannot block the owner's sessions.
    */
   async guardCode<T>(
@@ -123,8 +123,8 @@ export class Throttle {
   }
 
   /**
-   * Like `guardPassword`, for an order address's postal code. Postal codes are few, so daily and total attempts are few
-   * too.
+   * Like `guardPassword`, for the postal code of an order's address. There are few postal codes, so both the daily and
+   * the total attempts are limited strictly.
    */
   async guardPostalCode<T>(client: Client, holder: string, check: () => Promise<T | null>): Promise<T | null> {
     const key = this.#hash('postal code', holder)
@@ -132,17 +132,17 @@ export class Throttle {
     return this.#guardCounters(counters, client, check)
   }
 
-  /** Counts the use of an order link by its holder and network, since links may be shared. */
+  /** Counts an order link's use by its holder and network, since links may be shared. */
   async countOrderLink(client: Client, holder: string): Promise<void> {
     if (this.#isEnabled) await this.#consume(ORDER_LINKS, this.#hash('order link', holder, networkOf(client.address)), client)
   }
 
-  /** Whether a preview's hash is used for the first time in any process. Works even if limits are off. */
+  /** Whether a preview's hash is used for the first time in any process. Counts even if limits are off. */
   isFirstCommit(hash: string): Promise<boolean> {
     return this.#countBelow(COMMITS, this.#hash('commit', hash))
   }
 
-  /** Counts, runs the check, and reverts the count unless the check returns null for a wrong proof. */
+  /** Counts, runs the check, and reverts the count unless the check returns null, which means a wrong proof. */
   async #guardCounters<T>(counters: readonly Counter[], client: Client, check: () => Promise<T | null>): Promise<T | null> {
     if (!this.#isEnabled) return check()
     await this.#countAll(counters, client)
@@ -225,7 +225,7 @@ export class Throttle {
     return this.#countMailBy(siteOf(client.address), email, 'registration')
   }
 
-  /** Counts a mail that an account requests to a new address like `countMail`, and by account. */
+  /** Counts a mail that an account requests to a new address like `countMail`, and by the account. */
   countNewAddressMail(userId: string, email: string): Promise<boolean> {
     return this.#countMailBy(userId, email, 'new address')
   }
@@ -236,7 +236,10 @@ export class Throttle {
     return this.#countBelow(MAILS, this.#hash(email, kind))
   }
 
-  /** A requester past its own limit does not count for the address. */
+  /**
+   * Counts a mail by its requester and then by its address. A requester past its own limit does not count for the
+   * address.
+   */
   async #countMailBy(who: string, email: string, kind: 'registration' | 'new address'): Promise<boolean> {
     if (!this.#isEnabled) return true
     return (await this.#countBelow(MAILS_BY_ONE, this.#hash(email, kind, who))) && (await this.countMail(email, kind))
@@ -266,7 +269,7 @@ export class Throttle {
     await this.#countAll(this.#countersOf(limits, client), client, points)
   }
 
-  /** Throws `rate_limited` and then reverts its own count. */
+  /** Counts in every counter. If one is past its limit, reverts the counts and throws `rate_limited`. */
   async #countAll(counters: readonly Counter[], client: Client, points = 1): Promise<void> {
     const counted: Counter[] = []
     for (const [limit, key] of counters) {
@@ -306,7 +309,7 @@ export class Throttle {
     return limiter
   }
 
-  /** A name that hides a network or an account. */
+  /** A hash that names a network or an account without revealing it. */
   nameOf(who: string): string {
     return this.#hash('name', who)
   }
@@ -330,7 +333,10 @@ function createLimiter(pool: Pool, { name, points, seconds }: Limit): RateLimite
   })
 }
 
-/** Header fields by draft-ietf-httpapi-ratelimit-headers. Returns any other error, such as an outage, unchanged. */
+/**
+ * Turns the limiter's refusal into `rate_limited`, with header fields by draft-ietf-httpapi-ratelimit-headers. Returns
+ * any other error, such as an outage, unchanged.
+ */
 function toRefusal(error: unknown, limit: Limit, client: Client): unknown {
   if (!(error instanceof RateLimiterRes)) return error
   client.record('throttled', { limit: limit.name })

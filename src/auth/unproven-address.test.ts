@@ -10,7 +10,7 @@ import { readConfig } from '../config.ts'
 
 const PASSWORD = 'a long enough passphrase'
 const STRANGERS = 'the passphrase of eve'
-/** Text that a spammer would want in a mail; each is recognised by its first word. */
+/** Text that a spammer would want in a mail. The first word identifies each. */
 const WORDS = {
   name: 'Bargainia Galore',
   recipient: 'Recipientia Galore',
@@ -46,7 +46,7 @@ async function order(store: TestStore, token: string, reference: string): Promis
   assert.equal(answer.status, 201, answer.text)
 }
 
-test('an order mail to an unverified address contains nothing that the customer typed; a reset by mail verifies the address', async (t) => {
+test('an order mail to an unverified address contains no text by the customer; a reset by mail verifies the address', async (t) => {
   const { store, smtp } = await startMailingStore(t)
   const [eve, bob] = [await store.register({ name: WORDS.name }), await store.register({ name: 'Bob' })]
   await order(store, eve.token, WORDS.reference)
@@ -71,7 +71,7 @@ test('an order mail to an unverified address contains nothing that the customer 
   assert.deepEqual(rows, [{ id: eve.id }], 'and no other account')
 })
 
-test('refuses a link in the name of an account until its address is proven, and in no text that reaches no mail of others', async (t) => {
+test("refuses a link in an account's name until its address is proven, and allows it in text that no mail to others contains", async (t) => {
   const store = await startStore(t)
   const ada = await store.register({ name: 'Ada' })
   const { id } = await store.addProduct()
@@ -136,7 +136,7 @@ test('password guesses with a mailed token are slowed down like those at a login
   assert.equal((await guess(PASSWORD, '198.51.100.20')).status, 200, 'the owner, from elsewhere: wrong guesses use no token up')
 })
 
-test('the start warns when mails are sent and addresses are not verified', () => {
+test('the start warns if mails are sent and addresses are not verified', () => {
   const warnings = (settings: Record<string, string>) => {
     const lines: { level: number; msg: string }[] = []
     const logger = pino({}, { write: (line) => void lines.push(JSON.parse(line)) })

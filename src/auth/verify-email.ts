@@ -9,9 +9,9 @@ import { takeOverGuests } from './take-over-guests.ts'
 import { hashToken } from './tokens/opaque-token.ts'
 
 /**
- * Creates a mailed token's account and signs it in. The token proves the mailbox; the password proves that the same
- * person registered. Throws `invalid_one_time_token`, `invalid_credentials` (the token stays usable), `rate_limited`,
- * and `email_taken` if the address was taken meanwhile.
+ * Creates the account of a mailed token and signs it in. The token proves the mailbox. The password proves that the
+ * same person registered. Throws `invalid_one_time_token`, `invalid_credentials` (the token stays usable),
+ * `rate_limited`, and `email_taken` if the address was taken meanwhile.
  */
 export async function verifyEmail(context: AuthContext, input: { token: string; password: string }, client: Client): Promise<LoginResult> {
   const pending = await findPending(context, input.token)
@@ -28,7 +28,7 @@ export async function verifyEmail(context: AuthContext, input: { token: string; 
     )
   }
   const { user, opened, guests } = await inTransaction(context.pool, async (tx) => {
-    // Deleting the token uses it, so the second of two parallel requests fails.
+    // Deleting the token uses it up, so the second of two parallel requests fails.
     const { rowCount } = await tx.query('delete from pending_registrations where token_hash = $1', [hashToken(input.token)])
     if (rowCount === 0) throw invalidOneTimeToken()
     const account = { email, name: pending.name, language: pending.language, passwordHash: pending.password_hash, isEmailVerified: true }

@@ -46,7 +46,7 @@ test('an operator makes a key, which is shown once, stored as a hash, and valid 
   assert.equal(rows[0].hash, hashToken(secret).toString('hex'))
   assert.ok(!rows[0].row.includes(secret))
   const { json } = await store.call('GET', '/admin/api-keys', { token: admin.token })
-  // The use above may have been written meanwhile.
+  // The use above may have been recorded in the meantime.
   assert.deepEqual({ ...json.data[0], last_used_at: null }, shown)
   assert.deepEqual(await activitiesOf(shown.id), [
     {
@@ -56,7 +56,7 @@ test('an operator makes a key, which is shown once, stored as a hash, and valid 
   ])
 })
 
-test('a key does what its scopes permit, and a refusal names the scope that it lacks', async () => {
+test('a key can do what its scopes permit, and a refusal names the missing scope', async () => {
   const { key } = await makeKey(store, ['orders:read'])
   assert.equal(await read(store.call, key), 200)
   const refused = await store.call('GET', '/admin/stock?ids=01900000-0000-7000-8000-000000000000', { token: key })
@@ -64,7 +64,7 @@ test('a key does what its scopes permit, and a refusal names the scope that it l
   assert.equal(refused.headers['www-authenticate'], 'Bearer realm="storefront", error="insufficient_scope", scope="stock:read"')
 })
 
-test('no key can have the scope for keys, nor make one', async () => {
+test('no key can have the scope for keys or make another key', async () => {
   const { id } = await makeKey(store, ['orders:read', 'customers:write', 'webhooks:write'])
   assertProblem(await create({ name: 'A', scopes: ['access:write'] }), 422, 'invalid_body')
   const forced = store.pool.query(`update api_keys set scopes = '{access:write}' where id = $1`, [id])
@@ -78,7 +78,7 @@ test('no key can have the scope for keys, nor make one', async () => {
   )
 })
 
-test('refuses a key that ends before now or after two years, and changes of no key', async () => {
+test('refuses an expiry in the past or in more than two years, and any other change of a key', async () => {
   const scopes = ['orders:read']
   const far = new Date(Date.now() + 732 * 86_400_000).toISOString()
   const wrong: [object, string][] = [
@@ -119,7 +119,7 @@ test('a revoked key is refused here at once and in another process within a seco
   )
 })
 
-test('SQL revokes a key too, within a second, and cannot delete one', async () => {
+test('SQL can revoke a key, within a second, and cannot delete one', async () => {
   const { id, key } = await makeKey(store, ['orders:read'])
   assert.equal(await read(other.call, key), 200)
   await store.pool.query(`update api_keys set revoked_at = now(), revoked_reason = 'revoked' where id = $1`, [id])
@@ -135,7 +135,7 @@ async function makeOwnKey(): Promise<{ id: string; key: string }> {
   return json
 }
 
-test('rotation: both secrets are valid until the overlap ends, then only the new one; a third ends the first at once', async () => {
+test('after a rotation both secrets are valid until the overlap ends; a second rotation ends the oldest secret at once', async () => {
   const { id, key: first } = await makeOwnKey()
   const rotate = async (overlap_seconds: number) =>
     (await store.call('POST', `/admin/api-keys/${id}/rotate`, { token: admin.token, body: { overlap_seconds } })).json
@@ -160,7 +160,7 @@ test('rotation: both secrets are valid until the overlap ends, then only the new
   })
 })
 
-test('an operator rotates no key of another one, nor one of the command: the secret would outlive the account', async () => {
+test('an operator cannot rotate the key of another operator or of a command, because the secret would outlive the account', async () => {
   const [eve] = (await addBuyers(store, 1, 'admin')) as [Buyer]
   for (const { id, key } of [await makeOwnKey(), await makeKey(store, ['orders:read'])]) {
     const refused = await store.call('POST', `/admin/api-keys/${id}/rotate`, { token: eve.token, body: {} })
@@ -181,7 +181,7 @@ test('two rotations at once leave two valid secrets: the last two', async () => 
     for (const { call } of [store, other]) await promptly(store.pool, async () => (await read(call, fresh)) === 200, A_SECOND)
 })
 
-test('a key of a deleted operator is refused within a second, and one of an operator who is none any more', async () => {
+test('refuses a key within a second after its operator is deleted or is no longer an operator', async () => {
   const [deleted, demoted, kept] = (await addBuyers(store, 3, 'admin')) as [Buyer, Buyer, Buyer]
   const keyOf = async ({ token }: Buyer) => (await create({ name: 'A', scopes: ['orders:read'] }, { token })).json
   const [ofDeleted, ofDemoted, ofKept] = [await keyOf(deleted), await keyOf(demoted), await keyOf(kept)]
@@ -208,7 +208,7 @@ test('a key of a deleted operator is refused within a second, and one of an oper
   }
 })
 
-test('a key can do no more than its maker: not when it is made, and not later', async () => {
+test('a key can never do more than its maker, neither when it is made nor later', async () => {
   const [operator] = (await addBuyers(store, 1, 'admin')) as [Buyer]
   const { json } = await create({ name: 'A', scopes: ['orders:read', 'lake:query'] }, { token: operator.token })
   assert.equal(await read(store.call, json.key), 200)
@@ -236,7 +236,7 @@ test('a key can do no more than its maker: not when it is made, and not later', 
   await assert.rejects(orphan, { code: 'invalid_token' })
 })
 
-test('a key that is made while its maker is deleted or demoted does not outlive that', async () => {
+test('a key made while its maker is deleted or demoted does not outlive the change', async () => {
   for (const statement of ['delete from users where id = $1', `update users set role = 'customer' where id = $1`]) {
     const [operator] = (await addBuyers(store, 1, 'admin')) as [Buyer]
     const [made] = await Promise.all([
@@ -250,7 +250,7 @@ test('a key that is made while its maker is deleted or demoted does not outlive 
   }
 })
 
-test('malformed keys, wrong checksums and secrets, unknown ids and two headers get the same 401 and no query each', async () => {
+test('malformed keys, wrong checksums, wrong secrets, unknown ids and two headers get the same 401, without a query for each', async () => {
   const { id, key } = await makeKey(store, ['orders:read'])
   const wrong = [
     'storefront_key_',
@@ -280,7 +280,7 @@ test('malformed keys, wrong checksums and secrets, unknown ids and two headers g
   }
 })
 
-test('refuses a key in the address, with a right one in the header too, and logs neither', async (t) => {
+test('refuses a key in the address, even beside a correct key in the header, and logs neither', async (t) => {
   const lines: string[] = []
   const logged = await startStore(t, { logger: pino({}, { write: (line) => void lines.push(line) }) })
   const { key } = await makeKey(logged, ['orders:read'])
@@ -302,7 +302,7 @@ test('refuses a key in the address, with a right one in the header too, and logs
   for (const line of lines) assert.ok(!line.includes(secret), line)
 })
 
-test('an expired key is refused, by the clock of the process, and is listed as expired', async (t) => {
+test("an expired key is refused by the process's clock and listed as expired", async (t) => {
   const clock = { now: new Date() }
   const timed = await startStore(t, { now: () => clock.now })
   const [operator] = (await addBuyers(timed, 1, 'admin')) as [Buyer]
@@ -317,7 +317,7 @@ test('an expired key is refused, by the clock of the process, and is listed as e
   assertProblem(await timed.call('POST', `/admin/api-keys/${id}/rotate`, { token: operator.token, body: {} }), 409, 'api_key_ended')
 })
 
-test('a store has at most 500 active keys, also when they are made at once', async (t) => {
+test('a store has at most 500 active keys, even when many are made at once', async (t) => {
   const own = await startStore(t)
   await own.pool.query(
     `insert into api_keys (id, name, scopes, secret_hash)
@@ -331,7 +331,7 @@ test('a store has at most 500 active keys, also when they are made at once', asy
   assertProblem(refused, 409, 'too_many_api_keys')
 })
 
-test('keys stay valid when the secret of the store changes', async (t) => {
+test("keys stay valid when the store's secret changes", async (t) => {
   const own = await startStore(t)
   const { key } = await makeKey(own, ['orders:read'])
   assert.equal(await read(own.call, key), 200)

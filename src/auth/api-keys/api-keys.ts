@@ -65,7 +65,7 @@ export async function updateRevoked(tx: Transaction, id: string, now: Date): Pro
   return toApiKey(rows[0] as ApiKeyRow, now)
 }
 
-/** The ids of the account's keys that were made since a time and are not revoked. */
+/** The ids of an account's unrevoked keys that were made at or after `since`. */
 export async function findKeysMadeSince(db: Queryable, userId: string, since: Date): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>(
     sql`select id from api_keys where created_by = ${userId} and created_at >= ${since} and revoked_at is null order by id`,

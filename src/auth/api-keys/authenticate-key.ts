@@ -12,7 +12,7 @@ interface KeyAuthenticationOptions {
   liveKeys: LiveKeys
   lastUses: LastUses
   isThrottled: boolean
-  /** Whether wrong keys count for their sender's network. */
+  /** Whether wrong keys are counted by the sender's network. */
   isByNetwork: boolean
   now: () => Date
 }
@@ -20,7 +20,7 @@ interface KeyAuthenticationOptions {
 /** Returns a key's caller. Throws the same `invalid_token` for every wrong key, and `rate_limited`. */
 export type AuthenticateKey = (token: string, client: Client) => Promise<KeyCaller>
 
-/** Authenticates keys in memory. Wrong keys from an address never cause the refusal of a right key from there. */
+/** Authenticates keys in memory. Wrong keys from an address never block a correct key from the same address. */
 export function createAuthenticateKey({ liveKeys, lastUses, isThrottled, isByNetwork, now }: KeyAuthenticationOptions): AuthenticateKey {
   const requests = new KeyLimits(REQUESTS_OF_KEY)
   const refused = new KeyLimits(REFUSED_KEYS)
@@ -66,7 +66,7 @@ export function keyInAddress(): AppError {
   return new AppError('invalid_token', message)
 }
 
-/** `points` of one client in `seconds`. */
+/** One client may send `points` requests in `seconds`. */
 interface Limit {
   name: string
   points: number
@@ -75,7 +75,7 @@ interface Limit {
 
 /** A hundred requests a second on average. This slows a client that loops without a pause. */
 export const REQUESTS_OF_KEY: Limit = { name: 'api-key', points: 1_000, seconds: 10 }
-/** Machines do not mistype. More refusals mean a wrong configuration or guessing. */
+/** Machines make no typing errors, so more refusals mean a wrong configuration or guessing. */
 export const REFUSED_KEYS: Limit = { name: 'api-key-refused', points: 60, seconds: 60 }
 const MAX_CLIENTS = 10_000
 
@@ -103,7 +103,7 @@ class KeyLimits {
     return count
   }
 
-  /** `rate_limited`, with header fields by draft-ietf-httpapi-ratelimit-headers. */
+  /** The `rate_limited` error, with header fields by draft-ietf-httpapi-ratelimit-headers. */
   refusal(): AppError {
     const { name, points, seconds } = this.#limit
     const waitSeconds = Math.max(1, Math.ceil(seconds - (performance.now() - this.#startedAt) / 1000))

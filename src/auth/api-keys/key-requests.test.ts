@@ -22,7 +22,7 @@ import { revokeApiKey } from './revoke-api-key.ts'
 const logger = pino({ level: 'silent' })
 const store = await startStore({ after })
 
-/** The keys of a process alone, with a count of the queries outside the polls. */
+/** The keys of a process alone, and a count of the queries that are not polls. */
 async function startKeys(t: TestContext, { isByNetwork = true, isStarted = true } = {}) {
   const counted = { queries: 0 }
   const pool = new Proxy(store.pool, {
@@ -49,12 +49,12 @@ async function startKeys(t: TestContext, { isByNetwork = true, isStarted = true 
   return { copies, gate, liveKeys, cut, counted, events, codeOf, poll }
 }
 
-test('queries nothing for a known key', async (t) => {
+test('sends no query for a known key', async (t) => {
   const { id, key } = await makeKey(store, ['orders:move'])
   const path = `/admin/orders/${id}/transitions`
   const startClock = stopClock(t)
   await eventually(async () => (await store.call('POST', path, { token: key, body: {} })).status === 422)
-  // A query of the key would fail now. The 422 is for the body, which is read later.
+  // A query of the key would fail now. The 422 comes from the body, which is read after the key check.
   await store.pool.query('alter table api_keys rename to api_keys_elsewhere')
   const answer = await store.call('POST', path, { token: key, body: {} })
   await store.pool.query('alter table api_keys_elsewhere rename to api_keys')
@@ -62,11 +62,11 @@ test('queries nothing for a known key', async (t) => {
   assert.equal(answer.status, 422, answer.text)
 })
 
-test('a key that this process has revoked is refused at once, also when a poll has read it before', async (t) => {
+test('a key that this process has revoked is refused at once, even after a poll that read it as valid', async (t) => {
   const held = Promise.withResolvers<void>()
   t.after(() => held.resolve())
   const { liveKeys, gate, codeOf, poll } = await startKeys(t)
-  // While this transaction is open, every poll reads the keys that are younger.
+  // While this transaction is open, every poll rereads the keys that are younger than it.
   const open = await store.pool.connect()
   t.after(() => open.release(true))
   await open.query('begin; select pg_current_xact_id()')
@@ -85,7 +85,7 @@ test('a key that this process has revoked is refused at once, also when a poll h
   assert.equal(await codeOf(key), 'invalid_token')
 })
 
-test('a thousand wrong keys a second cost a few queries together, are throttled, and hold up no right key', async (t) => {
+test('a thousand wrong keys a second cost a few queries together, are throttled, and do not delay a correct key', async (t) => {
   const { counted, codeOf, events, poll } = await startKeys(t)
   const { id, key } = await makeKey(store, ['orders:read'])
   await poll()
@@ -100,7 +100,7 @@ test('a thousand wrong keys a second cost a few queries together, are throttled,
   assert.equal(await codeOf(key), 'accepted', 'from the same address, and while others wait')
   await poll()
   const codes = Map.groupBy(await Promise.all(answers), (code) => code)
-  // A key waits for a poll for a second; a busy machine may take longer than that.
+  // A key waits up to a second for a poll. A busy machine may take longer.
   if (Date.now() - beganAt < 1_000) assert.equal(counted.queries, 0)
   assert.deepEqual(
     [codes.get('invalid_token')?.length, codes.get('rate_limited')?.length],
@@ -115,7 +115,7 @@ test('a thousand wrong keys a second cost a few queries together, are throttled,
   assert.equal(await codeOf(`${key}0`, '203.0.113.8'), 'invalid_token', 'another address has its own count')
 })
 
-test('a wrong key past the limit is 429 with Retry-After, a right one from the same address is served', async (t) => {
+test('a wrong key past the limit gets 429 with Retry-After, and a correct key from the same address is accepted', async (t) => {
   const limited = await startStore(t, { isRateLimited: true })
   const { key } = await makeKey(limited, ['orders:read'])
   for (let i = 0; i < REFUSED_KEYS.points; i++)
@@ -129,7 +129,7 @@ test('a wrong key past the limit is 429 with Retry-After, a right one from the s
   assert.equal((await limited.call('GET', '/admin/orders', { token: key })).status, 200)
 })
 
-test('a key may send its number of requests in ten seconds, and no other key pays for it', async (t) => {
+test('a key has its own number of requests in ten seconds, which no other key uses up', async (t) => {
   const { codeOf, events, poll } = await startKeys(t)
   const [{ key }, { key: other }] = [await makeKey(store, ['orders:read']), await makeKey(store, ['orders:read'])]
   await poll()
@@ -143,7 +143,7 @@ test('a key may send its number of requests in ten seconds, and no other key pay
   assert.equal(await codeOf(key), 'accepted', 'a minute later')
 })
 
-test('where limits by network do not apply, the requests of a key are counted and wrong keys are not', async (t) => {
+test('counts the requests of a key but no wrong keys when limits by network are off', async (t) => {
   const { codeOf, poll } = await startKeys(t, { isByNetwork: false })
   const { key } = await makeKey(store, ['orders:read'])
   await poll()
@@ -166,7 +166,7 @@ test('a key that another process has just made waits for the next poll', async (
   assert.equal(counted.queries, 0)
 })
 
-test('without polls each request queries its key; another connection reads every key again', async (t) => {
+test('without polls, each request queries its key, and a reconnect rereads every key', async (t) => {
   const { copies, gate, cut, counted, codeOf, poll } = await startKeys(t, { isStarted: false })
   const [{ id, key }, { key: another }] = [await makeKey(store, ['orders:read']), await makeKey(store, ['orders:read'])]
   assert.deepEqual([await codeOf(key), await codeOf(another), counted.queries], ['accepted', 'accepted', 2])
@@ -208,7 +208,7 @@ test('misses no revocation that commits after a later one', async (t) => {
   assert.deepEqual(await Promise.all(answers), ['invalid_token', 'invalid_token'])
 })
 
-test('the last use is written by a timer, at most once a minute for a key, by two processes together', async () => {
+test("two processes together record a key's last use by a timer at most once a minute", async () => {
   const [{ id, key }, { id: unused }] = [await makeKey(store, ['orders:read']), await makeKey(store, ['orders:read'])]
   assert.equal((await store.call('GET', '/admin/orders', { token: key })).status, 200)
   const readUse = async (keyId: string): Promise<Date | null> =>
@@ -226,7 +226,7 @@ test('the last use is written by a timer, at most once a minute for a key, by tw
   assert.deepEqual([await use(30), await use(59), await use(61), await use(90), await use(125)], [0, 0, 61, 61, 125])
 })
 
-test('writing last uses waits for nobody who holds a key, and the change is not lost', async () => {
+test('recording last uses does not wait for a locked key, and the use is not lost', async () => {
   const [held, free] = [await makeKey(store, ['orders:read']), await makeKey(store, ['orders:read'])]
   const uses = new LastUses({ pool: store.pool, logger, now: () => new Date() })
   const read = async () => {
@@ -244,7 +244,7 @@ test('writing last uses waits for nobody who holds a key, and the change is not 
   assert.equal((await read()).length, 2)
 })
 
-test('is refused over a real connection when a second header is beside it', async (t) => {
+test('refuses a key over a real connection when a second header is beside it', async (t) => {
   const listening = await startStore(t)
   const { key } = await makeKey(listening, ['orders:read'])
   const good = `Authorization: Bearer ${key}`
@@ -259,7 +259,7 @@ test('is refused over a real connection when a second header is beside it', asyn
     assert.equal((await send(lines)).status, 401, lines.join())
 })
 
-test('what a key changes has the key as actor, in the history of the order, in the adjustment of stock and in the events', async () => {
+test('the order history, stock adjustments and events name the key that made a change as their actor', async () => {
   const { id, key } = await makeKey(store, ['orders:move', 'stock:write'])
   const product = await store.addProduct({ stock: 5 })
   const [buyer] = (await addBuyers(store, 1)) as [Buyer]

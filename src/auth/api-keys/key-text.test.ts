@@ -6,7 +6,7 @@ import { crc32 } from 'node:zlib'
 import { EXAMPLE_NEW_API_KEY } from '../examples.ts'
 import { containsKey, formatKey, isMeantAsKey, KEY_PATTERN, newSecret, parseKey } from './key-text.ts'
 
-test('a key has the documented form, and reading it gives what it was made of', () => {
+test('a key has the documented form, and parsing it gives its id and secret', () => {
   for (let i = 0; i < 200; i++) {
     const text = { id: randomUUID(), secret: newSecret() }
     const key = formatKey(text)
@@ -17,7 +17,7 @@ test('a key has the documented form, and reading it gives what it was made of', 
   }
 })
 
-test('the documented expression and checksum recognise a key, as a secret scanner does that knows only docs/inside/security.md', () => {
+test('a secret scanner that uses only docs/inside/security.md recognises a key by its pattern and checksum', () => {
   const document = readFileSync(new URL('../../../docs/inside/security.md', import.meta.url), 'utf8')
   const [, documented = ''] = /`(storefront_key_\[.*?)`/.exec(document) ?? []
   assert.equal(`^${documented}$`, KEY_PATTERN)
@@ -29,7 +29,7 @@ test('the documented expression and checksum recognise a key, as a secret scanne
   assert.equal(value, crc32(found.slice(0, -7)))
 })
 
-test('any single changed, missing, doubled or added character is noticed without reading a stored key', () => {
+test('detects any single changed, missing, doubled or added character without reading a stored key', () => {
   const key = formatKey({ id: randomUUID(), secret: newSecret() })
   for (let at = 0; at < key.length; at++) {
     const [before, character = '', after] = [key.slice(0, at), key[at], key.slice(at + 1)]
@@ -43,13 +43,13 @@ test('any single changed, missing, doubled or added character is noticed without
     assert.equal(parseKey(wrong), null, wrong)
 })
 
-test('secrets have 256 random bits: no two are equal, and each place has every digit', () => {
+test('secrets have 256 random bits: none are equal, and each position takes every digit', () => {
   const secrets = Array.from({ length: 3_000 }, newSecret)
   assert.equal(new Set(secrets).size, secrets.length)
   for (let place = 1; place < 43; place++) assert.equal(new Set(secrets.map((secret) => secret[place])).size, 62, `place ${place}`)
 })
 
-test('finds a key in an address, percent-encoded and cut off too', () => {
+test('finds a key in an address, even percent-encoded or truncated', () => {
   const key = formatKey({ id: randomUUID(), secret: newSecret() })
   for (const url of [
     `/me?key=${key}`,

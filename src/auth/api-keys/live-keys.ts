@@ -4,10 +4,10 @@ import { type Sql, sql } from '../../db/sql.ts'
 import { isAccountRole, isScope, permits, type Scope } from '../../http/scopes.ts'
 import { withinMs } from '../../within-ms.ts'
 
-/** Older copies are not used, so every process refuses a revoked key after a second. */
+/** Older copies are not used, so every process refuses a revoked key within a second. */
 const MAX_AGE_MS = 1_000
 /**
- * The most requests that wait with an unknown key. Further ones are refused at once, so made-up keys cannot fill the
+ * The most requests that wait with an unknown key. Further ones are refused at once, so invented keys cannot fill the
  * memory.
  */
 const MAX_WAITING = 200
@@ -35,8 +35,8 @@ interface KeyRow {
 }
 
 /**
- * The valid keys in memory, so requests need no query. Revoked keys and keys of deleted makers are missing. While the
- * copy is not fresh, each request queries its key.
+ * The valid keys in memory, so requests need no query. Excludes revoked keys and keys of deleted makers. While the copy
+ * is not fresh, each request queries its key.
  */
 export class LiveKeys {
   readonly #pool: Queryable
@@ -63,7 +63,7 @@ export class LiveKeys {
     if (!this.#copy.isFresh) return this.#readOne(id)
     const known = this.#keys.get(id)
     if (known !== undefined || this.#waiting >= MAX_WAITING) return known
-    // Another process may have just made it. All callers wait for the same poll.
+    // Another process may have just made the key. All callers wait for the same poll.
     this.#waiting++
     const hasPolled = await withinMs(
       MAX_AGE_MS,

@@ -7,7 +7,7 @@ import { type CallOptions, startStore } from '../../../test/store.ts'
 const store = await startStore({ after })
 const [admin] = (await addBuyers(store, 1, 'admin')) as [Buyer]
 
-test('rotating and revoking a key need no body, and refuse one with unknown members', async () => {
+test('rotating and revoking a key need no body, and refuse a body with unknown properties', async () => {
   const body = { name: 'A scanner', scopes: ['orders:read'] }
   const { id, key } = (await store.call('POST', '/admin/api-keys', { token: admin.token, body })).json
   const send = (what: string, options: CallOptions = {}) =>

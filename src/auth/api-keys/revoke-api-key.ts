@@ -16,7 +16,7 @@ export async function revokeApiKey(
   })
 }
 
-/** Ends the keys that an account has made since a time. */
+/** Ends the keys that an account made at or after `since`. */
 export async function revokeKeysOf(
   tx: Transaction,
   userId: string,

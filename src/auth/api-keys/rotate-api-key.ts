@@ -10,7 +10,7 @@ export const MAX_OVERLAP_SECONDS = 604_800
 
 /**
  * Gives a key another secret. The current secret stays valid for `overlapSeconds`, so machines can change one by one;
- * an older one ends. Operators rotate only their own keys, because a key ends with its maker's account. Throws
+ * an older secret ends. Operators rotate only their own keys, because a key ends with its maker's account. Throws
  * `not_found`, `api_key_ended` and `forbidden`.
  */
 export async function rotateApiKey(

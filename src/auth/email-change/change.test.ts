@@ -20,7 +20,7 @@ const accountOf = async (token: string) => (await store.call('GET', '/me', { tok
 const rowOf = async (id: string) =>
   (await store.pool.query('select email, email_verified_at is not null as is_proven from users where id = $1', [id])).rows[0]
 
-test('an address changes when a token mailed to it comes back: other sessions end, and both mailboxes know', async (t) => {
+test('an address changes when the token mailed to it is returned: other sessions end, and both mailboxes are told', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailing = await startStore(t, { roles: ['api', 'email'], smtpUrl: smtp.url, accountUrl: 'https://shop.example/account' })
   const other = await startSecondProcess(t, mailing)
@@ -56,7 +56,7 @@ test('an address changes when a token mailed to it comes back: other sessions en
   assert.deepEqual(rows, [{ is_proven: true }])
 })
 
-test('a mail about an order that waits is sent to the new address', async (t) => {
+test('a waiting mail about an order goes to the new address', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailing = await startStore(t, { roles: ['api', 'stream', 'email'], smtpUrl: smtp.url })
   const ada = await mailing.register()
@@ -70,7 +70,7 @@ test('a mail about an order that waits is sent to the new address', async (t) =>
   assert.ok(JSON.stringify(mail.to).includes(email))
 })
 
-test('an address that is free, taken, or kept for another account gets the same answer and the same work', async () => {
+test('a free, a taken and a reserved address get the same answer after the same work', async () => {
   const [ada, bob, eve] = [await store.register(), await store.register(), await store.register()]
   const former = bob.email
   await changeEmail(store, bob, newAddress())
@@ -104,7 +104,7 @@ test('an address that is free, taken, or kept for another account gets the same 
   for (const each of shown) assert.deepEqual(each, [202, '{"status":"accepted"}', shown[0]?.[2], true, [false, true], [{ count: 1 }]])
 })
 
-test('refuses what is no address, and that of the account, however it is written', async () => {
+test("refuses an invalid address, and the account's own address in any spelling", async () => {
   const ada = await store.register({ email: 'ada@bücher.example' })
   for (const email of ['x', 'a@b', 'Ada <ada@example.com>'])
     assertProblem(await requestChange(store, ada.token, email), 422, 'invalid_body')
@@ -113,7 +113,7 @@ test('refuses what is no address, and that of the account, however it is written
   assert.equal((await accountOf(ada.token)).pending_email, null)
 })
 
-test('needs a fresh proof, by what the account can prove itself with; a guest has nothing', async () => {
+test("needs a fresh proof by one of the account's own methods; a guest has none", async () => {
   const [plain, keyed, guarded] = [await store.register(), await store.register(), await store.register()]
   const guest = await createGuest(store, newAddress())
   assertProblem(await requestChange(store, guest.token, newAddress()), 403, 'forbidden')
@@ -130,7 +130,7 @@ test('needs a fresh proof, by what the account can prove itself with; a guest ha
   await stepUp(guarded.token, { totp_code: codeAt(now()) })
   const asked = []
   for (const account of [plain, keyed, guarded]) asked.push({ account, ...(await askForChange(store, account, newAddress())) })
-  // The token is proof enough: the mail may be read a while later.
+  // The token is enough proof, because the mail may be read later.
   aheadMs += 11 * MINUTE_MS
   for (const { account, confirm } of asked) {
     const { json } = await store.call('POST', '/auth/refresh', { body: { refresh_token: account.refreshToken } })
@@ -139,7 +139,7 @@ test('needs a fresh proof, by what the account can prove itself with; a guest ha
   }
 })
 
-test('a token changes the address of its own account only, once, within a day, until another address is asked for', async () => {
+test('a token changes the address of its own account only, once, within a day, and until another address is requested', async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const [first, second] = [newAddress(), newAddress()]
   const { confirm: replaced } = await askForChange(store, ada, first)
@@ -163,7 +163,7 @@ test('a token changes the address of its own account only, once, within a day, u
   assert.equal((await accountOf(again.access_token)).pending_email, null)
 })
 
-test('tokens that were mailed to the old address, registrations of the new one and half a login work no more', async (t) => {
+test('tokens mailed to the old address, registrations of the new one and half-finished logins no longer work', async (t) => {
   const verifying = await startSecondProcess(t, store, { isEmailVerificationRequired: true, now })
   const ada = await store.register()
   const email = newAddress()
@@ -187,7 +187,7 @@ test('tokens that were mailed to the old address, registrations of the new one a
   assert.equal(rows.length, 0)
 })
 
-test('a password reset withdraws a change that was asked for before', async () => {
+test('a password reset withdraws an earlier change request', async () => {
   const ada = await store.register()
   const { confirm } = await askForChange(store, ada, newAddress())
   await store.call('POST', '/auth/password-reset', { body: { email: ada.email } })
@@ -198,7 +198,7 @@ test('a password reset withdraws a change that was asked for before', async () =
   assertProblem(await confirmChange(store, json.access_token, confirm), 422, 'invalid_one_time_token')
 })
 
-test('with the new address come the orders of its guests', async () => {
+test("the orders of the new address's guests come with it", async () => {
   const ada = await store.register()
   const email = newAddress()
   const guest = await createGuest(store, email)
@@ -208,7 +208,7 @@ test('with the new address come the orders of its guests', async () => {
   assertProblem(await store.call('GET', '/me', { token: guest.token }), 401, 'invalid_token')
 })
 
-test('an operator changes the address too, by links to the console, which is an activity without it', async () => {
+test("an operator's address changes by links to the console, and the activity record omits the address", async () => {
   const operator = await registerOperator(store)
   const email = newAddress()
   await changeEmail(store, operator, email)
@@ -226,7 +226,7 @@ test('an operator changes the address too, by links to the console, which is an 
   ])
 })
 
-test('five requests an hour; an account uses up four of the ten mails to a new address, and none of its owner', async (t) => {
+test("an account has five requests an hour and uses up four of the ten mails to a new address, and none of its owner's", async (t) => {
   const limited = await startStore(t, { isRateLimited: true })
   const [ada, bob, eve] = [await limited.register(), await limited.register(), await limited.register()]
   const mailsTo = async (kind: string) =>
@@ -245,7 +245,7 @@ test('five requests an hour; an account uses up four of the ten mails to a new a
   assert.ok(await mailFor(limited, eve.email, 'reset_password'))
 })
 
-test('two accounts that ask for an address do not keep its owner from changing to it', async (t) => {
+test('two accounts that request an address do not keep its owner from changing to it', async (t) => {
   const limited = await startStore(t, { isRateLimited: true })
   const email = newAddress()
   for (const { token } of [await limited.register(), await limited.register()])

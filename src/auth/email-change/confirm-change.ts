@@ -19,7 +19,7 @@ import { type ConfirmedChange, findConfirmed, markMade, withdrawChanges } from '
 const REVERTIBLE_MS = 7 * 24 * 3_600_000
 
 /**
- * Gives the caller's account the address that the token was mailed to, and ends its other sessions. A token for the
+ * Gives the caller's account the address to which the token was mailed, and ends its other sessions. A token for the
  * current address only proves it. Throws `invalid_one_time_token`, also for another account's token, and `email_taken`
  * if another account has taken the address meanwhile.
  */
@@ -53,8 +53,8 @@ export async function confirmEmailChange(context: AuthContext, token: string, { 
 }
 
 /**
- * Ends tokens mailed to the old address, and what others have begun with the new address. Mails the old address a token
- * that reverts the change.
+ * Ends tokens mailed to the old address, and every process that others have begun with the new address. Mails the old
+ * address a token that reverts the change.
  */
 async function leaveOldAddress(
   tx: Transaction,

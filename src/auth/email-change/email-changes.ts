@@ -7,7 +7,7 @@ import { hashToken } from '../tokens/opaque-token.ts'
 /** The lifetime of a token mailed to the new address. */
 export const REQUEST_MS = 24 * 3_600_000
 
-/** Counts a mail to the account's own address, which may be a stranger's. Returns false past the limit. */
+/** Counts a mail to the account's own address, which may belong to a stranger. Returns false past the limit. */
 export async function mayMailOwner({ pool, throttle }: Pick<AuthContext, 'pool' | 'throttle'>, userId: string): Promise<boolean> {
   const { rows } = await pool.query<{ email: string }>(sql`select email from users where id = ${userId}`)
   return rows[0] === undefined || throttle.countMail(rows[0].email, 'own address')
@@ -22,7 +22,7 @@ interface NewChange {
   expiresAt: Date
 }
 
-/** Adds a change of the account's current address. It replaces an earlier unconfirmed one. */
+/** Stores a requested change of the account's current address. It replaces an earlier unconfirmed one. */
 export async function insertChange(tx: Transaction, change: NewChange): Promise<void> {
   await withdrawChanges(tx, change.userId)
   await tx.query(sql`insert into email_changes
@@ -57,8 +57,8 @@ export async function findAddressState(
 }
 
 /**
- * The language of the account that has, or lately had, the address; null if there is none. The account `besides` does
- * not count, since it may get the address back. `email` is canonical.
+ * The language of the account that has the address or recently had it; null if there is no such account. The account
+ * `besides` is ignored, since it may get the address back. `email` is canonical.
  */
 export async function findHolder(
   db: Queryable,

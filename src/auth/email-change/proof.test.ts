@@ -17,14 +17,14 @@ const requestProof = ({ call }: Pick<TestStore, 'call'>, token: string) => call(
 const accountOf = async (token: string) => (await store.call('GET', '/me', { token })).json
 const ordersOf = async (token: string) => (await store.call('GET', '/orders', { token })).json.data.length
 
-/** The token that was mailed to the address of the account. */
+/** The token mailed to the account's address. */
 async function askForProof({ token, email }: { token: string; email: string }): Promise<string> {
   const { status, text } = await requestProof(store, token)
   assert.equal(status, 202, text)
   return mailFor(store, email, 'confirm_email')
 }
 
-test('a customer proves the address of the account by a token mailed to it, and has the orders of its guests', async () => {
+test("a customer proves the account's address by a mailed token, and takes over the orders of its guests", async () => {
   const lamp = await store.addProduct()
   const ada = await store.register()
   const { json: phone } = await login(store, ada)
@@ -32,7 +32,7 @@ test('a customer proves the address of the account by a token mailed to it, and 
   for (const { token } of [guest, stranger]) await placeOrder(store, token, lamp)
   assert.equal((await accountOf(ada.token)).is_email_verified, false)
 
-  // No fresh proof is needed: the mailbox is the proof.
+  // No recent sign-in is needed, because the mailbox is the proof.
   await store.pool.query(`update sessions set authenticated_at = authenticated_at - interval '1 hour' where user_id = $1`, [ada.id])
   const asked = await requestProof(store, ada.token)
   assert.deepEqual([asked.status, asked.json, asked.headers['cache-control']], [202, { status: 'accepted' }, 'no-store'])
@@ -56,13 +56,13 @@ test('a customer proves the address of the account by a token mailed to it, and 
   assert.equal(await ordersOf(stranger.token), 1)
   assert.equal((await readAccountMails(store)).filter(({ to }) => to === ada.email).length, 1)
 
-  // An order as a guest comes with the next proof.
+  // The next proof takes over a later order as a guest.
   await placeOrder(store, (await createGuest(store, ada.email)).token, lamp)
   assert.equal((await confirmChange(store, ada.token, await askForProof(ada))).status, 200)
   assert.equal(await ordersOf(ada.token), 2)
 })
 
-test('the token proves its own account only, within a day, until another request or a change of the address', async () => {
+test('the token proves its own account only, within a day, until another request or an address change', async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const refused = async (session: string, token: string, what: string) =>
     assertProblem(await confirmChange(store, session, token), 422, 'invalid_one_time_token', what)
@@ -86,7 +86,7 @@ test('the token proves its own account only, within a day, until another request
   await refused(json.access_token, proof, 'the address of former days')
 })
 
-test('a change after a proof is reverted as any other', async () => {
+test('a change after a proof can be reverted like any other', async () => {
   const ada = await store.register()
   assert.equal((await confirmChange(store, ada.token, await askForProof(ada))).status, 200)
   const second = newAddress()
@@ -98,7 +98,7 @@ test('a change after a proof is reverted as any other', async () => {
   assert.deepEqual(rows, [{ email: ada.email, is_proven: true }])
 })
 
-test('a guest has no account to prove an address for, and nobody gets more than five mails an hour', async (t) => {
+test('a guest has no account whose address could be proven, and an account gets at most five mails an hour', async (t) => {
   const guest = await createGuest(store, newAddress())
   assertProblem(await requestProof(store, guest.token), 403, 'forbidden')
   assert.equal((await readAccountMails(store)).filter(({ to }) => to === guest.email).length, 0)
@@ -110,7 +110,7 @@ test('a guest has no account to prove an address for, and nobody gets more than 
   assert.deepEqual(statuses, [202, 202, 202, 202, 202, 429])
 })
 
-test('accounts that come and go with one address cause no more mails there than one', async (t) => {
+test('accounts that are created and erased with one address cause no more mails than one account', async (t) => {
   const limited = await startStore(t, { isRateLimited: true })
   const email = newAddress()
   for (let round = 0; round < 3; round++) {
@@ -125,7 +125,7 @@ test('accounts that come and go with one address cause no more mails there than 
   assert.equal(mails.filter(({ to, kind }) => to === email && ['confirm_email', 'email_change_requested'].includes(kind)).length, 10)
 })
 
-test('an operator proves the address too, which is an activity', async () => {
+test('an operator proves the address too, which is recorded as an activity', async () => {
   const operator = await registerOperator(store)
   assert.equal((await confirmChange(store, operator.token, await askForProof(operator))).status, 200)
   const { rows } = await store.pool.query('select action, subject_id, before, after from activities where actor_id = $1', [operator.id])

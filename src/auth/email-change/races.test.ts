@@ -18,9 +18,7 @@ const rowOf = async (id: string) =>
   (await store.pool.query('select email, email_verified_at is not null as is_proven from users where id = $1', [id])).rows[0]
 const accountOf = async (token: string) => (await store.call('GET', '/me', { token })).json
 
-/**
- * Runs `work` while a transaction that has given an address up is not committed, and commits when it waits for that.
- */
+/** Runs `work` while a transaction that releases an address is open, and commits it once `work` waits for it. */
 async function duringChange(account: { id: string; email: string }, work: () => Promise<Answer>): Promise<Answer> {
   const change = await store.pool.connect()
   await change.query('begin')
@@ -40,7 +38,7 @@ async function duringChange(account: { id: string; email: string }, work: () => 
   return answer
 }
 
-test('an address is kept for seven days for the account that had it: nobody else gets it, in no way', async (t) => {
+test('an address stays reserved for its former account for seven days, in every way of getting an address', async (t) => {
   const [ada, bob] = [await store.register(), await store.register()]
   const operator = await registerOperator(store)
   const password = 'a long enough passphrase'
@@ -65,13 +63,13 @@ test('an address is kept for seven days for the account that had it: nobody else
   assert.equal((await requestChange(store, bob.token, email)).status, 202)
   assert.equal((await createGuest(store, email)).email, email, 'anybody may type it for an order')
 
-  // When the time is over, and only then.
+  // The address becomes free when the time is over, and not earlier.
   await store.pool.query(`update email_changes set expires_at = now() where user_id = $1`, [ada.id])
   assert.equal((await store.register({ email })).email, email)
   assertProblem(await revertChange(store, revert), 422, 'invalid_one_time_token')
 })
 
-test('its account gets an address back that it had before', async () => {
+test('an account gets back an address that it had before', async () => {
   const ada = await store.register()
   const email = newAddress()
   await changeEmail(store, ada, email)
@@ -79,18 +77,18 @@ test('its account gets an address back that it had before', async () => {
   assert.deepEqual(await rowOf(ada.id), { email: ada.email, is_proven: true })
 })
 
-test('a registration that waits for the transaction of a change does not get the address that it gives up', async () => {
+test('a registration that waits for an address change does not get the released address', async () => {
   const ada = await store.register()
   const body = { email: ada.email, password: 'a long enough passphrase' }
   assertProblem(await duringChange(ada, () => store.call('POST', '/auth/register', { body })), 409, 'email_taken')
 })
 
-test('a login with the former address that waits for the transaction of a change opens no session', async () => {
+test('a login with the former address that waits for the address change opens no session', async () => {
   const ada = await store.register()
   assertProblem(await duringChange(ada, () => login(store, ada)), 401, 'invalid_credentials')
 })
 
-test('two accounts that want one address at once: one gets it, and the other stays as it is', async () => {
+test('of two accounts that want one address at once, one gets it and the other stays unchanged', async () => {
   for (let round = 0; round < 5; round++) {
     const accounts = [await store.register(), await store.register(), await store.register()]
     const email = newAddress()
@@ -106,7 +104,7 @@ test('two accounts that want one address at once: one gets it, and the other sta
   }
 })
 
-test('two requests of one account at once leave one that can be confirmed', async () => {
+test('two requests of one account at once leave one confirmable request', async () => {
   const ada = await store.register()
   const addresses = [newAddress(), newAddress(), newAddress()]
   const asked = await Promise.all(addresses.map((email) => requestChange(store, ada.token, email)))
@@ -127,7 +125,7 @@ test('two requests of one account at once leave one that can be confirmed', asyn
   ])
 })
 
-test('the change of an account that is erased or blocked meanwhile is not made', async () => {
+test('does not change the address of an account that is erased or blocked meanwhile', async () => {
   const operator = await registerOperator(store)
   for (let round = 0; round < 5; round++) {
     const [ada, bob] = [await store.register(), await store.register()]

@@ -11,9 +11,9 @@ import { newToken } from '../tokens/opaque-token.ts'
 import { findHolder, insertChange, mayMailOwner, REQUEST_MS } from './email-changes.ts'
 
 /**
- * Mails the new address a token that confirms it, and the current address a notice with a token. For a taken address it
- * does the same work and mails there that the address is taken. Throws `invalid_body`, also for the account's own
- * address, and `rate_limited`.
+ * Mails the new address a confirmation token, and the current address a notice with a token. If the new address is
+ * taken, it does the same work and mails there that the address is taken. Throws `invalid_body`, also for the account's
+ * own address, and `rate_limited`.
  */
 export async function requestEmailChange(
   context: AuthContext,
@@ -51,7 +51,7 @@ export async function requestEmailChange(
 
 /**
  * Mails the account's own address a token, with which `confirmEmailChange` proves it. A proven address may be proven
- * again, since each proof takes over new guest orders. Throws `rate_limited`, and `forbidden` for guests.
+ * again, because each proof takes over new guest orders. Throws `rate_limited`, and `forbidden` for guests.
  */
 export async function requestEmailProof(context: AuthContext, { caller, client }: Omit<OwnChange, 'auditContext'>): Promise<void> {
   const { pool, throttle, sendAccountMail, now } = context

@@ -31,7 +31,7 @@ const emailOf = async ({ id }: Pick<Account, 'id'>) => (await pool.query('select
 const prove = ({ id }: Pick<Account, 'id'>) => pool.query('update users set email_verified_at = created_at where id = $1', [id])
 const kindsTo = async (address: string) => (await readAccountMails(store)).filter(({ to }) => to === address).map(({ kind }) => kind)
 
-test('the holder of the former address takes the account back, once: nobody is in it, and the password is a new one', async (t) => {
+test('the holder of the former address takes the account back once: every session ends, and a new password is needed', async (t) => {
   const other = await startSecondProcess(t, store, { now })
   const ada = await store.register()
   const stolen = newAddress()
@@ -53,7 +53,7 @@ test('the holder of the former address takes the account back, once: nobody is i
   for (const used of [revert, notice, '', 'x', 'A'.repeat(43)]) await refusedToken(used, used)
 })
 
-test('the notice of a request prevents the change, or reverts it, also after other requests', async () => {
+test('the notice of a request prevents or reverts the change, also after other requests', async () => {
   const [ada, bob] = [await store.register(), await store.register()]
   const target = newAddress()
   const { confirm, notice } = await askForChange(store, ada, target)
@@ -71,7 +71,7 @@ test('the notice of a request prevents the change, or reverts it, also after oth
   await refusedToken(revert, 'of the same change')
 })
 
-test('a change can be reverted for seven days, a request that was not confirmed for one', async () => {
+test('a change can be reverted for seven days, and an unconfirmed request for one day', async () => {
   const [ada, bob, eve] = [await store.register(), await store.register(), await store.register()]
   const { revert, notice } = await changeEmail(store, ada, newAddress())
   const { notice: unconfirmed } = await askForChange(store, bob, newAddress())
@@ -84,7 +84,7 @@ test('a change can be reverted for seven days, a request that was not confirmed 
   for (const token of [revert, notice]) await refusedToken(token, 'after seven days')
 })
 
-test('of several changes each holder reverts those after their own, and nobody the ones before', async () => {
+test('of several changes, each holder reverts the later ones and never the earlier ones', async () => {
   const [ada, bob] = [await store.register(), await store.register()]
   for (const { account, isLaterFirst } of [
     { account: ada, isLaterFirst: false },
@@ -103,7 +103,7 @@ test('of several changes each holder reverts those after their own, and nobody t
   }
 })
 
-test('what was added since a week before the request goes, what is older stays, and so do the orders', async () => {
+test('removes what was added since a week before the request; older additions and orders stay', async () => {
   const ada = await store.register()
   await prove(ada)
   const { authenticator: own } = await addPasskey(store, ada.token)
@@ -145,7 +145,7 @@ test('what was added since a week before the request goes, what is older stays, 
   assert.deepEqual((await kindsTo(ada.email)).slice(-2), ['second_factor_removed', 'reset_password'])
 })
 
-test('of an account whose former address nobody had proven everything goes, however old', async () => {
+test('removes every addition from an account whose former address was unproven, whatever its age', async () => {
   const eve = await store.register()
   const { authenticator } = await addPasskey(store, eve.token)
   await pool.query(`update passkeys set created_at = created_at - interval '1 year' where user_id = $1`, [eve.id])
@@ -158,7 +158,7 @@ test('of an account whose former address nobody had proven everything goes, howe
   assert.deepEqual(rows, [{ email: eve.email, is_proven: true, password_hash: null }])
 })
 
-test('guests that came with the new address go with it, and those of the former one come', async () => {
+test('guests that came with the new address leave with it, and those of the former address return', async () => {
   const ada = await store.register()
   const lamp = await store.addProduct()
   const stolen = newAddress()
@@ -171,7 +171,7 @@ test('guests that came with the new address go with it, and those of the former 
   assert.deepEqual(await ownersOf(), [{ owner_id: ada.id }, { owner_id: null }])
 })
 
-test('guests of an address that the account asked for and never got stay with the account', async () => {
+test('guests of an address that the account requested and never got stay with the account', async () => {
   const ada = await store.register()
   await prove(ada)
   const lamp = await store.addProduct()
@@ -180,7 +180,7 @@ test('guests of an address that the account asked for and never got stay with th
   await placeOrder(store, guest.token, lamp)
   await changeEmail(store, ada, own)
   await changeEmail(store, { ...ada, email: own }, b)
-  // Asked for again, not confirmed, and replaced by another change.
+  // This address is requested again, not confirmed, and then replaced by another change.
   await askForChange(store, { ...ada, email: b }, own)
   const { revert } = await changeEmail(store, { ...ada, email: b }, newAddress())
   const ownerOf = async () => (await pool.query('select owner_id from users where id = $1', [guest.id])).rows[0].owner_id
@@ -189,7 +189,7 @@ test('guests of an address that the account asked for and never got stay with th
   assert.deepEqual([await emailOf(ada), await ownerOf()], [b, ada.id])
 })
 
-test('of an operator the API keys go too that were made since, and activities record it', async () => {
+test("an operator's recent API keys are revoked too, and activities record it", async () => {
   const operator = await registerOperator(store)
   const makeKey = async (name: string) =>
     (await store.call('POST', '/admin/api-keys', { token: operator.token, body: { name, scopes: ['orders:read'] } })).json
@@ -212,7 +212,7 @@ test('of an operator the API keys go too that were made since, and activities re
   assert.equal((await store.call('GET', '/admin/orders', { token })).status, 200)
 })
 
-test('a blocked account gets its address back and stays blocked; an erased one is gone', async () => {
+test('a blocked account gets its address back and stays blocked; an erased account stays erased', async () => {
   const [ada, bob] = [await store.register(), await store.register()]
   const changed = { ada: await changeEmail(store, ada, newAddress()), bob: await changeEmail(store, bob, newAddress()) }
   await pool.query(`update users set blocked_at = now(), blocked_reason = 'Fraud' where id = $1`, [ada.id])
@@ -224,7 +224,7 @@ test('a blocked account gets its address back and stays blocked; an erased one i
   assert.equal((await store.register({ email: bob.email })).email, bob.email, 'the former address is free')
 })
 
-test('the holder of the mailbox cannot be kept out by many requests', async () => {
+test('many requests cannot keep the holder of the mailbox out', async () => {
   const ada = await store.register()
   const notices = []
   for (let i = 0; i < 4; i++) {

@@ -35,7 +35,7 @@ export async function startTotp({ pool, totpEncryption, relyingParty, now }: Aut
 }
 
 /**
- * Activates the app, which has proven its secret: sign-ins now ask for its codes. Returns new recovery codes unless the
+ * Activates the app, which has proven its secret. Sign-ins now ask for its codes. Returns new recovery codes unless the
  * account has some.
  */
 export async function confirmTotp(context: AuthContext, code: string, change: OwnChange): Promise<{ recoveryCodes: string[] | null }> {
@@ -68,7 +68,7 @@ export async function addPasskey(
   const { userId, sessionId } = change.caller
   const challenge = challengeOf(response.response)
   if (challenge === null) throw invalidSecondFactor()
-  // A separate transaction, so a wrong answer uses up the challenge too.
+  // A separate transaction uses up the challenge, even if the answer is wrong.
   await inTransaction(pool, async (tx) => {
     await takeChallenge(tx, challenge, { purpose: 'passkey_registration', sessionId }, now())
     await deleteChallenge(tx, challenge)
@@ -91,7 +91,7 @@ export async function renamePasskey(context: AuthContext, { id, name }: { id: st
   const { passkey } = await changeFactors(context, change, async (tx, account) => {
     const passkey = await updatePasskey(tx, account.id, id, name)
     if (passkey === null) throw notFound('passkey')
-    // The record omits names, which can be a person's.
+    // The activity record omits passkey names, which can contain a person's name.
     await recordFactorActivity(tx, change.auditContext, account.id, null, { passkey: 'renamed' })
     return { passkey, ended: [] }
   })
@@ -125,7 +125,10 @@ export async function renewRecoveryCodes(context: AuthContext, change: OwnChange
   })
 }
 
-/** Runs `work` with the locked account and its factors. This process refuses the sessions that `work` ends at once. */
+/**
+ * Runs `work` with the locked account and its factors. The sessions that `work` ends are refused by this process at
+ * once.
+ */
 async function changeFactors<T extends { ended: string[] }>(
   { pool, adminFactors, revocations, now }: AuthContext,
   { caller }: OwnChange,
@@ -164,7 +167,7 @@ async function afterRemoving(
   { caller, client, auditContext, account, factor }: OwnChange & { account: Account; factor: Factor },
 ): Promise<{ ended: string[] }> {
   if (!(await findSecondFactors(tx, account)).isRequired) await deleteRecoveryCodes(tx, account.id)
-  // A stranger may have the device.
+  // The removed factor's device may be in a stranger's hands.
   const ended = await revokeSessionsOf(tx, account.id, caller.sessionId, context.now())
   await sendNotice(tx, context, 'second_factor_removed', account)
   await recordFactorActivity(tx, auditContext, account.id, { factor }, null)

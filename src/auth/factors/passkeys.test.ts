@@ -42,7 +42,7 @@ test('a customer registers passkeys of two devices, signs in with each without a
   assert.equal((await store.call('POST', '/auth/login', { body: { email, password } })).status, 200)
 })
 
-test('a password reset that proves an address for the first time removes the passkeys that were added before', async () => {
+test('a password reset that first proves an address removes the passkeys that were added before', async () => {
   const [eve, ada] = [await store.register(), await store.register()]
   const [hers, adas] = [await addPasskey(store, eve.token), await addPasskey(store, ada.token)]
   await store.pool.query('update users set email_verified_at = now() where id = $1', [ada.id])
@@ -59,7 +59,7 @@ test('a password reset that proves an address for the first time removes the pas
   assert.equal((await signInByPasskey(store, adas.authenticator)).status, 200)
 })
 
-test('a removed passkey signs in no more, and the other sessions end; another account cannot remove it', async () => {
+test('a removed passkey no longer signs in, and the other sessions end; another account cannot remove it', async () => {
   const [customer, stranger] = [await store.register(), await store.register()]
   const { authenticator, id } = await addPasskey(store, customer.token)
   const other = await signInByPasskey(store, authenticator)
@@ -71,7 +71,7 @@ test('a removed passkey signs in no more, and the other sessions end; another ac
   assert.equal((await store.call('GET', '/me', { token: customer.token })).status, 200)
 })
 
-test('a passkey is renamed by its owner only, to a visible name of at most 100 characters', async () => {
+test('only its owner can rename a passkey, to a visible name of at most 100 characters', async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const [phone, laptop] = [await addPasskey(store, ada.token), await addPasskey(store, ada.token)]
   const rename = (body: object, token = ada.token) => store.call('PATCH', `/me/passkeys/${phone.id}`, { token, body })
@@ -118,18 +118,18 @@ for (const [name, forgery] of Object.entries(FORGERIES)) {
   })
 }
 
-test('refuses a sign-in signed by another key, with the id or the handle of another account', async () => {
+test("refuses a sign-in signed by another key, or with another account's id or handle", async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const [hers, eves] = [await addPasskey(store, ada.token), await addPasskey(store, eve.token)]
   assertProblem(await signInByPasskey(store, hers.authenticator, { privateKey: foreignKey }), 422, 'invalid_second_factor')
-  // Eve's authenticator says that it is Ada's.
+  // Eve's authenticator claims to be Ada's.
   assertProblem(await signInByPasskey(store, eves.authenticator, { id: hers.authenticator.id }), 422, 'invalid_second_factor')
   const handle = Buffer.from(ada.id.replaceAll('-', ''), 'hex').toString('base64url')
   assertProblem(await signInByPasskey(store, eves.authenticator, { userHandle: handle }), 422, 'invalid_second_factor')
   assertProblem(await signInByPasskey(store, createAuthenticator()), 422, 'invalid_second_factor')
 })
 
-test('a challenge is answered once, in time, by the session that it was made for', async () => {
+test('a challenge is answered once, in time, by the session that requested it', async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const { authenticator } = await addPasskey(store, ada.token)
   const { json: begun } = await store.call('POST', '/auth/passkey/options')
@@ -138,14 +138,14 @@ test('a challenge is answered once, in time, by the session that it was made for
   assert.deepEqual(both.map(({ status }) => status).sort(), [200, 422], 'two at once')
   assertProblem(await store.call('POST', '/auth/passkey', { body }), 422, 'invalid_challenge', 'replayed')
 
-  // A wrong answer uses it up too.
+  // A wrong answer uses up the challenge too.
   const { json: again } = await store.call('POST', '/auth/passkey/options')
   const wrong = { passkey: authenticator.answer(again.options, { origin: 'https://evil.example' }) }
   assertProblem(await store.call('POST', '/auth/passkey', { body: wrong }), 422, 'invalid_second_factor')
   const right = { passkey: authenticator.answer(again.options) }
   assertProblem(await store.call('POST', '/auth/passkey', { body: right }), 422, 'invalid_challenge')
 
-  // A challenge for another purpose, and one of another account's session.
+  // One challenge is for another purpose, and one belongs to another account's session.
   const { json: registration } = await store.call('POST', '/me/passkeys/options', { token: ada.token })
   assertProblem(
     await store.call('POST', '/auth/passkey', { body: { passkey: authenticator.answer(registration.options) } }),
@@ -177,7 +177,7 @@ test('a challenge is answered once, in time, by the session that it was made for
   assert.equal(JSON.stringify(rows).includes(late.options.challenge), false, 'only the hash is stored')
 })
 
-test('a counter that goes back or stands still is refused and recorded; one that never counts is not', async () => {
+test('refuses and records a counter that decreases or stands still; accepts one that is always zero', async () => {
   const customer = await store.register()
   const { authenticator } = await addPasskey(store, customer.token, { signCount: 5 })
   const before = reasons().length
@@ -220,7 +220,7 @@ test('refuses attestations with certificates, and broken ones', async () => {
     ...passkey,
     response: { ...passkey.response, attestationObject: object.toString('base64url') },
   })
-  // {fmt: 'packed', attStmt: {x5c: []}, authData: h''}
+  // Decoded: {fmt: 'packed', attStmt: {x5c: []}, authData: h''}
   const packed = Buffer.from('a363666d74667061636b656467617474 53746d74a163783563 80 68617574684461746140'.replaceAll(' ', ''), 'hex')
   for (const object of [packed, Buffer.from('a0', 'hex'), Buffer.from('ff', 'hex'), Buffer.alloc(3_000, 0x81)])
     assertProblem(await send(withObject(object)), 422, 'invalid_second_factor')
@@ -228,7 +228,7 @@ test('refuses attestations with certificates, and broken ones', async () => {
   assertProblem(await send((passkey) => ({ ...passkey, type: 'password' })), 422, 'invalid_body')
 })
 
-test('pages of the shop that CORS_ORIGINS lists may use passkeys, with PASSKEY_DOMAIN above the host of the API', async (t) => {
+test("pages of the shop that CORS_ORIGINS lists may use passkeys, if PASSKEY_DOMAIN is a parent domain of the API's host", async (t) => {
   const settings = { corsOrigins: ['https://shop.example'], baseUrl: 'https://api.shop.example', passkeyDomain: 'shop.example' }
   const other = await startStore(t, settings)
   const { token } = await other.register()

@@ -19,7 +19,7 @@ export interface OwnedPasskey {
   owner: User
 }
 
-/** The oldest first. Accounts have few passkeys, because registrations are limited. */
+/** The account's passkeys, the oldest first. The list is short, because registrations are limited. */
 export async function listPasskeys(db: Queryable, userId: string): Promise<Passkey[]> {
   const { rows } = await db.query<Passkey>(
     sql`select id, name, created_at, last_used_at from passkeys where user_id = ${userId} order by id`,
@@ -68,16 +68,14 @@ export async function insertPasskey(
   return { id, name, created_at: now, last_used_at: null }
 }
 
-/**
- * Records a use. If the authenticator's counter has not increased, it may be copied: returns false and changes nothing.
- */
+/** Records a use. An authenticator whose counter has not increased may be a copy: returns false and changes nothing. */
 export async function countPasskeyUse(tx: Transaction, id: string, signCount: number, now: Date): Promise<boolean> {
   const { rowCount } = await tx.query(sql`update passkeys set sign_count = ${signCount}, last_used_at = ${now}
     where id = ${id} and (sign_count < ${signCount} or (sign_count = 0 and ${signCount}::bigint = 0))`)
   return rowCount === 1
 }
 
-/** Renames a passkey. Returns null for another account's. */
+/** Renames a passkey. Returns null for another account's passkey. */
 export async function updatePasskey(tx: Transaction, userId: string, id: string, name: string): Promise<Passkey | null> {
   const { rows } = await tx.query<Passkey>(
     sql`update passkeys set name = ${name} where user_id = ${userId} and id = ${id} returning id, name, created_at, last_used_at`,

@@ -21,7 +21,7 @@ const base64url = (maxLength: number) =>
 // WebAuthn Level 2 allows ids of up to 1,023 bytes.
 const CredentialId = base64url(1_364)
 
-/** WebAuthn's forms (Level 3, §5.1), as browsers' `toJSON()` makes them. Unused parts are bounded too. */
+/** The forms of WebAuthn (Level 3, §5.1) that browsers' `toJSON()` produces. Unused parts are bounded too. */
 const ofCredential = {
   id: CredentialId,
   rawId: CredentialId,
@@ -64,7 +64,7 @@ const Attestation = Type.Object(
   { title: 'PasskeyAttestation', examples: [EXAMPLE_ATTESTATION], ...strict },
 )
 
-/** The assertion for `@simplewebauthn/server`, without unknown browser extras. */
+/** The assertion for `@simplewebauthn/server`, without unknown properties that browsers add. */
 export function asAssertion({ clientExtensionResults = {}, ...given }: Type.Static<typeof Assertion>): AuthenticationResponseJSON {
   const { userHandle, ...response } = given.response
   const { id, rawId, type } = given

@@ -9,11 +9,11 @@ let now = new Date()
 const later = (seconds: number) => {
   now = new Date(now.getTime() + seconds * 1000)
 }
-// The rule for admins has a test of its own.
+// Another test covers the rule for admins.
 const store = await startStore({ after }, { now: () => now, isAdminFactorRequired: false })
 const complete = (body: object) => store.call('POST', '/auth/second-factor', { body })
 
-test('an account without a second factor signs in as ever, and one with an app needs a code of it', async () => {
+test('an account without a second factor signs in with its password alone, and one with an app also needs a code', async () => {
   const account = await store.register()
   const other = await store.call('POST', '/auth/login', { body: { email: account.email, password: account.password } })
   assert.equal(other.status, 200)
@@ -44,7 +44,7 @@ test('a wrong password of an account with a second factor gets the answer of any
   assert.deepEqual(plain(wrong), plain(unknown))
 })
 
-test('a code works once, at both ends of its time, in two processes at once', async (t) => {
+test('a code works once, at both ends of its validity, even in two processes at once', async (t) => {
   const account = await store.register()
   const { codeAt } = await addTotp(store, account.token, now)
   const second = await startSecondProcess(t, store, { now: () => now })
@@ -57,13 +57,13 @@ test('a code works once, at both ends of its time, in two processes at once', as
   )
   assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 422])
   const { challenge } = await askedForFactor(store, account)
-  // Older than the one that was used, though its time is not over.
+  // This code is older than the used one, although it has not expired.
   assertProblem(await complete({ challenge, totp_code: codeAt(now, -1) }), 422, 'invalid_second_factor')
   assertProblem(await complete({ challenge, totp_code: codeAt(now, 2) }), 422, 'invalid_second_factor')
   assert.equal((await complete({ challenge, totp_code: codeAt(now, 1) })).status, 200)
 })
 
-test('a challenge takes five answers, for five minutes, for its own account', async () => {
+test('a challenge accepts five answers, for five minutes, for its own account', async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const [hers, eves] = [await addTotp(store, ada.token, now), await addTotp(store, eve.token, now)]
   const { challenge } = await askedForFactor(store, ada)
@@ -91,7 +91,7 @@ test('an answer has a challenge and exactly one proof', async () => {
   assert.equal((await complete({ challenge, totp_code: codeAt(now) })).status, 200)
 })
 
-test('a recovery code works once, however it is written, and its use is mailed; only hashes are stored', async () => {
+test('a recovery code works once in any spelling, its use is mailed, and only hashes are stored', async () => {
   const account = await store.register()
   const { recoveryCodes } = await addTotp(store, account.token, now)
   const [code = '', second = ''] = recoveryCodes ?? []
@@ -147,7 +147,7 @@ test('an operator with a passkey needs it after the password, or signs in with i
   assert.equal((await store.call('GET', '/admin/orders', { token: alone.json.access_token })).status, 200)
 })
 
-test('a challenge ends with a change of the password', async () => {
+test('a password change ends the challenge', async () => {
   const account = await store.register()
   const { codeAt } = await addTotp(store, account.token, now)
   const { challenge } = await askedForFactor(store, account)
@@ -156,7 +156,7 @@ test('a challenge ends with a change of the password', async () => {
   assertProblem(await complete({ challenge, totp_code: codeAt(now) }), 422, 'invalid_challenge')
 })
 
-test('an app is asked for only once it has shown a code, is set up once, and its secret is encrypted', async () => {
+test('sign-ins ask for an app only after it has proven a code; it is set up once, and its secret is encrypted', async () => {
   const account = await store.register()
   const { token } = account
   const abandoned = await store.call('POST', '/me/totp', { token })
@@ -175,7 +175,7 @@ test('an app is asked for only once it has shown a code, is set up once, and its
   assert.equal((await store.call('POST', '/auth/login', { body: { email: account.email, password: account.password } })).status, 200)
 })
 
-test("an operator's changes are activities without secrets, a customer's are none", async () => {
+test("an operator's changes are activities without secrets, and a customer's changes are not activities", async () => {
   const [operator, customer] = [await registerOperator(store), await store.register()]
   const { id } = await addPasskey(store, operator.token)
   await addTotp(store, operator.token, now)

@@ -18,7 +18,7 @@ const stepUp = (token: string, body: object) => store.call('POST', '/auth/step-u
 const changePassword = (token: string, current_password: string, new_password: string) =>
   store.call('POST', '/auth/password', { token, body: { current_password, new_password } })
 
-test('dangerous calls need a proof of the last ten minutes from accounts with a second factor, and from no other', async () => {
+test('dangerous calls need a proof from the last ten minutes, only for accounts with a second factor', async () => {
   const [plain, guarded] = [await store.register(), await store.register()]
   const { codeAt } = await addTotp(store, guarded.token, now)
   later(11)
@@ -54,7 +54,7 @@ test('a proof counts in its own session only', async () => {
   assert.equal((await store.call('DELETE', '/me', { token: other.access_token })).status, 204)
 })
 
-test('every change of factors needs a fresh proof, also of an account that has none yet', async () => {
+test('every change of factors needs a fresh proof, even for an account without factors', async () => {
   const account = await store.register()
   const { token } = account
   later(11)
@@ -75,13 +75,13 @@ test('every change of factors needs a fresh proof, also of an account that has n
   assert.equal((await store.call('POST', '/me/totp', { token })).status, 200)
 })
 
-test('a guest, who has nothing to sign in with, cannot set up factors', async () => {
+test('a guest cannot set up factors, having no way to sign in', async () => {
   const { json } = await store.call('POST', '/auth/guest', { body: { email: 'guest@example.com' } })
   assertProblem(await store.call('POST', '/me/passkeys/options', { token: json.access_token }), 403, 'forbidden')
   assertProblem(await store.call('POST', '/me/totp', { token: json.access_token }), 403, 'forbidden')
 })
 
-test('a passkey is a fresh proof, by a challenge of the same session', async () => {
+test('a passkey is a fresh proof, with a challenge of the same session', async () => {
   const [account, stranger] = [await store.register(), await store.register()]
   const { authenticator } = await addPasskey(store, account.token)
   const foreign = await addPasskey(store, stranger.token)
@@ -103,7 +103,7 @@ test('a passkey is a fresh proof, by a challenge of the same session', async () 
   for (const body of [{}, { password: 'x', totp_code: '123456' }]) assertProblem(await stepUp(account.token, body), 422, 'invalid_body')
 })
 
-test('runs, API keys and operators need a fresh proof of an operator with a second factor', async () => {
+test('changes to runs, API keys and operators need a fresh proof from an operator with a second factor', async () => {
   const operator = await registerOperator(store)
   const { codeAt } = await addTotp(store, operator.token, now)
   later(11)
@@ -124,11 +124,11 @@ test('runs, API keys and operators need a fresh proof of an operator with a seco
       path,
     )
   assert.equal((await stepUp(operator.token, { totp_code: codeAt(now) })).status, 204)
-  // This store of a test runs no commands.
+  // The test store runs no commands, so an allowed call gets another error.
   assert.notEqual((await start()).json.code, 'step_up_required')
 })
 
-test('a reset says when it was the only admin with a second factor, after which none is required until one has one', async (t) => {
+test('resetting the only admin with a second factor reports it, and then no admin needs one until one has one again', async (t) => {
   const strict = await startStore(t, { now: () => now })
   const [first, second, customer] = [await registerOperator(strict), await registerOperator(strict), await strict.register()]
   const list = (token: string) => strict.call('GET', '/admin/orders', { token })
@@ -148,7 +148,7 @@ test('a reset says when it was the only admin with a second factor, after which 
   await eventually(async () => (await list(json.access_token)).status === 200, { what: 'the end of the requirement' })
 })
 
-test('once an admin has a second factor, the others can only set one up, within a second in every process', async (t) => {
+test('once an admin has a second factor, the other admins can only set one up, within a second in every process', async (t) => {
   const strict = await startStore(t, { now: () => now })
   const [first, second] = [await registerOperator(strict), await registerOperator(strict)]
   const analyst = await registerOperator(strict)
@@ -156,7 +156,7 @@ test('once an admin has a second factor, the others can only set one up, within 
   const { json: analysts } = await strict.call('POST', '/auth/login', { body: { email: analyst.email, password: analyst.password } })
   const other = await startSecondProcess(t, strict, { now: () => now })
   const off = await startSecondProcess(t, strict, { now: () => now, isAdminFactorRequired: false })
-  // A customer's passkey obliges nobody.
+  // A customer's passkey does not make second factors mandatory.
   await addPasskey(strict, (await strict.register()).token)
   for (const { call } of [strict, other, off]) assert.equal((await call('GET', '/admin/orders', { token: second.token })).status, 200)
   const { codeAt } = await addTotp(strict, first.token, now)

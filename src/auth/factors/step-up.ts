@@ -30,7 +30,7 @@ export async function askForStepUp({ pool, relyingParty, now }: AuthContext, { u
 }
 
 /**
- * Proves the caller's identity again (recent authentication). A password is enough only for accounts without a second
+ * Proves the caller's identity again (recent authentication). A password is enough only for an account without a second
  * factor. Throws `invalid_second_factor`, `invalid_challenge`, `rate_limited`.
  */
 export async function stepUp(
@@ -74,7 +74,7 @@ export async function stepUp(
   client.record('stepped_up', { ...who, method })
 }
 
-/** The password counts only if it is enough to sign in. */
+/** The caller's methods. Includes the password only if it alone is enough to sign in. */
 async function findMethods(db: Queryable, user: UserWithPassword): Promise<('password' | SecondFactorMethod)[]> {
   const factors = await findSecondFactors(db, user)
   const isPasswordEnough = !factors.isRequired && user.password_hash !== null

@@ -25,8 +25,8 @@ export async function findTotpSince(db: Queryable, userId: string): Promise<Date
 }
 
 /**
- * Uses up a code, so this and older codes are refused from now on. `isConfirmed` is whether the app has proven its
- * secret before.
+ * Uses up a code, so this code and older ones are refused from now on. `isConfirmed` says whether the app has proven
+ * its secret before.
  */
 export async function useTotpCode(
   tx: Transaction,
@@ -54,8 +54,8 @@ export async function deleteTotp(tx: Transaction, userId: string): Promise<boole
 }
 
 /**
- * Encrypts all apps' secrets with another store secret. Returns their number, and the accounts whose secret cannot be
- * decrypted and stays.
+ * Encrypts all apps' secrets with another store secret. Returns their number, and the accounts whose secret could not
+ * be decrypted and stays unchanged.
  */
 export async function reencryptTotpSecrets(
   tx: Transaction,

@@ -5,7 +5,7 @@ import { findTotpStep, newTotpSecret, toBase32, totpCode, totpStepOf, totpUri } 
 const SECRET = toBase32(Buffer.from('12345678901234567890'))
 const at = (seconds: number) => new Date(seconds * 1000)
 
-test("computes the codes of RFC 6238's appendix B, of which an app shows the last six digits", () => {
+test('computes the codes of RFC 6238, appendix B, shortened to the last six digits as in an app', () => {
   for (const [seconds, code] of [
     [59, '94287082'],
     [1_111_111_109, '07081804'],
@@ -19,7 +19,7 @@ test("computes the codes of RFC 6238's appendix B, of which an app shows the las
   }
 })
 
-test('writes base32 as RFC 4648 has it', () => {
+test('writes base32 as RFC 4648 specifies', () => {
   for (const [text, base32] of [
     ['', ''],
     ['f', 'MY'],
@@ -32,7 +32,7 @@ test('writes base32 as RFC 4648 has it', () => {
     assert.equal(toBase32(Buffer.from(text)), base32)
 })
 
-test('accepts the code of the step before and of the step after, and no other', () => {
+test('accepts the codes of the previous, current and next time step, and no others', () => {
   const now = at(1_800_000_000)
   const step = totpStepOf(now)
   const found = [-2, -1, 0, 1, 2].map((offset) => findTotpStep(SECRET, totpCode(SECRET, step + offset), now))
@@ -41,7 +41,7 @@ test('accepts the code of the step before and of the step after, and no other', 
     assert.equal(findTotpStep(SECRET, code, now), null)
 })
 
-test('the address for apps names issuer and account, escaped', () => {
+test('the address for apps contains the issuer and account, escaped', () => {
   assert.equal(
     totpUri('GEZDGNBV', 'shop.example', 'ada+b@example.com'),
     'otpauth://totp/shop.example:ada%2Bb%40example.com?secret=GEZDGNBV&issuer=shop.example&algorithm=SHA1&digits=6&period=30',

@@ -8,9 +8,9 @@ import { CHALLENGE_SECONDS } from './challenges.ts'
 
 /** The site that passkeys are registered for (WebAuthn §4). */
 export interface RelyingParty {
-  /** The passkeys' domain; every origin is on it or below it. */
+  /** The passkeys' domain. Every origin is this domain or a subdomain. */
   id: string
-  /** The name in browsers and authenticator apps. */
+  /** The name that browsers and authenticator apps show. */
   name: string
   /** The origins whose pages may use the passkeys. */
   origins: readonly string[]
@@ -83,7 +83,7 @@ function toDescriptor({ credentialId, transports }: CredentialDescriptor) {
 export function challengeOf({ clientDataJSON }: { clientDataJSON: string }): string | null {
   try {
     const { challenge, crossOrigin } = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString('utf8'))
-    // Such client data comes from a frame in another origin's page.
+    // Client data with `crossOrigin` comes from a frame in another origin's page.
     return typeof challenge === 'string' && crossOrigin !== true ? challenge : null
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return null
@@ -91,7 +91,7 @@ export function challengeOf({ clientDataJSON }: { clientDataJSON: string }): str
   }
 }
 
-/** The new passkey; null unless a page of the store made it for this challenge, with the user verified. */
+/** The new passkey. Null unless a page of the store made it for this challenge, with the user verified. */
 export async function verifyRegistration(
   { id, origins }: RelyingParty,
   response: RegistrationResponseJSON,
@@ -115,7 +115,8 @@ export async function verifyRegistration(
 }
 
 /**
- * The store requests no attestation. Reading certificates would make the library fetch addresses that a stranger sent.
+ * Whether the attestation has no certificates. The store requests none, and reading them would make the library fetch
+ * addresses that a stranger sent.
  */
 async function isPlainAttestation(attestationObject: string): Promise<boolean> {
   const { decodeAttestationObject } = await helpers()
@@ -140,7 +141,7 @@ export async function verifyAssertion(
       expectedOrigin: [...origins],
       expectedRPID: id,
       requireUserVerification: true,
-      // The caller compares the counter, so it can record a decrease.
+      // The caller compares the counter, because it records a decrease.
       credential: { id: passkey.credentialId, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
     }),
   )
@@ -152,7 +153,10 @@ export function userHandleOf(userId: string): Buffer {
   return Buffer.from(userId.replaceAll('-', ''), 'hex')
 }
 
-/** The library refuses input by many plain errors. It only computes, so none of them is an outage. */
+/**
+ * The result, or null on an error. The library reports invalid input by many plain errors. It only computes, so none of
+ * them is an outage.
+ */
 async function orNull<T>(verify: () => Promise<T>): Promise<T | null> {
   try {
     return await verify()

@@ -12,13 +12,13 @@ import { insertChallenge } from './challenges.ts'
 const ATTACKER = '203.0.113.7'
 const OWNER = '198.51.100.20'
 
-// The limits use the wall clock, which stands still here, where a code of thirty seconds begins: `timeForCodes` waits
-// for none.
+// The limits use the wall clock. It is stopped at the start of a thirty-second code step, so `timeForCodes` never
+// waits.
 mock.timers.enable({ apis: ['Date'], now: Date.now() - (Date.now() % 30_000) })
 
 const start = (t: TestContext) => startStore(t, { isRateLimited: true })
 
-/** What a right password gets: written straight into the database, because a hash costs much. */
+/** The challenge that follows a correct password. It is inserted directly, because hashing a password is slow. */
 const challengeOf = ({ pool }: TestStore, { id }: Account) =>
   inTransaction(pool, (tx) =>
     insertChallenge(tx, { purpose: 'second_factor', userId: id, sessionId: null, provenBy: 'password' }, new Date()),
@@ -26,7 +26,7 @@ const challengeOf = ({ pool }: TestStore, { id }: Account) =>
 
 const complete = ({ call }: Pick<TestStore, 'call'>, body: object, from: string) => call('POST', '/auth/second-factor', { body, from })
 
-/** Wrong codes, five for each challenge. */
+/** Answers with wrong codes, five for each challenge. */
 async function guess(store: TestStore, account: Account, times: number, from: (attempt: number) => string): Promise<Answer[]> {
   const answers: Answer[] = []
   let challenge = ''
@@ -40,7 +40,7 @@ async function guess(store: TestStore, account: Account, times: number, from: (a
 const countByStatus = (answers: Answer[]) =>
   Object.fromEntries([...Map.groupBy(answers, ({ status }) => status)].map(([status, group]) => [status, group.length]))
 
-test('who has the password and guesses codes is slowed down, and the owner signs in elsewhere with the app', async (t) => {
+test('slows down a person who has the password and guesses codes, while the owner signs in elsewhere with the app', async (t) => {
   const store = await start(t)
   const ada = await store.register()
   const { codeAt } = await addTotp(store, ada.token, await timeForCodes())
@@ -55,7 +55,7 @@ test('who has the password and guesses codes is slowed down, and the owner signs
   assert.equal((await complete(store, right, OWNER)).status, 200)
 })
 
-test('passkeys and recovery codes complete a sign-in at an address where codes wait', async (t) => {
+test('passkeys and recovery codes complete a sign-in at an address where codes are delayed', async (t) => {
   const store = await start(t)
   const ada = await store.register()
   const { recoveryCodes } = await addTotp(store, ada.token, await timeForCodes())
@@ -69,7 +69,7 @@ test('passkeys and recovery codes complete a sign-in at an address where codes w
   assert.equal((await signInByPasskey(store, authenticator)).status, 200)
 })
 
-test('from all addresses together, and in two processes at once, a hundred wrong codes of an account are tried in a day', async (t) => {
+test("an account's wrong codes from all addresses together, in two processes at once, are limited to a hundred a day", async (t) => {
   const store = await start(t)
   const other = await startSecondProcess(t, store)
   const [ada, bob] = [await store.register(), await store.register()]
@@ -98,7 +98,7 @@ test('from all addresses together, and in two processes at once, a hundred wrong
   assert.equal((await complete(store, next, OWNER)).status, 200, 'the next day')
 })
 
-test('wrong codes of a step-up delay the codes of its own session, and no sign-in', async (t) => {
+test('wrong codes of a step-up delay the codes of their own session and no sign-in', async (t) => {
   const store = await start(t)
   const ada = await store.register()
   const { codeAt, recoveryCodes } = await addTotp(store, ada.token, await timeForCodes())
@@ -115,7 +115,7 @@ test('wrong codes of a step-up delay the codes of its own session, and no sign-i
   assert.equal((await complete(store, signIn, OWNER)).status, 200)
 })
 
-test('a right code resets the delay, and wrong ones are mailed to the owner once a day', async (t) => {
+test('a correct code resets the delay, and wrong codes are mailed to the owner once a day', async (t) => {
   const store = await start(t)
   const ada = await store.register()
   const { codeAt } = await addTotp(store, ada.token, await timeForCodes())

@@ -1,4 +1,4 @@
-/** The provider does not answer within the bounds. The message has no secret and no personal data. */
+/** The provider does not answer within the bounds. The message contains no secret and no personal data. */
 export class ProviderUnavailable extends Error {
   override readonly name = 'ProviderUnavailable'
 }

@@ -10,7 +10,9 @@ const { issuer, state } = await startOidcProvider({ after }, { redirectUri: 'htt
 const store = await startStore({ after }, { oidcProviders: [{ id: 'acme', name: 'Acme', issuer, ...CLIENT }], corsOrigins: [SHOP] })
 const newAddress = () => `${randomUUID()}@new.example`
 
-/** Signs a person in. Returns the account and the token of its session, or why the provider's answer was refused. */
+/**
+ * Signs a person in. Returns the account and its session's token, or the reason why the provider's answer was refused.
+ */
 async function signIn(person: Person): Promise<{ id: string; email: string; token: string; error: string | null }> {
   state.person = person
   const browser = new Browser(store)
@@ -26,21 +28,21 @@ const someone = (): Person => {
   return { sub, email: `${sub}@example.com`, email_verified: true, name: 'Ada Lovelace' }
 }
 
-test('an account without a password changes its address after a sign-in, and its provider still opens it, also when that is reverted', async () => {
+test('an account without a password changes its address after a sign-in, and its provider still signs in, even after a revert', async () => {
   const ada = someone()
   const account = await signIn(ada)
   const email = newAddress()
   const { revert } = await changeEmail(store, account, email)
   const again = await signIn(ada)
   assert.deepEqual([again.id, again.email], [account.id, email])
-  // Linked more than a week ago.
+  // The provider was linked more than a week ago.
   await store.pool.query(`update oidc_identities set linked_at = linked_at - interval '8 days' where user_id = $1`, [account.id])
   assert.equal((await revertChange(store, revert)).status, 204)
   assert.equal((await signIn(ada)).email, ada.email)
   assert.ok(await recover(store, ada.email ?? ''))
 })
 
-test('a provider makes no account with an address that is kept for another one, nor links it there', async () => {
+test('a provider cannot create an account with a reserved address, or link it', async () => {
   const ada = someone()
   const registered = await store.register({ email: ada.email })
   const { revert } = await changeEmail(store, registered, newAddress())

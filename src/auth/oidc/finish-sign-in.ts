@@ -15,7 +15,7 @@ const CODE_MS = 60_000
 /** Linking needs recent authentication, for which the page may have to ask the customer. */
 const LINK_CODE_MS = 300_000
 
-/** The failure that the page gets: the person denied, the provider was unavailable, or its answer failed a check. */
+/** The failure that the page gets: the person declined, the provider was unavailable, or its answer failed a check. */
 type Failure = Refusal | 'denied' | 'unavailable' | 'failed'
 
 /**
@@ -48,7 +48,7 @@ export async function finishSignIn(
   return `${page.return_to}#oidc-error=${result.failure}`
 }
 
-/** The browser's token that the state was derived from, and the sign-in's purpose. */
+/** The browser's token from which the state was derived, and the sign-in's purpose. */
 function findStarted(tokens: readonly string[], state: string): { token: string; purpose: Purpose } | null {
   for (const token of tokens) {
     const purpose = PURPOSES.find((known) => isSame(bindingsOf(token, known).state, state))
@@ -62,7 +62,7 @@ interface StartedPage {
   code_challenge: string
 }
 
-/** Deletes the sign-in, so an answer counts once. */
+/** Reads and deletes the sign-in, so an answer counts once. */
 async function takeStarted(pool: Pool, token: string, provider: string, now: Date): Promise<StartedPage | null> {
   const { rows } = await pool.query<StartedPage>(
     sql`delete from oidc_sign_ins

@@ -37,7 +37,7 @@ async function signIn(forgery: Forgery) {
 const countRows = async () =>
   (await store.pool.query('select (select count(*) from users) + (select count(*) from oidc_codes) as count')).rows[0].count
 
-test('what the provider signs for this browser opens a session: the forgeries below fail for what is forged', async () => {
+test('what the provider signs for this browser opens a session, so the forgeries below fail because of what is forged', async () => {
   const { browser, answer } = await signIn({})
   assert.equal((await browser.exchange(browser.outcome(answer).code ?? '')).json.user.email, 'eve@example.com')
 })
@@ -79,7 +79,7 @@ test('the answer of one provider is refused at the address of another', async ()
   assert.ok(browser.outcome(await browser.comeBack(back)).code)
 })
 
-test('a provider that answers with 10 MB, or not at all, is unavailable, and everything else works meanwhile', async () => {
+test('a provider that answers with 10 MB or never is unavailable, and everything else still works', async () => {
   const huge = JSON.stringify({ filling: 'x'.repeat(10_000_000) })
   const cases: Record<string, (response: ServerResponse) => void> = {
     '10 MB': (response) => response.writeHead(200, { 'content-type': 'application/json' }).end(huge),
@@ -101,7 +101,7 @@ test('a provider that answers with 10 MB, or not at all, is unavailable, and eve
   assert.equal((await store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password } })).status, 200)
 })
 
-test('a provider that is down holds up neither the start nor a login, and is asked once in five seconds', async () => {
+test('an unavailable provider delays neither the start nor a login, and is asked once in five seconds', async () => {
   const starts = await Promise.all(Array.from({ length: 20 }, () => new Browser(store).start('away')))
   for (const answer of starts) {
     assert.deepEqual([answer.status, answer.headers.location], [303, `${SHOP}/account?from=basket#oidc-error=unavailable`])
@@ -115,7 +115,7 @@ test('a provider that is down holds up neither the start nor a login, and is ask
   assert.equal((await store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password } })).status, 200)
 })
 
-test('metadata is read once an hour, again five seconds after a failure, and an old one counts while the provider is unavailable', async (t) => {
+test('reads metadata once an hour, retries five seconds after a failure, and keeps old metadata during an outage', async (t) => {
   const server = await startForgedProvider(t)
   let nowMs = 0
   const bounds = { timeoutMs: 300, maxBytes: 100_000 }

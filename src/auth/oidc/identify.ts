@@ -12,7 +12,7 @@ import { insertUser } from '../users.ts'
 import { findLinkedAccount, insertSignIn, lockPerson } from './linked-sign-ins.ts'
 import type { Claims } from './provider.ts'
 
-/** The names that a registration accepts. */
+/** The names that a registration accepts too. */
 const NAME = /^[^\p{Cc}\u2028\u2029]{1,200}$/u
 
 /** Why a person with an account at the provider gets no session. The page shows the reason. */
@@ -33,9 +33,9 @@ export async function identify(tx: Transaction, context: AuthContext, claims: Cl
   const owner = await lockOwner(tx, email)
   if (owner === null) return createAccount(tx, context, claims, email, client)
   if (owner.role !== 'customer') return { refusal: 'refused' }
-  // A stranger may have registered the address, and would share the account.
+  // A stranger may have registered the address and would then share the account.
   if (owner.email_verified_at === null) return { refusal: 'account_unproven' }
-  // The account is linked to another person of this provider, which reassigns addresses.
+  // The account is linked to another person of this provider, which must have reassigned the address.
   if (!(await insertSignIn(tx, owner.id, claims, context.now()))) return { refusal: 'refused' }
   await sendNotice(tx, context, 'sign_in_linked', { email, language: owner.language })
   client.record('oidc_linked', { user_id: owner.id })
@@ -58,14 +58,14 @@ async function lockOwner(tx: Transaction, email: string): Promise<Owner | null> 
 }
 
 /**
- * Creates an account without a password, which `POST /auth/password-reset` sets. Throws `email_taken` if the address is
- * registered meanwhile.
+ * Creates an account without a password; `POST /auth/password-reset` can set one. Throws `email_taken` if the address
+ * is registered meanwhile.
  */
 async function createAccount(tx: Transaction, { now }: AuthContext, claims: Claims, email: string, client: Client): Promise<Identified> {
   const id = randomUUIDv7()
   const name = claims.name !== null && NAME.test(claims.name) ? claims.name : null
   await insertUser(tx, { id, email, name, role: 'customer', language: client.language, created_at: now() }, null, now())
-  // Others may have registered this address, which is proven now.
+  // Others may have registered this address, which is now proven.
   await tx.query(sql`delete from pending_registrations where email = ${email}`)
   await insertSignIn(tx, id, claims, now())
   // The provider's proof is as good as a mailed token.

@@ -22,7 +22,7 @@ const someone = (): Person => {
   return { sub, email: `${sub}@id.example`, email_verified: true }
 }
 
-/** Leads a browser to the provider and back. */
+/** Sends a browser to the provider and back. */
 async function visitProvider(person: Person, purpose: 'link' | 'sign_in' = 'link') {
   state.person = person
   const browser = new Browser(store)
@@ -48,7 +48,7 @@ const unlink = (token: string) => store.call('DELETE', '/me/sign-ins/acme', { to
 const linksOf = async (token: string) => (await store.call('GET', '/me', { token })).json.sign_ins
 const mailsTo = async (email: string) => (await readAccountMails(store)).flatMap(({ kind, to }) => (to === email ? [kind] : []))
 
-test('a customer adds a provider with another address, signs in with it, and removes it; the owner is told', async () => {
+test('a customer adds a provider with another address, signs in with it and removes it; the owner is told', async () => {
   const ada = await store.register()
   const person = someone()
   const linked = await link(ada.token, person)
@@ -75,7 +75,7 @@ test('a customer adds a provider with another address, signs in with it, and rem
   assert.notEqual((await signIn(person)).json.user?.id, ada.id)
 })
 
-test('a person of another account is not linked, and the answer does not say whose it is', async () => {
+test('a person linked to another account is refused, and the answer does not say to whose', async () => {
   const [ada, eve, person] = [await store.register(), await store.register(), someone()]
   assert.equal((await link(ada.token, person)).status, 200)
   const refused = await link(eve.token, person)
@@ -88,7 +88,7 @@ test('a person of another account is not linked, and the answer does not say who
   assert.equal((await signIn(person)).json.user.id, ada.id)
 })
 
-test('a person is linked to one of two accounts that try at once', async () => {
+test('a person is linked to one of two accounts that link at once', async () => {
   const [accounts, person] = [[await store.register(), await store.register()], someone()]
   const visits = [await visitProvider(person), await visitProvider(person)]
   const answers = await Promise.all(
@@ -99,7 +99,7 @@ test('a person is linked to one of two accounts that try at once', async () => {
   assert.equal(rows.length, 1)
 })
 
-test('a code of a link opens no session and makes no account; one of a sign-in links nothing; each works once, in its time, for its page', async () => {
+test('a link code opens no session, a sign-in code links nothing, and each works once, in time, for its page', async () => {
   const ada = await store.register()
   const person = someone()
   const users = async () => (await store.pool.query('select count(*)::int as n from users')).rows[0].n
@@ -120,7 +120,7 @@ test('a code of a link opens no session and makes no account; one of a sign-in l
   assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 422])
 })
 
-test('a provider is added and removed only with a fresh proof, and the code outlives the question', async () => {
+test('adding or removing a provider needs a fresh proof, and the code stays valid while the page asks for it', async () => {
   const ada = await store.register()
   later(601)
   const { browser, linkCode } = await visitProvider(someone())
@@ -130,7 +130,7 @@ test('a provider is added and removed only with a fresh proof, and the code outl
   assert.equal((await present(ada.token, linkCode, browser.verifier)).status, 200)
 })
 
-test('operators, guests and ended sessions link nothing', async (t) => {
+test('operators, guests and ended sessions cannot link a provider', async (t) => {
   const [operator, ada] = [await registerOperator(store), await store.register()]
   assertProblem(await link(operator.token, someone()), 403, 'forbidden')
   assertProblem(await link((await createGuest(store, 'guest@example.com')).token, someone()), 403, 'forbidden')
@@ -142,7 +142,7 @@ test('operators, guests and ended sessions link nothing', async (t) => {
   assert.equal(rows.length, 0)
 })
 
-test('the last way to sign in stays, whether it is a provider or a passkey; each is enough, and a password', async () => {
+test('the last way to sign in cannot be removed; a provider, a passkey or a password is enough', async () => {
   const person = someone()
   const { json: ada } = await signIn(person)
   const token = ada.access_token
@@ -164,7 +164,7 @@ test('the last way to sign in stays, whether it is a provider or a passkey; each
   assertProblem(await unlink(token), 409, 'last_sign_in')
 })
 
-test('what a removed provider has opened half ends with it', async () => {
+test('removing a provider ends its half-finished sign-ins', async () => {
   const [ada, person] = [await store.register(), someone()]
   assert.equal((await link(ada.token, person)).status, 200)
   const { codeAt } = await addTotp(store, ada.token, now)
@@ -177,7 +177,7 @@ test('what a removed provider has opened half ends with it', async () => {
   assertProblem(await store.call('POST', '/auth/second-factor', { body }), 422, 'invalid_challenge')
 })
 
-test('a person who declines at the provider comes back without a code for a link', async () => {
+test('a person who declines at the provider returns without a link code', async () => {
   state.isDenying = true
   const { error, linkCode } = await visitProvider(someone()).finally(() => {
     state.isDenying = false

@@ -23,8 +23,8 @@ const WORDS: Readonly<Record<Language, { title: string; text: string; back: stri
 }
 
 /**
- * Answers browsers with a page in plain words, and other clients with the problem as JSON. `home` is the shop's page;
- * null if there are several.
+ * Answers browsers with a page in plain language, and other clients with the problem as JSON. `home` is the shop's
+ * page; null if there are several.
  */
 export function refusalPages(home: string | null) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {

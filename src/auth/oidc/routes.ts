@@ -128,13 +128,16 @@ const NAVIGATION = { 'referrer-policy': 'no-referrer' }
 function cookieOf(baseUrl: string) {
   const { protocol, port, pathname } = new URL(baseUrl)
   const isSecure = protocol === 'https:'
-  // The name contains the port, because cookies ignore it.
+  // The name contains the port, because cookies ignore ports.
   const name = `${isSecure ? '__Secure-' : ''}storefront_oidc_${port || (isSecure ? '443' : '80')}`
   const attributes = `Path=${pathname.replace(/\/$/, '')}/auth/oidc; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
   return {
     set: (token: string) => `${name}=${token}; ${attributes}; Max-Age=${SIGN_IN_SECONDS}`,
     clear: `${name}=; ${attributes}; Max-Age=0`,
-    /** Every token with that name. A page on another subdomain can add a cookie, which must not hide ours. */
+    /**
+     * Every token in a cookie with that name. A page on another subdomain can add such a cookie, which must not hide
+     * the store's own.
+     */
     read({ headers: { cookie = '' } }: FastifyRequest): string[] {
       const values = cookie.split(/; */, 100).flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []))
       return [...new Set(values)].filter((value) => TOKEN.test(value)).slice(0, 10)
@@ -143,8 +146,8 @@ function cookieOf(baseUrl: string) {
 }
 
 /**
- * Routes for the caller's sign-in providers. A provider is a lasting way to sign in, so a stolen session must not add
- * or remove one.
+ * Routes for the caller's sign-in providers. They need recent authentication: a provider is a lasting way to sign in,
+ * so a stolen session must not add or remove one.
  */
 function linkRoutes(server: HttpServer, { auth, providers }: SignIns): void {
   defineRoute(

@@ -13,7 +13,7 @@ const { issuer, state } = await startOidcProvider({ after }, { redirectUri: `${B
 const oidcProviders = [{ id: 'acme', name: 'Acme', issuer, ...CLIENT }]
 const store = await startStore({ after }, { oidcProviders, corsOrigins: [SHOP] })
 
-/** Signs a person in, through the provider and back, and returns what the page finds. */
+/** Signs a person in through the provider and back, and returns the result that the page sees. */
 async function signIn(person: Person, browser = new Browser(store)) {
   state.person = person
   const start = await browser.start()
@@ -38,7 +38,7 @@ const prove = (email: string) => store.pool.query('update users set email_verifi
 const accountsOf = async (email: string) => (await store.pool.query('select id from users where email = $1', [email])).rows.length
 const setRole = (id: string, role: string) => store.pool.query('update users set role = $2 where id = $1', [id, role])
 
-test('a new person gets an account with a proven address and no password, and the next time the same account', async () => {
+test('a new person gets an account with a proven address and no password, and the same account the next time', async () => {
   const ada = someone()
   const german = new Browser(store)
   german.language = 'de-AT'
@@ -66,7 +66,7 @@ test('a new person gets an account with a proven address and no password, and th
   }
 })
 
-test('an account that has proven the address is linked, and its owner is told', async () => {
+test('an account with a proven address is linked, and its owner is told', async () => {
   const ada = await store.register()
   await prove(ada.email)
   const person = someone({ email: ada.email.toUpperCase() })
@@ -77,7 +77,7 @@ test('an account that has proven the address is linked, and its owner is told', 
   assert.equal(error, 'refused', 'the address was given to another person at the provider')
 })
 
-test('an account that has not proven its address is not linked, also with the right address', async () => {
+test('an account with an unproven address is not linked, even if the address is the same', async () => {
   const eve = await store.register()
   assert.equal((await signIn(someone({ email: eve.email }))).error, 'account_unproven')
   assert.deepEqual((await store.call('GET', '/me', { token: eve.token })).json.sign_ins, [])
@@ -104,10 +104,10 @@ test('an address that the provider has not verified neither links nor creates an
   assert.deepEqual((await store.call('GET', '/me', { token: ada.token })).json.sign_ins, [])
 })
 
-test('an operator does not get in with a provider: not by the address, and not after a promotion', async () => {
+test('a provider never signs in an operator: not by the address, and not after a promotion', async () => {
   const [operator, another, person] = [await store.register(), await store.register(), someone()]
   await prove(operator.email)
-  // The last admin stays one.
+  // Another admin must exist, because the last admin cannot be demoted.
   await setRole(another.id, 'admin')
   for (const role of ['admin', 'support']) {
     await setRole(operator.id, role)
@@ -120,7 +120,7 @@ test('an operator does not get in with a provider: not by the address, and not a
   assert.equal((await signIn(person)).error, 'refused')
 })
 
-test('a code works once, for the page that began, within a minute', async (t) => {
+test('a code works once, for the page that began the sign-in, within a minute', async (t) => {
   let aheadMs = 0
   const late = await startSecondProcess(t, store, { oidcProviders, corsOrigins: [SHOP], now: () => new Date(Date.now() + aheadMs) })
   const person = someone()
@@ -142,7 +142,7 @@ test('a code works once, for the page that began, within a minute', async (t) =>
   assert.deepEqual(both.map(({ status }) => status).toSorted(), [200, 422])
 })
 
-test('a callback counts once, in the browser that began, and with its state', async () => {
+test('a callback works once, in the browser that began the sign-in, and with its state', async () => {
   const person = someone()
   const { browser, back, start } = await signIn(person)
   const cookie = String(start.headers['set-cookie']).split(';')[0] ?? ''
@@ -162,7 +162,7 @@ test('a callback counts once, in the browser that began, and with its state', as
   assert.ok(ada.outcome(await ada.comeBack(backOfAda)).code, 'none of it has ended the sign-in of the owner')
 })
 
-test('a sign-in that took more than ten minutes is over', async (t) => {
+test('refuses a sign-in that took more than ten minutes', async (t) => {
   let aheadMs = 0
   const late = await startSecondProcess(t, store, { oidcProviders, corsOrigins: [SHOP], now: () => new Date(Date.now() + aheadMs) })
   const browser = new Browser(late)
@@ -172,7 +172,7 @@ test('a sign-in that took more than ten minutes is over', async (t) => {
   assertProblem(await browser.comeBack(back), 401, 'invalid_sign_in')
 })
 
-test('a person who declines at the provider comes back without a code', async () => {
+test('a person who declines at the provider returns without a code', async () => {
   state.isDenying = true
   const { error } = await signIn(someone()).finally(() => {
     state.isDenying = false
@@ -180,7 +180,7 @@ test('a person who declines at the provider comes back without a code', async ()
   assert.equal(error, 'denied')
 })
 
-test('a sign-in leads back to pages of allowed origins only', async () => {
+test('a sign-in returns only to pages of allowed origins', async () => {
   for (const returnTo of [
     ...[
       'https://evil.example/',
@@ -216,13 +216,13 @@ test('a sign-in leads back to pages of allowed origins only', async () => {
   }
 })
 
-test('with CORS_ORIGINS=* only pages of the store itself may begin', async (t: TestContext) => {
+test('with CORS_ORIGINS=* only pages of the store itself may begin a sign-in', async (t: TestContext) => {
   const { call } = await startSecondProcess(t, store, { oidcProviders, corsOrigins: '*' })
   assertProblem(await new Browser({ call }).start(), 400, 'invalid_query')
   assert.equal((await new Browser({ call }).start('acme', `${BASE}/shop`)).status, 303)
 })
 
-test('an account without a password gets one by mail, unlinks the provider, and takes everything along when it is erased', async () => {
+test('an account without a password gets one by mail and unlinks the provider; its erasure deletes everything', async () => {
   const person = someone()
   const { user, access_token } = await open(person)
   const body = { current_password: '', new_password: 'a long enough passphrase' }
@@ -251,7 +251,7 @@ test('an account without a password gets one by mail, unlinks the provider, and 
   assert.notEqual((await open(person)).user.id, user.id, 'the person may come again, as somebody new')
 })
 
-test('an account with a second factor needs it after a provider too', async () => {
+test("an account with a second factor needs it after a provider's sign-in too", async () => {
   const person = someone()
   const { user, access_token: token } = await open(person)
   const { codeAt } = await addTotp(store, token, await timeForCodes())
@@ -263,7 +263,7 @@ test('an account with a second factor needs it after a provider too', async () =
   assert.deepEqual(factors.authenticated_by, ['oidc', 'totp'], 'and not the password, which nobody has sent')
 })
 
-test('the orders of guests go to the account whose address a provider has proven, and the guests are out', async () => {
+test("the orders of guests go to the account whose address a provider has proven, and the guests' sessions end", async () => {
   const person = someone()
   const guest = await createGuest(store, person.email ?? '')
   assert.equal((await placeOrder(store, guest.token, await store.addProduct())).status, 201)
@@ -276,7 +276,7 @@ test('the orders of guests go to the account whose address a provider has proven
   assertProblem(await store.call('GET', '/orders', { token: guest.token }), 401, 'invalid_token')
 })
 
-test('a name with dots is kept, since the address is proven; two answers for one new person at once make one account', async () => {
+test('keeps a name with dots, since the address is proven; two answers for one new person at once create one account', async () => {
   assert.equal((await open(someone({ name: 'Booking.com B.V.' }))).user.name, 'Booking.com B.V.')
   const person = someone()
   state.person = person
@@ -291,7 +291,7 @@ test('a name with dots is kept, since the address is proven; two answers for one
   assert.equal(await accountsOf(person.email ?? ''), 1)
 })
 
-test('an unknown provider is not found; the list has the configured ones and no secret', async () => {
+test('an unknown provider is not found; the list has the configured providers and no secret', async () => {
   const { json, text } = await store.call('GET', '/auth/oidc')
   assert.deepEqual(json, { data: [{ id: 'acme', name: 'Acme', issuer }] })
   assert.ok(!text.includes(CLIENT.clientSecret))
@@ -305,7 +305,7 @@ test('an unknown provider is not found; the list has the configured ones and no 
   }
 })
 
-test('a browser that cannot be led to a page of the shop gets a page in plain words, with the way back', async () => {
+test('a browser that cannot be sent to a page of the shop gets a page in plain language, with a link back', async () => {
   const visit = (path: string, language: string) =>
     store.call('GET', path, { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8', 'accept-language': language } })
   for (const [path, language, status, words] of [

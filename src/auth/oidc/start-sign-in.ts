@@ -44,7 +44,7 @@ export async function startSignIn(
 
 /**
  * State, nonce and code verifier, derived from a browser's token. The state depends on the purpose. It appears in
- * addresses, and does not reveal the token.
+ * addresses but does not reveal the token.
  */
 export function bindingsOf(token: string, purpose: Purpose): Bindings {
   const derive = (use: string) => createHmac('sha256', token).update(use).digest('base64url')

@@ -14,7 +14,7 @@ const other = await startSecondProcess({ after }, store, { now: () => now })
 
 const reset = (id: string, token: string, { call }: Pick<TestStore, 'call'> = store) =>
   call('DELETE', `/admin/operators/${id}/factors`, { token })
-/** An admin with an authenticator app, as each one that manages another with factors needs. */
+/** An admin with an authenticator app, which managing operators with factors requires. */
 async function registerGuarded() {
   const operator = await registerOperator(store)
   return { ...operator, ...(await addTotp(store, operator.token, now)) }
@@ -25,7 +25,7 @@ async function listed(token: string, id: string) {
 }
 const login = ({ email, password }: { email: string; password: string }) => store.call('POST', '/auth/login', { body: { email, password } })
 
-test('an admin resets the factors of another operator: the password signs in again, sessions end, the owner gets a mail', async () => {
+test("an admin resets another operator's factors: the password signs in again, sessions end, the owner gets a mail", async () => {
   const [boss, clerk, kept] = [await registerGuarded(), await registerOperator(store, 'support'), await registerOperator(store, 'support')]
   assert.equal((await listed(boss.token, clerk.id)).has_second_factor, false)
   await addTotp(store, clerk.token, now)
@@ -55,7 +55,7 @@ test('an admin resets the factors of another operator: the password signs in aga
   ])
 })
 
-test('nobody resets their own factors, nor those of a customer, without the scope, or without a proof of the last ten minutes', async () => {
+test("refuses to reset one's own factors, a customer's, and any without the scope or a proof from the last ten minutes", async () => {
   const boss = await registerGuarded()
   const plain = await registerOperator(store, 'support')
   const customer = await store.register()
@@ -74,7 +74,7 @@ test('nobody resets their own factors, nor those of a customer, without the scop
   assert.equal((await reset(clerk.id, boss.token)).status, 204)
 })
 
-test('an admin without a second factor needs a proof too, where admins need none', async (t) => {
+test('an admin without a second factor needs a proof too, even if admins need no second factor', async (t) => {
   const lax = await startStore(t, { now: () => now, isAdminFactorRequired: false })
   const [boss, clerk] = [await registerOperator(lax), await registerOperator(lax, 'support')]
   now = new Date(now.getTime() + 11 * 60_000)
@@ -94,7 +94,7 @@ test('of two admins who reset each other at once, in two processes, one keeps th
   }
 })
 
-test('an operator is invited until the invitation is accepted; one that a command made or who was promoted is not', async () => {
+test('an operator stays invited until accepting; one made by a command or promoted was never invited', async () => {
   const boss = await registerGuarded()
   const customer = await store.register()
   await store.pool.query('update users set email_verified_at = now() where id = $1', [customer.id])

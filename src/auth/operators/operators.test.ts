@@ -14,7 +14,7 @@ import { listOperators } from './operators.ts'
 const roleOf = async ({ pool }: TestStore, id: string) => (await pool.query('select role from users where id = $1', [id])).rows[0]?.role
 const proveAddress = ({ pool }: TestStore, { id }: Account) => pool.query('update users set email_verified_at = now() where id = $1', [id])
 
-test('an invited operator gets a mail of its own, valid for three days, sets the password by it, which proves the address, and has the role', async (t) => {
+test('an invited operator gets a mail, sets a password within three days, which proves the address, and has the role', async (t) => {
   const smtp = await startSmtpServer(t)
   let aheadMs = 0
   const store = await startStore(t, {
@@ -70,7 +70,7 @@ test('an invited operator gets a mail of its own, valid for three days, sets the
   )
 })
 
-test('a link mailed before a change or a removal of the role sets no password; an open invitation is mailed again with the new role', async (t) => {
+test('a link mailed before a role change or removal sets no password; an open invitation is mailed again with the new role', async (t) => {
   const smtp = await startSmtpServer(t)
   const store = await startStore(t, { roles: ['api', 'stream', 'email'], smtpUrl: smtp.url })
   const { token } = await registerOperator(store)
@@ -96,7 +96,7 @@ test('a link mailed before a change or a removal of the role sets no password; a
   assertProblem(await confirm(first), 422, 'invalid_one_time_token', 'of the role before')
   assert.equal((await confirm(second)).status, 204)
 
-  // No invitation is open any more: the next change mails nothing, and ends the token of a forgotten password.
+  // No invitation is open now. The next change mails nothing, and ends the token of a forgotten password.
   await store.call('POST', '/auth/password-reset', { body: { email } })
   await eventually(async () => linksTo(email).some(({ role, token }) => role === undefined && token !== undefined), { what: 'the reset' })
   assert.equal((await store.call('PATCH', path, { token, body: { role: 'analyst' } })).status, 200)
@@ -105,12 +105,12 @@ test('a link mailed before a change or a removal of the role sets no password; a
   const removed = await invite('admin')
   assert.equal((await store.call('DELETE', removed.path, { token })).status, 204)
   assertProblem(await confirm(linksTo(removed.email)[0]), 422, 'invalid_one_time_token', 'removed')
-  // A mail that has arrived may still be recorded as sent.
+  // A mail that has arrived may not be recorded as sent yet.
   await eventually(async () => (await store.pool.query('select from account_mails')).rowCount === 0, { what: 'no mail is left' })
   assert.deepEqual([linksTo(email).filter(({ role }) => role).length, linksTo(removed.email).length], [2, 1])
 })
 
-test('an invited operator who was removed before accepting is invited again, with a new token', async (t) => {
+test('an invited operator who was removed before accepting is invited again with a new token', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const email = `${randomUUID()}@shop.example`
@@ -127,13 +127,13 @@ test('an invited operator who was removed before accepting is invited again, wit
   const login = await store.call('POST', '/auth/login', { body: { email, password: 'the passphrase of grace' } })
   assert.equal(login.json.user.role, 'support')
 
-  // Who has accepted and was removed has proven the address, and keeps the password.
+  // An operator who accepted and was then removed has proven the address and keeps the password.
   assert.equal((await store.call('DELETE', `/admin/operators/${json.id}`, { token })).status, 204)
   const promoted = await invite()
   assert.deepEqual([promoted.status, promoted.json.is_invited], [200, false])
 })
 
-test('a change of the role of an operator that a command has made invites nobody, also while a token for a new password is open', async (t) => {
+test('changing the role of an operator made by a command invites nobody, even while a password token is open', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const clerk = await registerOperator(store)
@@ -148,7 +148,7 @@ test('a change of the role of an operator that a command has made invites nobody
   )
 })
 
-test('a new role is mailed to an invited operator also after the token of the invitation has expired', async (t) => {
+test("an invited operator gets the new role by mail even after the invitation's token has expired", async (t) => {
   let aheadMs = 0
   const store = await startStore(t, { now: () => new Date(Date.now() + aheadMs) })
   const boss = await registerOperator(store)
@@ -164,7 +164,7 @@ test('a new role is mailed to an invited operator also after the token of the in
   assert.equal((await readAccountMails(store)).filter(({ kind }) => kind === 'operator_invited').length, 2)
 })
 
-test('the holder of a former mailbox does not get an account back with a role that it was given since', async (t) => {
+test('the holder of a former mailbox cannot take back an account that has got a role since', async (t) => {
   const store = await startStore(t)
   const [boss, customer] = [await registerOperator(store), await store.register()]
   const { notice, revert } = await changeEmail(store, customer, 'bob@shop.example')
@@ -174,7 +174,7 @@ test('the holder of a former mailbox does not get an account back with a role th
   for (const token of [notice, revert]) assertProblem(await revertChange(store, token), 422, 'invalid_one_time_token')
 })
 
-test('a customer becomes an operator only with a proven address, and an operator not again', async (t) => {
+test('a customer becomes an operator only with a proven address, and an operator cannot be invited again', async (t) => {
   const store = await startStore(t)
   const { token, email: own } = await registerOperator(store)
   const customer = await store.register()
@@ -185,13 +185,13 @@ test('a customer becomes an operator only with a proven address, and an operator
   const promoted = await promote(customer.email)
   assert.equal(promoted.status, 200, promoted.text)
   assert.equal(await roleOf(store, customer.id), 'support')
-  // The access token of the customer's session has another role: the session has ended.
+  // The access token of the customer's session has another role, so the session has ended.
   assertProblem(await store.call('GET', '/me', { token: customer.token }), 401, 'invalid_token')
   assertProblem(await promote(customer.email), 409, 'email_taken')
   assertProblem(await promote(own), 409, 'email_taken')
 })
 
-test('a change of the role and a removal end the sessions in every process', async (t) => {
+test('a role change and a removal end the sessions in every process', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const [boss, clerk] = [await registerOperator(store), await registerOperator(store)]
@@ -214,7 +214,7 @@ test('a change of the role and a removal end the sessions in every process', asy
   )
 })
 
-test('nobody changes their own role, and the last admin stays, whichever way it would go', async (t) => {
+test('nobody can change their own role, and the last admin stays by either route', async (t) => {
   const store = await startStore(t)
   const boss = await registerOperator(store)
   const { token } = boss
@@ -263,7 +263,7 @@ test('a login that waits for a demotion opens no session with the former role', 
   assert.equal(again.json.user.role, 'customer')
 })
 
-test('an operator who is no admin any more makes no operator, also where the token is still accepted; a blocked account becomes none', async (t) => {
+test('a former admin makes no operator while the token is still accepted, and a blocked account becomes none', async (t) => {
   const store = await startStore(t)
   const [boss, former, customer] = [await registerOperator(store), await registerOperator(store), await store.register()]
   const promote = (token: string) => store.call('POST', '/admin/operators', { token, body: { email: customer.email, role: 'admin' } })

@@ -71,7 +71,7 @@ export async function lockOperators(tx: Transaction, { actor }: AuditContext): P
     throw new AppError('forbidden', 'This account may no longer do this.')
 }
 
-/** The account, locked until `tx` ends; null if there is none. An `email` never finds a guest. */
+/** Finds the account and locks it until `tx` ends; null if there is none. An `email` never finds a guest. */
 export async function lockRoleHolder(tx: Transaction, which: { id: string } | { email: string }): Promise<RoleHolder | null> {
   const condition = 'id' in which ? sql`id = ${which.id}` : sql`email = ${which.email} and role <> 'guest'`
   const { rows } = await tx.query<RoleHolder>(
@@ -83,9 +83,9 @@ export async function lockRoleHolder(tx: Transaction, which: { id: string } | { 
 }
 
 /**
- * Gives a locked account a role. Ends its sessions, and its mailed tokens for a new password or a former address, which
- * were meant for the previous role. Returns the session ids. Throws `forbidden` for the operator's own account,
- * `address_unproven` for a customer with an unproven address, and `last_admin`.
+ * Gives a locked account a role. Ends its sessions, and deletes its mailed tokens for a new password or a former
+ * address, which were meant for the previous role. Returns the session ids. Throws `forbidden` for the operator's own
+ * account, `address_unproven` for a customer with an unproven address, and `last_admin`.
  */
 export async function setRole(
   tx: Transaction,
@@ -95,7 +95,7 @@ export async function setRole(
 ): Promise<string[]> {
   if (auditContext.actor.type === 'admin' && auditContext.actor.id === id) throw new AppError('forbidden', 'Nobody changes their own role.')
   if (before === role) return []
-  // The person who registered an unproven address may not own it, but would become the operator.
+  // The person who registered an unproven address may not own it, and must not become an operator.
   if (isOperatorRole(role) && !isOperatorRole(before) && !isProven)
     throw new AppError('address_unproven', 'Nobody has proven that this account belongs to the holder of its address.')
   if (isOperatorRole(role) && isBlocked) throw new AppError('forbidden', 'This account is blocked: unblock it first.')

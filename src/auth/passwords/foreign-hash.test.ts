@@ -9,8 +9,8 @@ import { Passwords } from './password.ts'
 
 const PASSWORD = 'an old passphrase'
 const UMLAUTS = 'ein altes Paßwort'
-// Made by other programs: bcrypt by libxcrypt, pbkdf2 by Python's hashlib, scrypt by npm's scrypt-kdf 2.0.1 with the
-// parameters of Medusa; the vectors of openwall.com/phpass and RFC 6070.
+// Hashes made by other programs: bcrypt by libxcrypt, pbkdf2 by Python's hashlib, and scrypt by npm's scrypt-kdf 2.0.1
+// with the parameters of Medusa. The others are vectors of openwall.com/phpass and RFC 6070.
 const HASHES: [kind: string, hash: string, password: string][] = [
   ['bcrypt 2b', '$2b$05$abcdefghijklmnopqrstuuKGZG5VYwOaJvDjUW1vM3e/AxAoATYuy', PASSWORD],
   ['bcrypt 2y', '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO', PASSWORD],
@@ -40,7 +40,7 @@ HASHES.push([
 const one = { threads: 2, maxWaiting: 40 }
 
 for (const [kind, stored, password] of HASHES) {
-  test(`checks a hash of ${kind}, and no other password fits`, async (t) => {
+  test(`checks a hash of ${kind}, which no other password matches`, async (t) => {
     const passwords = new Passwords(one)
     t.after(() => passwords.stop())
     readForeignHash(stored)
@@ -63,7 +63,7 @@ const withChecksum = (bytes: Buffer) => {
   return bytes.toString('base64')
 }
 
-test('refuses a hash that costs too much or too little, is damaged, or of an unknown kind, and does not repeat it', () => {
+test('refuses a hash that is too costly, too cheap, damaged or of an unknown kind, without repeating it', () => {
   const tail = 'abcdefghijklmnopqrstuuKGZG5VYwOaJvDjUW1vM3e/AxAoATYuy'
   const refused: [string, RegExp][] = [
     [`$2b$31$${tail}`, /bcrypt: cost is 31/],
@@ -110,7 +110,7 @@ async function storeWithHash(t: Parameters<typeof startStore>[0], hash: string) 
   return { store, ada, stored }
 }
 
-test('the first login replaces the hash of another system by argon2id, of logins at once too; a wrong password does not', async (t) => {
+test("the first login replaces another system's hash by argon2id, also for logins at once; a wrong password does not", async (t) => {
   const [, hash = '', password = ''] = HASHES[1] ?? []
   const { store, ada, stored } = await storeWithHash(t, hash)
   assertProblem(await login(store, ada.email, `${password}x`), 401, 'invalid_credentials')
@@ -125,7 +125,7 @@ test('the first login replaces the hash of another system by argon2id, of logins
   assertProblem(await login(store, ada.email, `${password}x`), 401, 'invalid_credentials')
 })
 
-test('the password of an old hash can be changed before a login has replaced it', async (t) => {
+test('a password with an old hash can be changed before a login has replaced the hash', async (t) => {
   const [, hash = '', password = ''] = HASHES[4] ?? []
   const { store, ada, stored } = await storeWithHash(t, hash)
   const body = { current_password: password, new_password: 'quite another passphrase' }

@@ -22,7 +22,7 @@ test('hashes at a lower priority than the event loop', {
   skip: process.platform !== 'linux' && 'a thread has no priority of its own here',
 }, async (t) => {
   const lower = Math.min(19, getPriority(process.pid) + 10)
-  // The stores of other files in this process have such threads, too.
+  // The stores of other test files in this process have such threads too.
   const countLower = () => readdirSync('/proc/self/task').filter((thread) => getPriority(Number(thread)) === lower).length
   const before = countLower()
   const threads = new HashingThreads({ threads: 1, maxWaiting: 0 })
@@ -31,7 +31,7 @@ test('hashes at a lower priority than the event loop', {
   assert.equal(countLower(), before + 1)
 })
 
-test('continues after a hash that failed and after a stop', async (t) => {
+test('continues after a failed hash and after a stop', async (t) => {
   const threads = new HashingThreads({ threads: 1, maxWaiting: 1 })
   t.after(() => threads.stop())
   await assert.rejects(threads.derive({ ...PARAMETERS, memory: 1 }), (error) => error instanceof Error && !(error instanceof AppError))

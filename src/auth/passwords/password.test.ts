@@ -9,7 +9,7 @@ import { Passwords } from './password.ts'
 const CHEAP = { memoryKib: 64, passes: 1, parallelism: 1 }
 const one = { threads: 1, maxWaiting: 10 }
 
-test('hashes with argon2id at the cost that the documentation names, each time with another salt', async () => {
+test('hashes with argon2id at the documented cost, each time with another salt', async () => {
   const passwords = new Passwords(one)
   const hashes = [await passwords.hash('correct horse'), await passwords.hash('correct horse')]
   for (const hash of hashes) assert.match(hash, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/)
@@ -20,7 +20,7 @@ test('hashes with argon2id at the cost that the documentation names, each time w
   }
 })
 
-test('compares a password exactly as given: no trimming, no folding, no truncation; only the spellings of a letter are one', async () => {
+test('compares a password exactly as given, without trimming, folding or truncation; only Unicode spellings are equal', async () => {
   const passwords = new Passwords({ ...one, cost: CHEAP })
   const long = `${'x'.repeat(127)}y`
   for (const [given, other] of [
@@ -33,7 +33,7 @@ test('compares a password exactly as given: no trimming, no folding, no truncati
     assert.equal(await passwords.verify(other, hash), false, given)
   }
   const spellings = ['caf\u00e9 au lait', 'cafe\u0301 au lait'] as const
-  // Another system stores this hash, from a keyboard that sends the other form.
+  // Another system stores this hash of a password from a keyboard that sends the other Unicode form.
   const foreign = `$2b$04$${(await bcrypt.hash(spellings[1], '$2b$04$abcdefghijklmnopqrstuu')).slice(7)}`
   for (const hash of [...(await Promise.all(spellings.map((given) => passwords.hash(given)))), foreign]) {
     for (const given of spellings) assert.equal(await passwords.verify(given, hash), true)
@@ -41,7 +41,7 @@ test('compares a password exactly as given: no trimming, no folding, no truncati
   }
 })
 
-test('verifies a hash at its own cost, and reports a cost that is not the current one', async () => {
+test('verifies a hash at its own cost, and reports a cost other than the current one', async () => {
   const before = new Passwords({ ...one, cost: CHEAP })
   const today = new Passwords(one)
   const hash = await before.hash('correct horse')

@@ -51,10 +51,10 @@ export class Passwords {
   }
 
   /**
-   * Whether `password` matches `stored`, which may be another system's hash. Null, for an unknown account, costs the
-   * same and returns false. Failed checks must not reveal the hash's kind: one of a foreign hash also costs an own one,
-   * and every other also costs `foreignDecoy` if given. A password with several Unicode spellings is tried in NFC and
-   * NFD, because other systems hash what a keyboard sends.
+   * Whether `password` matches `stored`, which may be another system's hash. A null `stored`, for an unknown account,
+   * costs the same and returns false. Failed checks must not reveal the hash's kind: a check of a foreign hash also
+   * costs an own one, and every other check also costs `foreignDecoy` if given. A password with several Unicode
+   * spellings is tried in NFC and NFD, because other systems hash the form that a keyboard sends.
    */
   async verify(password: string, stored: string | null, foreignDecoy: string | null = null): Promise<boolean> {
     for (const spelling of new Set([password.normalize('NFC'), password.normalize('NFD')])) {
@@ -71,7 +71,7 @@ export class Passwords {
     return false
   }
 
-  /** A hash that matches no password. Its account gets a password by a mailed token. */
+  /** A hash that matches no password. An account with it gets a password by a mailed token. */
   unmatchable(): string {
     return this.#decoy()
   }
@@ -104,7 +104,6 @@ export class Passwords {
     return toPhc(this.#cost, randomBytes(SALT_BYTES), randomBytes(TAG_BYTES))
   }
 
-  /** Idempotent. */
   stop(): Promise<void> {
     return this.#threads.stop()
   }
@@ -115,7 +114,7 @@ export class Passwords {
   }
 }
 
-/** Imported when the first password is set, because the import decompresses the list. */
+/** The list of common passwords. Imported when the first password is set, because the import decompresses the list. */
 async function readCommonPasswords(): Promise<ReadonlySet<string>> {
   const { dictionary } = await import('@zxcvbn-ts/language-common')
   return new Set(dictionary['passwords-common'])

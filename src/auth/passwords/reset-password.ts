@@ -41,7 +41,7 @@ export async function requestPasswordReset(context: AuthContext, address: string
   client.record('password_reset_requested', user === null ? { reason: 'unknown account' } : { user_id: user.id })
 }
 
-/** Adds a token for a new password, valid while the account has this address. */
+/** Stores a token for a new password, valid while the account has this address. */
 export async function insertResetToken(tx: Transaction, { id, email }: { id: string; email: string }, expiresAt: Date): Promise<string> {
   const token = newToken()
   await tx.query(sql`insert into password_resets (token_hash, user_id, expires_at, sent_to)
@@ -63,19 +63,19 @@ export async function confirmPasswordReset(
   await passwords.assertAcceptable(input.password, owner.email)
   const passwordHash = await passwords.hash(input.password)
   const ended = await inTransaction(pool, async (tx) => {
-    // Deleting the token uses it, so the second of two parallel requests fails.
+    // Deleting the token uses it up, so the second of two parallel requests fails.
     const { rowCount } = await tx.query('delete from password_resets where token_hash = $1', [hashToken(input.token)])
     if (rowCount === 0) throw invalidOneTimeToken()
     await tx.query('delete from password_resets where user_id = $1', [owner.user_id])
     await deleteChallengesOf(tx, owner.user_id)
-    // A stranger may have requested these changes and have a token for them.
+    // A stranger may have requested these changes and hold a token for them.
     await withdrawChanges(tx, owner.user_id)
-    // The mailed token proves the mailbox. The condition detects that the account's address has changed meanwhile.
+    // The mailed token proves the mailbox. The condition detects a simultaneous change of the account's address.
     const { rowCount: changed } = await tx.query(sql`update users
       set password_hash = ${passwordHash}, email_verified_at = coalesce(email_verified_at, ${now()})
       where id = ${owner.user_id} and email = ${owner.email}`)
     if (changed === 0) throw invalidOneTimeToken()
-    // A stranger may have registered an unproven address, so every other sign-in method they added is removed.
+    // A stranger may have registered the unproven address, so every other sign-in method is removed.
     if (owner.role === 'customer' && owner.email_verified_at === null) await deleteAdded(tx, owner.user_id, null)
     const guests = await takeOverGuests(tx, { id: owner.user_id, email: owner.email }, now())
     await sendNotice(tx, context, 'password_changed', owner)

@@ -14,11 +14,11 @@ const decode = (part = '') => JSON.parse(Buffer.from(part, 'base64url').toString
 interface Forge {
   store: TestStore
   ada: Account
-  /** A token of the store's own key with another header or other claims; undefined removes one. */
+  /** Signs a token with the store's own key and other claims or headers; undefined removes one. */
   sign(claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
 }
 
-/** The clock is stopped: no token ages. */
+/** The clock stands still, so no token ages. */
 async function startForge(t: TestContext): Promise<Forge> {
   const now = new Date()
   const store = await startStore(t, { now: () => now })
@@ -36,7 +36,7 @@ async function startForge(t: TestContext): Promise<Forge> {
   return { store, ada, sign }
 }
 
-/** The store refuses it with 401, the second time too. */
+/** Asserts 401 twice, because the second check may come from the cache. */
 async function assertRefused(store: TestStore, token: string, what: string): Promise<void> {
   for (const _ of [1, 2]) {
     const answer = await store.call('GET', '/me', { token })
@@ -45,7 +45,7 @@ async function assertRefused(store: TestStore, token: string, what: string): Pro
   }
 }
 
-test('is a JWT after RFC 9068 with what a resource server needs and no more', async (t) => {
+test('is a JWT by RFC 9068 with exactly what a resource server needs', async (t) => {
   const { store, ada } = await startForge(t)
   const [header, payload] = ada.token
     .split('.')
@@ -96,7 +96,7 @@ test('is refused with another algorithm, however it is signed', async (t) => {
   }
 })
 
-test('is refused when a part of it was changed or is missing', async (t) => {
+test('is refused when a part was changed or is missing', async (t) => {
   const { store, ada, sign } = await startForge(t)
   const [header = '', payload = '', signature = ''] = ada.token.split('.')
   const bytes = Buffer.from(signature, 'base64url')
@@ -125,7 +125,7 @@ test('is refused when a part of it was changed or is missing', async (t) => {
   assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
 })
 
-test('is refused when its own key has signed wrong claims', async (t) => {
+test("is refused when the store's own key has signed wrong claims", async (t) => {
   const { store, ada, sign } = await startForge(t)
   const now = decode(ada.token.split('.')[1]).iat
   const wrong: Record<string, Record<string, unknown>> = {
@@ -172,7 +172,7 @@ test('is refused when its own key has signed wrong claims', async (t) => {
   assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
 })
 
-test('is verified by keys of the database only, whatever keys its header names or carries', async (t) => {
+test('is verified only by keys in the database, whatever keys its header names or contains', async (t) => {
   const { store, ada, sign } = await startForge(t)
   const payload = decode(ada.token.split('.')[1])
   const { privateKey, publicKey } = await generateKeyPair('EdDSA', { extractable: true })
@@ -203,7 +203,7 @@ test('is verified by keys of the database only, whatever keys its header names o
   assert.equal((await store.call('GET', '/me', { token: good })).status, 200, 'foreign keys are not looked at, not even to refuse')
 })
 
-test('counts only as one bearer token in the Authorization header', async (t) => {
+test('is accepted only as a single bearer token in the Authorization header', async (t) => {
   const { store, ada } = await startForge(t)
   const basic = `Basic ${Buffer.from(`${ada.email}:${ada.password}`).toString('base64')}`
   for (const authorization of [
@@ -230,7 +230,7 @@ test('counts only as one bearer token in the Authorization header', async (t) =>
   assert.equal(reverse.headers['www-authenticate'], 'Bearer realm="storefront"')
 })
 
-test('is refused over a real connection when it is sent twice or is a megabyte', async (t) => {
+test('is refused over a real connection when it is sent twice or is a megabyte long', async (t) => {
   const { store, ada } = await startForge(t)
   const { port } = store.server.server.address() as AddressInfo
   const ask = (lines: string[]) =>
@@ -258,7 +258,7 @@ test('is refused over a real connection when it is sent twice or is a megabyte',
   }
 })
 
-test('is accepted in its canonical encoding only, though others decode to the same bytes', async (t) => {
+test('is accepted only in its canonical encoding, though others decode to the same bytes', async (t) => {
   const { store, ada } = await startForge(t)
   const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
   const [header = '', payload = '', signature = ''] = ada.token.split('.')
@@ -272,7 +272,7 @@ test('is accepted in its canonical encoding only, though others decode to the sa
   assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
 })
 
-test('refresh tokens are accepted in their canonical encoding only', async (t) => {
+test('refresh tokens are accepted only in their canonical encoding', async (t) => {
   const { store, ada } = await startForge(t)
   const token = ada.refreshToken
   const refresh = (refresh_token: string) => store.call('POST', '/auth/refresh', { body: { refresh_token } })

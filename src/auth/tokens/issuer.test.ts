@@ -8,7 +8,7 @@ import { claimIssuer, watchIssuer } from './issuer.ts'
 const silent = pino({ level: 'silent' })
 const [OLD, NEW] = ['https://shop.example', 'https://store.example/api']
 
-test('a process of the API with another BASE_URL does not start, and one without accepts the tokens of the others', async (t) => {
+test("an API process with another BASE_URL does not start, and one without accepts the others' tokens", async (t) => {
   const store = await startStore(t, { baseUrl: OLD, isBaseUrlGiven: true })
   await assert.rejects(startSecondProcess(t, store, { baseUrl: NEW }), {
     name: 'IssuerDiffers',
@@ -24,7 +24,7 @@ test('a process of the API with another BASE_URL does not start, and one without
   }
 })
 
-test('of two first starts at once one sets the issuer; a store that is alone replaces it with a warning', async (t) => {
+test('of two first starts at once, one sets the issuer; a store with one process replaces it with a warning', async (t) => {
   const { pool } = await startStore(t)
   await pool.query('delete from token_issuers')
   const shared = { isBaseUrlGiven: true, isAlone: false }
@@ -40,7 +40,7 @@ test('of two first starts at once one sets the issuer; a store that is alone rep
   assert.equal(await claimIssuer(pool, { baseUrl: 'http://localhost:1', isBaseUrlGiven: false, isAlone: true }, logger), NEW)
 })
 
-test('a process that runs with the old issuer after a change logs an error, once', async (t) => {
+test('a process that still has the old issuer after a change logs one error', async (t) => {
   const { url, pool } = await startStore(t)
   const lines: { msg: string; current?: string }[] = []
   const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })

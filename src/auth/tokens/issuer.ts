@@ -6,7 +6,7 @@ import { OperatorError } from '../../errors.ts'
 
 const MAX_AGE_MS = 4_000
 
-/** Another API process has another BASE_URL, so they would refuse each other's tokens. */
+/** Another API process has another BASE_URL, so the two would refuse each other's tokens. */
 class IssuerDiffers extends OperatorError {
   override readonly name = 'IssuerDiffers'
 }
@@ -21,7 +21,7 @@ export interface IssuerSettings {
 
 /**
  * The issuer of the store's access tokens, which the first API process sets. A process without BASE_URL uses the stored
- * one; a process that is alone replaces it. Throws IssuerDiffers.
+ * issuer; the only API process replaces it. Throws IssuerDiffers.
  */
 export async function claimIssuer(db: Queryable, settings: IssuerSettings, logger: Logger): Promise<string> {
   const { baseUrl, isBaseUrlGiven, isAlone } = settings
@@ -38,7 +38,7 @@ export async function claimIssuer(db: Queryable, settings: IssuerSettings, logge
   return baseUrl
 }
 
-/** Returns null before the API's first start. */
+/** Returns null until an API process has started once. */
 export async function findIssuer(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ issuer: string }>('select issuer from token_issuers')
   return rows[0]?.issuer ?? null

@@ -6,7 +6,7 @@ import { eraseRetiredPrivateKeys, KEY_STATES, type KeyState, keyState, loadSigni
 
 /** Older copies are not used, so a deleted key verifies nothing after this time. */
 const MAX_AGE_MS = 2_000
-// Clients can send unknown key ids at any rate, so at most one query runs in this time.
+// Clients can send unknown key ids at any rate, so at most one query is sent in this time.
 const MIN_QUERY_MS = 100
 /** A SHA-256 thumbprint by RFC 7638. */
 const KEY_ID = /^[A-Za-z0-9_-]{43}$/
@@ -25,7 +25,7 @@ export class KeyRing {
   readonly #options: KeyRingOptions
   readonly #copy: FreshCopy<{ keys: KeyState[] }>
   #keys: SigningKeys
-  /** Deleted ids in `#keys`, if the other keys could not be reloaded. */
+  /** The deleted ids in `#keys`, if the other keys could not be reloaded. */
   #deleted: ReadonlySet<string> = new Set()
   #state: ReturnType<typeof keyState> | null = null
   #loading: Promise<void> = Promise.resolve()

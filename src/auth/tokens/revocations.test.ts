@@ -25,7 +25,7 @@ test('a logout ends the session here at once and in another process within a sec
   for (const { call } of [store, other]) assert.ok(await isAccepted(call, phone.access_token), 'another session of the user lives on')
 })
 
-test('sessions that end by SQL are refused as well: revoked, deleted, of a deleted user, of another role', async (t) => {
+test('refuses sessions that SQL has revoked, deleted with or without their user, or given another role', async (t) => {
   const store = await startStore(t)
   const statements = [
     'update sessions set revoked_at = now() where user_id = $1',
@@ -42,12 +42,12 @@ test('sessions that end by SQL are refused as well: revoked, deleted, of a delet
   }
 })
 
-test('queries nothing for a known token', async (t) => {
+test('sends no query for a known token', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const startClock = stopClock(t)
   assert.ok(await isAccepted(store.call, ada.token))
-  // A query of the session would fail now. The 422 is for the body, which is read later.
+  // A query of the session would fail now. The 422 comes from the body, which is read after the token check.
   await store.pool.query('alter table sessions rename to sessions_elsewhere')
   const answer = await store.call('POST', '/orders', { token: ada.token, body: {} })
   assert.equal(answer.status, 422, answer.text)
@@ -55,7 +55,7 @@ test('queries nothing for a known token', async (t) => {
   await store.pool.query('alter table sessions_elsewhere rename to sessions')
 })
 
-/** Revocations alone, with the sessions that they query. */
+/** The revocation list without a server, and the sessions that it queries. */
 async function startRevocations(t: TestContext) {
   const store = await startStore(t)
   const asked: string[] = []
@@ -79,7 +79,7 @@ async function startRevocations(t: TestContext) {
   return { store, copies, gate, asked, revocations, cut, sessionOf }
 }
 
-test('queries the database for each request once the news has been missing for a second, and catches up afterwards', async (t) => {
+test('queries the database for each request once its copy is a second old, and stops when the copy is fresh again', async (t) => {
   const { store, copies, gate, asked, revocations, cut, sessionOf } = await startRevocations(t)
   const [ada, bob] = [await sessionOf((await store.register()).id), await sessionOf((await store.register()).id)]
   assert.equal(await revocations.isRevoked(ada), false)

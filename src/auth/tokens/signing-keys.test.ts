@@ -15,7 +15,7 @@ const keyIds = async (call: TestStore['call']): Promise<string[]> =>
 const refresh = async (call: TestStore['call'], account: Account): Promise<string> =>
   (await call('POST', '/auth/login', { body: { email: account.email, password: account.password } })).json.access_token
 
-/** Ends the time in which a new key is published and does not sign yet. */
+/** Ends the time in which a new key is published but does not sign yet. */
 const endPublishing = (store: TestStore, oldId: string | undefined, newId: string) =>
   store.pool.query(
     `update signing_keys
@@ -24,7 +24,7 @@ const endPublishing = (store: TestStore, oldId: string | undefined, newId: strin
     [oldId, newId],
   )
 
-test('a rotated key is published by running processes and signs only when every client has it; tokens of the old one stay valid', async (t) => {
+test('running processes publish a rotated key, which signs once every client has it; tokens of the old key stay valid', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const ada = await store.register()
@@ -54,7 +54,7 @@ test('a rotated key is published by running processes and signs only when every 
   assert.equal((await store.call('GET', '/.well-known/jwks.json')).headers['cache-control'], 'public, max-age=300')
 })
 
-test('an old key is deleted when its last token has expired, and its private half when it retires', async (t) => {
+test('deletes an old key when its last token has expired, and its private half when it retires', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const [oldId] = await keyIds(store.call)
@@ -73,7 +73,7 @@ test('an old key is deleted when its last token has expired, and its private hal
   assertProblem(await late.call('GET', '/me', { token: ada.token }), 401, 'invalid_token', 'a key that has left')
 })
 
-test('deleting a key ends its tokens within a second in every process, cached ones too, and another key signs', async (t) => {
+test('deleting a key ends its tokens within a second in every process, cached or not, and another key signs', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const ada = await store.register()
@@ -91,7 +91,7 @@ test('deleting a key ends its tokens within a second in every process, cached on
   assert.deepEqual(await keyIds(store.call), [kidOf(token)])
 })
 
-test('a published key signs at once when the previous one was deleted', async (t) => {
+test('a published key signs at once when the previous one is deleted', async (t) => {
   const store = await startStore(t)
   const ada = await store.register()
   const [leakedId] = await keyIds(store.call)
@@ -101,7 +101,7 @@ test('a published key signs at once when the previous one was deleted', async (t
   assert.equal((await store.pool.query('select from signing_keys')).rowCount, 1)
 })
 
-test('relies on no key that it could not check within the last two seconds', async (t) => {
+test('trusts no key that it could not check within the last two seconds', async (t) => {
   const store = await startStore(t)
   const keys = await loadSigningKeys(store.pool, TEST_SECRET)
   let isAway = false
@@ -142,7 +142,7 @@ test('processes that start or rotate at the same time agree on one newest key', 
   assert.deepEqual(rows, [{ current: 1, count: 6 }])
 })
 
-test('another secret neither decrypts the keys nor replaces them, and running processes keep theirs', async (t) => {
+test('another secret neither decrypts nor replaces the keys, and running processes keep theirs', async (t) => {
   const store = await startStore(t)
   const message = {
     message: 'STOREFRONT_SECRET is not the secret that the signing keys in this database were encrypted with; set that one',
@@ -166,7 +166,7 @@ test('another secret neither decrypts the keys nor replaces them, and running pr
   assert.ok(lines.some((line) => line.includes('could not look for new signing keys')))
 })
 
-test('hostile key ids cause at most ten queries a second, and none when they are not thumbprints', async (t) => {
+test('hostile key ids cause at most ten queries a second, and none if they are not thumbprints', async (t) => {
   const store = await startStore(t)
   let questions = 0
   const pool = new Proxy(store.pool, {

@@ -8,7 +8,7 @@ import { encrypt, tryDecrypt } from '../encryption.ts'
 import { assertStoreSecret, type Purpose, reencrypt } from '../store-secret.ts'
 
 export const ALGORITHM = 'EdDSA'
-/** An access token's lifetime, for which a retired key therefore still verifies. */
+/** An access token's lifetime. A retired key still verifies for this time. */
 export const ACCESS_TOKEN_SECONDS = 900
 export const CLOCK_TOLERANCE_SECONDS = 5
 /**
@@ -20,14 +20,14 @@ export const ISSUED_AHEAD_SECONDS = 300
 export const LONGEST_ACCEPTED_SECONDS = ISSUED_AHEAD_SECONDS + ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS
 /** How long clients may cache the JWKS. */
 export const JWKS_MAX_AGE_SECONDS = 300
-// Running processes load key changes within a second; a hanging process signs with the old key for longer.
+// Running processes load key changes within a second. A hanging process signs with the old key for longer.
 const RELOAD_SECONDS = 60
 // A new key signs only when every caching client has it.
 const PUBLISH_SECONDS = JWKS_MAX_AGE_SECONDS + RELOAD_SECONDS
 const PURPOSE: Purpose = 'signing key'
 
 export interface SigningKeys {
-  /** Signs new tokens. */
+  /** The key that signs new tokens. */
   current: { id: string; privateKey: CryptoKey }
   /** Every key that still verifies, by its id. */
   verifying: ReadonlyMap<string, CryptoKey>
@@ -54,7 +54,7 @@ export async function loadSigningKeys(pool: Pool, secret: string): Promise<Signi
   }
 }
 
-/** The parts of a key by which a running process detects a change. */
+/** The parts of a key whose changes a running process detects. */
 export type KeyState = Pick<KeyRow, 'id' | 'is_published_only' | 'is_retired'> & { is_erased: boolean }
 
 /** The key ids, the newest first, and the signing key's id. */
@@ -76,7 +76,7 @@ export async function rotateSigningKeys(
   return inTransaction(pool, async (tx) => {
     await lockKeys(tx)
     const current = findCurrent(await selectKeys(tx))
-    // A key that running processes cannot decrypt would end every login.
+    // If running processes could not decrypt the key, every login would fail.
     if (current !== undefined) await decryptPrivateKey(current, secret)
     await assertStoreSecret(tx, secret)
     const signsFrom = await insertKey(tx, fresh, current === undefined ? 0 : PUBLISH_SECONDS)
@@ -106,7 +106,7 @@ export async function reencryptSigningKeys(tx: Transaction, from: string, to: st
   return rows.length
 }
 
-/** Keys without a database, for a server that only prints its OpenAPI document. */
+/** Keys that are stored in no database, for a server that only prints its OpenAPI document. */
 export async function generateSigningKeys(): Promise<SigningKeys> {
   const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
   const jwk = await exportJWK(publicKey)
@@ -117,7 +117,7 @@ export async function generateSigningKeys(): Promise<SigningKeys> {
 interface KeyRow {
   id: string
   public_key: JWK
-  /** Is null when it was erased. */
+  /** Null once it was erased. */
   sealed_private_key: Buffer | null
   is_published_only: boolean
   is_retired: boolean
@@ -130,7 +130,7 @@ const VERIFYING = sql`from signing_keys
     where retired_at is null or retired_at > now() - make_interval(secs => ${literal(LONGEST_ACCEPTED_SECONDS + RELOAD_SECONDS)})
     order by created_at desc, id`
 
-/** Reads `keys`, a KeyState of each verifying key. */
+/** Selects `keys`: a KeyState of each verifying key. */
 export const KEY_STATES = sql`select array(select row_to_json(state) from (select ${COLUMNS} ${VERIFYING}) as state) as keys`
 
 /** Whether the key signs now or later. */
@@ -159,7 +159,7 @@ async function generateKey(secret: string) {
   return { id: current.id, publicKey, encryptedPrivateKey: encrypt(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey))) }
 }
 
-/** Returns the time from which it signs. */
+/** Stores a key. Returns the time from which it signs. */
 async function insertKey(db: Queryable, key: Awaited<ReturnType<typeof generateKey>>, publishSeconds: number): Promise<Date> {
   const { rows } = await db.query<{ signs_from: Date }>(
     `insert into signing_keys (id, public_key, sealed_private_key, signs_from)
