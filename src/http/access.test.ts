@@ -11,7 +11,7 @@ import { createHttpServer } from './server.ts'
 
 const CUSTOMER: Caller = { kind: 'account', userId: 'u', sessionId: 's', role: 'customer' }
 
-/** A server without a route, on which `customer`, `support`, `admin` and `key`, which may move orders, are tokens. */
+/** A server without routes. Its valid tokens are `customer`, `support`, `admin`, and `key`, which may change orders. */
 async function makeServer(t: TestContext) {
   const server = await createHttpServer({
     logger: pino({ level: 'silent' }),
@@ -36,7 +36,7 @@ test('a route without access prevents the start, with its name in the error', as
   assert.throws(() => server.post('/v1/open', async () => 'open'), refusal)
   assert.throws(() => server.post('/v1/open', { config: {} }, async () => 'open'), refusal)
   assert.throws(() => server.post('/v1/open', { config: { access: 'toString' as never } }, async () => 'open'), refusal)
-  // The route's own authentication is not a mark: it can be wrong.
+  // The route's own authentication is not enough, because it can be wrong.
   assert.throws(() => server.post('/v1/open', { onRequest: async () => {} }, async () => 'open'), refusal)
   const scoped = server.register(
     async (scope) => {

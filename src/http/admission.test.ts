@@ -8,8 +8,8 @@ const request = () => ({ getDecorator: () => undefined }) as unknown as FastifyR
 const classes = Object.keys(REQUEST_COSTS) as CostClass[]
 const limited = classes.filter((cost) => REQUEST_COSTS[cost].places !== null)
 
-// Each test of a route runs with this guard, so that of a route which asks for two places fails.
-test('a request that holds a place gets no other one, of any class, until it has given it back', async () => {
+// This check also runs in every route's test, so the test of a route that takes two places fails.
+test('a request that holds a place gets no second one, of any class, until it has returned the first', async () => {
   const admission = new Admission({ connections: 6, isByNetwork: false })
   for (const held of limited) {
     for (const cost of limited) {

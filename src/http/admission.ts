@@ -12,12 +12,12 @@ export interface AdmissionOptions {
   isByNetwork: boolean
 }
 
-// Every requested page is read again after a change of the catalogue.
+// Caches reread every requested page after a change of the catalogue, so many requests wait.
 const MAX_WAITING = 500
-/** Larger bodies are parsed and validated one at a time: 256 KiB take several milliseconds. */
+/** Larger bodies are parsed and validated one at a time, because 256 KiB take several milliseconds. */
 const SMALL_BODY_BYTES = 2_048
 const BODY_WAIT_MS = 10_000
-/** Parts of these requests take places, not the whole request. */
+/** Classes in which parts of a request take places, instead of the whole request. */
 const IN_PARTS: ReadonlySet<CostClass> = new Set(['page', 'search', 'feed', 'export'])
 
 /** Gives each class of requests its places. See docs/decisions/http-overload.md. */
@@ -37,7 +37,10 @@ export class Admission {
     this.#limiters = new Map(limited)
   }
 
-  /** Throws `overloaded`, and `Error` when the request already holds a place, which could block all. */
+  /**
+   * Runs `work` in a place of the class. Throws `overloaded`. Throws `Error` if the request already holds a place,
+   * because waiting for a second one can deadlock.
+   */
   async admit<T>(cost: CostClass, request: FastifyRequest, work: () => Promise<T>): Promise<T> {
     const limiter = this.#limiters.get(cost)
     if (limiter === undefined) return work()
@@ -52,7 +55,7 @@ export class Admission {
     })
   }
 
-  /** Each part waits for a place before it is read, so a client that reads slowly holds none. */
+  /** Reads each part in a place of its own. A client that reads slowly holds no place between parts. */
   async *inParts<T>(cost: CostClass, request: FastifyRequest, parts: AsyncGenerator<T>): AsyncGenerator<T> {
     try {
       for (;;) {
@@ -65,11 +68,14 @@ export class Admission {
     }
   }
 
-  /** Large bodies are parsed one at a time, networks and accounts in turns. Throws `overloaded`. */
+  /**
+   * Waits for the turn to parse a large body. Bodies are parsed one at a time, and networks and accounts take turns.
+   * Throws `overloaded`.
+   */
   async takeBodyTurn(request: FastifyRequest, bytes: number): Promise<void> {
     if (bytes <= SMALL_BODY_BYTES) return
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    // Parsing and validation end before the next round of the event loop, also when they refuse the body.
+    // Parsing and validation end before the event loop's next round, even when they refuse the body.
     const turn = () => {
       resolve()
       return setImmediate()
@@ -82,7 +88,10 @@ export class Admission {
     return this.#limiters.get(cost)?.fullness ?? 0
   }
 
-  /** A guest counts for the network alone: a new guest costs nothing, nor does another /64 of a data centre's /48. */
+  /**
+   * The account and network that share the request's quota. A guest counts for its network only: a new guest costs
+   * nothing, nor does another /64 of a data centre's /48.
+   */
   quotaKey(request: FastifyRequest): QuotaKey {
     const caller = request.getDecorator<Caller | undefined>(CALLER) ?? null
     const address = this.isByNetwork ? clientAddress(request) : null
@@ -91,7 +100,7 @@ export class Admission {
     return [caller.kind === 'key' ? caller.keyId : caller.userId, ...network]
   }
 
-  /** Requests wait for a place after their caller is known and their body is valid. */
+  /** Makes requests wait for a place once their caller is known and their body is valid. */
   guard(server: HttpServer): void {
     const guarded = new WeakSet<object>()
     server.addHook('onRoute', (route) => {

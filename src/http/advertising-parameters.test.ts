@@ -11,7 +11,7 @@ const lamp = await store.addProduct()
 await store.addProduct()
 const ada = await store.register()
 
-test('the address without what advertisers add is the one that the page was linked by', () => {
+test('removes the parameters that advertisers add, and the remaining address is the linked one', () => {
   for (const name of NAMES) {
     for (const [with_, without] of [
       [`/products?${name}=a.B-1%20`, '/products'],
@@ -35,7 +35,7 @@ test('the address without what advertisers add is the one that the page was link
     assert.equal(withoutAdvertisingParameters(other), other)
 })
 
-test('public reads ignore them, in the answer, its links and the cache of pages', async () => {
+test('public reads ignore advertising parameters in the answer, its links and the page cache', async () => {
   const plain = await store.call('GET', '/products?limit=1')
   for (const name of NAMES) {
     const answer = await store.call('GET', `/products?${name}=A1&limit=1&${name}=A2`)
@@ -53,7 +53,7 @@ test('public reads ignore them, in the answer, its links and the cache of pages'
   }
 })
 
-test('an address whose value ends in what advertisers add, or in a question mark, is not kept as the page of another one', async () => {
+test("does not cache an address under another page's key when a value ends in such a parameter or a question mark", async () => {
   for (const [index, ending] of ['?utm_source=1', '?utm_source', '?gclid=1', '?', '&q=other'].entries()) {
     const address = `/products?q=lamp&limit=${index + 2}`
     const separate = `/products?limit=${index + 2}&q=lamp`
@@ -61,19 +61,19 @@ test('an address whose value ends in what advertisers add, or in a question mark
     for (let times = 0; times < 2; times++) await store.call('GET', separate + ending)
     assert.equal((await store.call('GET', separate)).text, (await store.call('GET', address)).text, ending)
   }
-  // The value of a filter, which another product would fail.
+  // The value of a filter is checked, because another product does not match it.
   const found = `/products?ids=${lamp.id}&q=${encodeURIComponent(lamp.name)}`
   for (let times = 0; times < 2; times++) await store.call('GET', `${found}?utm_source=1`)
   assert.equal((await store.call('GET', `${found}`)).json.data.length, 1)
 })
 
-test('other unknown parameters stay errors, and so do these where no page is linked to', async () => {
+test('other unknown parameters stay errors, and so do advertising parameters at addresses without public pages', async () => {
   for (const name of ['utmsource', 'gclidx', 'xgclid', 'page', 'GCLID', 'ga'])
     assertProblem(await store.call('GET', `/products?${name}=1`), 400, 'invalid_query', name)
   assertProblem(await store.call('GET', '/orders?utm_source=mail', { token: ada.token }), 400, 'invalid_query')
 })
 
-test('Varnish drops the same ones', () => {
+test('Varnish removes the same parameters', () => {
   const vcl = readFileSync(new URL('../../deploy/varnish/default.vcl', import.meta.url), 'utf8')
   assert.ok(vcl.includes(`"&(?:${ADVERTISING_PARAMETERS})(?:=[^&]*)?(?=&|$)"`))
 })

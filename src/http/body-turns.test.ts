@@ -15,7 +15,7 @@ const valid = { lines: Array(LINES).fill('a line') }
 const refused = { lines: Array(LINES).fill(1_234_567) }
 const BODY = Type.Object({ lines: Type.Array(Type.String(), { maxItems: LINES }) }, { additionalProperties: false })
 
-/** A server whose callers are who their header says, and what it has answered, in order. */
+/** A server that takes the caller from a header, and the names it has answered, in order. */
 async function start(t: TestContext) {
   const answered: string[] = []
   const server = await createHttpServer({
@@ -35,7 +35,7 @@ async function start(t: TestContext) {
   return { server, answered, send }
 }
 
-test('forty large bodies that are refused delay the body of another account by one of them, and a small request by none', async (t) => {
+test("forty large refused bodies delay another account's body by one of them, and delay no small request", async (t) => {
   const { server, answered, send } = await start(t)
   const greedy = Array.from({ length: 40 }, () => send('greedy', refused))
   const others = [send('shopper', valid), server.inject({ method: 'GET', url: '/small', headers: { 'x-who': 'reader' } })]
@@ -47,7 +47,7 @@ test('forty large bodies that are refused delay the body of another account by o
   assert.ok(reader >= 0 && reader <= 3, answered.join())
 })
 
-test('a turn comes back after a body that is no JSON, is refused, or whose client has gone', async (t) => {
+test('a turn ends after a body that is not JSON or is refused, and after its client has disconnected', async (t) => {
   const { server, answered, send } = await start(t)
   await server.listen({ host: '127.0.0.1', port: 0 })
   const { port } = server.server.address() as AddressInfo
@@ -88,7 +88,7 @@ test('bodies that arrive slowly hold no turn', async (t) => {
   for (const [bytes] of await Promise.all(answers)) assert.match(String(bytes), /^HTTP\/1\.1 200 /)
 })
 
-test('the proof of a session is asked for in a place: forty calls of one account leave the places of others free', async (t) => {
+test('the query for recent authentication takes a place: forty calls of one account leave places for others', async (t) => {
   const held = Promise.withResolvers<void>()
   const asking: string[] = []
   const server = await createHttpServer({

@@ -13,10 +13,7 @@ const store = await startStore({ after }, { logger, loggedRequests: 'all' })
 const [operator] = await addBuyers(store, 1, 'admin')
 const ERROR = pino.levels.values.error ?? 50
 
-/**
- * A client that sends the beginning of a body and disconnects while the server reads it. Returns the log lines of the
- * request.
- */
+/** Sends the beginning of a body, and disconnects while the server reads it. Returns the request's log lines. */
 async function breakOff(path: string, headers: readonly string[], beginning: string, isReset: boolean) {
   lines.length = 0
   const socket = await openSocket(store)
@@ -31,7 +28,7 @@ async function breakOff(path: string, headers: readonly string[], beginning: str
   else socket.destroy()
   await once(request, 'close').catch(() => {})
   const entries = () => lines.map((line) => JSON.parse(line))
-  // A later request is logged later.
+  // Log lines are in order, so this request's line comes after the aborted request's.
   await store.call('GET', '/livez')
   await eventually(async () => entries().some((entry) => entry.route === '/livez'), { what: 'a later line of the log' })
   return entries()
@@ -41,7 +38,7 @@ const JSON_TYPE = 'Content-Type: application/json'
 const NDJSON_TYPE = 'Content-Type: application/x-ndjson'
 const LINE = `${JSON.stringify({ sku: 'a', name: 'A', category: 'a', price: { amount: 1, currency: 'EUR' } })}\n`
 
-test('a client that aborts an upload is neither an error nor an outage of the database', async () => {
+test('a client that aborts an upload causes neither an error nor a database outage in the log', async () => {
   for (const isReset of [false, true]) {
     for (const [path, type, beginning] of [
       ['/orders', JSON_TYPE, '{"items":'],
@@ -65,7 +62,7 @@ test('a client that aborts an upload is neither an error nor an outage of the da
   }
 })
 
-test('bytes that are no part of a body end an answer that has begun, and write no second one into it', async () => {
+test('bytes that belong to no body end a started answer without writing a second one into it', async () => {
   const refused = '{}\n'.repeat(2_000)
   const socket = await openSocket(store)
   let text = ''

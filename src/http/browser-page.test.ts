@@ -9,7 +9,7 @@ const store = await startStore({ after })
 /** The files that a page loads. */
 const filesOf = (html: string) => [...html.matchAll(/(?:src|href)="([^"]+\.(?:js|css))"/g)].map(([, path = '']) => `/${path}`)
 
-test('the page runs scripts of this store only, and is in no frame', async () => {
+test('the page runs only scripts of this store, and cannot be framed', async () => {
   const { status, headers, text } = await store.call('GET', '/console')
   assert.equal(status, 200)
   assert.match(String(headers['content-security-policy']), /^default-src 'none'; script-src 'self'; .*frame-ancestors 'none'$/)
@@ -17,7 +17,7 @@ test('the page runs scripts of this store only, and is in no frame', async () =>
 })
 
 for (const page of ['/console', '/order']) {
-  test(`a browser asks for three files of ${page}, and after a reload for its HTML alone, which has not changed`, async () => {
+  test(`a browser requests three files for ${page}, and after a reload only its unchanged HTML`, async () => {
     const { text, headers } = await store.call('GET', page)
     const files = filesOf(text)
     assert.equal(files.length, 2)
@@ -34,7 +34,7 @@ for (const page of ['/console', '/order']) {
   })
 }
 
-test('a file of another release leads to that of this one, which nobody keeps', async () => {
+test('a file of another release redirects to the current one, and no cache keeps the redirection', async () => {
   const { headers, text } = await store.call('GET', '/console')
   assert.match(text, /If this stays, reload the page/, 'until the script runs')
   assert.ok(headers.etag)
@@ -64,7 +64,7 @@ test('serves no other file', async () => {
   }
 })
 
-test('/console/ leads to /console, whatever the prefix', async () => {
+test('/console/ redirects to /console, whatever the prefix', async () => {
   const { status, headers } = await store.call('GET', '/console/')
   assert.deepEqual([status, headers.location], [308, '../console'])
 })

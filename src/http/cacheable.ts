@@ -6,18 +6,20 @@ import type { FastifyReply } from 'fastify'
 
 export interface CacheLifetimes {
   browserSeconds: number
-  /** Such caches, for example a CDN, are purged when something changes. */
+  /** Seconds in shared caches that are purged after a change, such as a CDN. */
   sharedSeconds: number
 }
 
-/** Varnish and Fastly use `Surrogate-Key`, Cloudflare `Cache-Tag`. */
+/**
+ * The header field that contains a cache's purge tags. Varnish and Fastly use `Surrogate-Key`, Cloudflare `Cache-Tag`.
+ */
 export type TagHeader = 'surrogate-key' | 'cache-tag'
 
 export function taggedFor(headers: readonly TagHeader[], tags: readonly string[]): string[] {
   return headers.flatMap((name) => [name, tags.join(name === 'cache-tag' ? ',' : ' ')])
 }
 
-/** A cache may serve an answer for this time after its lifetime. */
+/** The time after its lifetime in which a cache may still serve an answer. */
 export const STALE_SECONDS = 86_400
 const STALE = `stale-while-revalidate=60, stale-if-error=${STALE_SECONDS}`
 
@@ -26,9 +28,9 @@ export interface AnswerOptions {
   lastModified: Date
   tags: readonly string[]
   tagHeaders: readonly TagHeader[]
-  /** RFC 8288. */
+  /** The `Link` header field (RFC 8288). */
   link?: string | undefined
-  /** The answer is 301 with this address. */
+  /** The address of a 301 redirection. */
   location?: string | undefined
   language?: AnswerLanguage | null | undefined
   lifetimes: CacheLifetimes
@@ -48,7 +50,7 @@ interface Variant {
   bytes: Buffer
 }
 
-/** A smaller body saves too little for another entry in caches. */
+/** The smallest compressed body. A smaller one saves too little for another entry in caches. */
 const MIN_COMPRESSED_BYTES = 1_400
 const BROTLI_QUALITY = 5
 
@@ -95,12 +97,12 @@ export class CacheableAnswer {
     return compressed.length
   }
 
-  /** Sends 304 when the client has the answer. Returns null, without sending, when `prepare` must run first. */
+  /** Sends the answer, or 304 if the client has it. Returns null, without sending, if `prepare` must run first. */
   send(asked: IncomingHttpHeaders, response: ServerResponse, headers: readonly string[]): 200 | 301 | 304 | null {
     const encoding = this.#choose(asked)
     const variant = this.#variants.get(encoding)
     if (variant === undefined) return null
-    // RFC 9110 §13.2.1: conditions do not apply to a redirection.
+    // Conditions do not apply to a redirection (RFC 9110 §13.2.1).
     const isUnchanged = this.#status === 200 && isKnown(asked['if-none-match'], this.#etag)
     const status = isUnchanged ? 304 : this.#status
     response.writeHead(status, (isUnchanged ? variant.headersOf304 : variant.headers).concat(headers))
@@ -110,7 +112,7 @@ export class CacheableAnswer {
 
   reply(asked: IncomingHttpHeaders, reply: FastifyReply): void {
     const headers = takeOver(reply)
-    // Hooks and the log read the status.
+    // Sets the status for hooks and the log, which read it from the reply.
     reply.code(this.send(asked, reply.raw, headers) ?? 500)
   }
 
@@ -130,14 +132,14 @@ export class CacheableAnswer {
   }
 }
 
-/** Sends 304 before the answer is rendered when the client has it in any encoding. */
+/** Sends 304 before the answer is rendered, if the client has the answer in any encoding. */
 export function sendNotModified(
   asked: IncomingHttpHeaders,
   reply: FastifyReply,
   { etag, language, lifetimes }: Pick<AnswerOptions, 'etag' | 'language' | 'lifetimes'>,
 ): boolean {
   const condition = asked['if-none-match']
-  // `*` matches any existing answer, and it is not known yet whether one exists.
+  // `*` matches any existing answer, and at this point the answer is not known to exist.
   if (condition === undefined || condition.includes('*') || !isKnown(condition, etag)) return false
   const known = Object.values(SUFFIXES).find((suffix) => condition.includes(`"${etag}${suffix}"`)) ?? ''
   const headers = takeOver(reply.code(304))
@@ -158,7 +160,9 @@ export function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes, 
   ]
 }
 
-/** A browser that kept a redirection for each direction would loop, so only purged caches keep them. */
+/**
+ * Only purged caches keep redirections. A browser that kept one for each direction would loop after a renaming back.
+ */
 function redirectionHeaders({ sharedSeconds }: CacheLifetimes, language: AnswerLanguage | null): string[] {
   return [
     ...['cache-control', `public, max-age=0, s-maxage=${sharedSeconds}`],
@@ -172,24 +176,29 @@ function languageHeaders(language: AnswerLanguage | null): string[] {
   return ['vary', vary, ...(language === null ? [] : ['content-language', language.tag])]
 }
 
-/** Fastify would process each header and the body again. Returns all headers except `cache-control`. */
+/**
+ * Takes the reply from Fastify, which would process each header and the body again. Returns all headers except
+ * `cache-control`.
+ */
 function takeOver(reply: FastifyReply): string[] {
   reply.hijack()
   reply.removeHeader('cache-control')
   return Object.entries(reply.getHeaders()).flatMap(([name, value]) => [name, String(value)])
 }
 
-/** The part of RFC 9110 §12.5.3 that browsers and CDNs use. Brotli has precedence over gzip. */
+/** Implements the part of RFC 9110 §12.5.3 that browsers and CDNs use. Brotli has precedence over gzip. */
 function chooseEncoding(accepted: string): Encoding {
   if (/\bbr\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'br'
   if (/\bgzip\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'gzip'
   return 'identity'
 }
 
-/** `etag` has no quotes. RFC 9110 §13.1.2: compared weakly. Any encoding of the same answer counts. */
+/**
+ * Whether the client has the answer, in any encoding. `etag` has no quotes. The comparison is weak (RFC 9110 §13.1.2).
+ */
 export function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
-  // The usual form of browsers and caches needs no parsing.
+  // Most browsers and caches send exactly one tag, which needs no parsing.
   if (ifNoneMatch.length === etag.length + 2 && ifNoneMatch === `"${etag}"`) return true
   return ifNoneMatch.split(',').some((candidate) => {
     const tag = candidate.trim().replace(/^W\//, '')

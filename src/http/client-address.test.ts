@@ -7,7 +7,7 @@ import { ClientAddresses, networkOf, readAddress, siteOf, type TrustedProxies } 
 
 const PROXY = '10.0.0.1'
 
-/** The address of a client, or the code of the refusal, with what was reported. */
+/** Finds a client's address, or the code of the refusal, and collects the reports. */
 function find(headers: Record<string, string>, trusted: TrustedProxies = 1, remoteAddress = PROXY) {
   const reports: string[] = []
   const addresses = new ClientAddresses(trusted, {
@@ -27,7 +27,7 @@ function find(headers: Record<string, string>, trusted: TrustedProxies = 1, remo
 const by = (list: string, trusted?: TrustedProxies) => find({ 'x-forwarded-for': list }, trusted).address
 const canonical = (address: string) => (isIP(address) === 6 ? new URL(`http://[${address}]`).hostname : address)
 
-test('a trusted proxy that names the client in X-Real-IP alone is reported', () => {
+test('reports a trusted proxy that names the client only in X-Real-IP', () => {
   assert.deepEqual(find({ 'x-real-ip': '192.0.2.7' }), { address: PROXY, reports: ['unread x-real-ip'] })
   assert.deepEqual(find({ 'x-real-ip': '192.0.2.7', 'x-forwarded-for': '192.0.2.7' }), { address: '192.0.2.7', reports: [] })
 })
@@ -71,7 +71,7 @@ test('reads every form in which proxies write an address', () => {
   )
 })
 
-test('refuses an address that cannot be read, reports it, and never takes the proxy for the client', () => {
+test('refuses and reports an unreadable address, and never takes the proxy for the client', () => {
   const unreadable = [
     'unknown',
     'UNKNOWN',
@@ -119,7 +119,7 @@ test('refuses an address that cannot be read, reports it, and never takes the pr
   )
 })
 
-test('looks no further than the trusted proxies, and takes the connection where none forwards', () => {
+test("looks no further than the trusted proxies, and uses the connection's address without forwarding headers", () => {
   assert.equal(by('6.6.6.6, 203.0.113.9'), '203.0.113.9')
   assert.equal(by('unknown, 203.0.113.9'), '203.0.113.9')
   assert.equal(by('203.0.113.9, 10.0.0.2', 2), '203.0.113.9')
@@ -132,7 +132,7 @@ test('looks no further than the trusted proxies, and takes the connection where 
   assert.equal(find({ 'x-forwarded-for': '203.0.113.9', forwarded: 'for=6.6.6.6' }).address, '203.0.113.9')
 })
 
-test('reports a peer that forwards and is not trusted', () => {
+test('reports an untrusted peer that forwards', () => {
   for (const trusted of [false, ['10.9.0.0/16']] as const) {
     for (const name of ['x-forwarded-for', 'forwarded', 'x-forwarded-proto', 'x-real-ip']) {
       assert.deepEqual(find({ [name]: '203.0.113.9' }, trusted), { address: PROXY, reports: [`untrusted ${PROXY}`] })
@@ -151,7 +151,7 @@ test('counts an IPv6 client by its /64', () => {
   assert.equal(networkOf('fe80::1%eth0'), 'fe80:0:0:0::/64')
 })
 
-test('returns the /48 of an IPv6 client, and the address of an IPv4 client', () => {
+test("returns an IPv6 client's /48, and an IPv4 client's whole address", () => {
   assert.equal(siteOf('2001:db8:1:2::1'), '2001:db8:1::/48')
   assert.equal(siteOf('2001:0DB8:0001:ffff:0:0:0:9'), '2001:db8:1::/48')
   assert.equal(siteOf('::1'), '0:0:0::/48')

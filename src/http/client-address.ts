@@ -12,14 +12,17 @@ declare module 'fastify' {
 export type TrustedProxies = readonly string[] | number | false
 
 export interface ProxyReports {
-  /** Called per request from a peer that forwards and is no trusted proxy: its clients count as one. */
+  /** Called for each request that an untrusted peer forwards. All clients of this peer count as one. */
   onUntrusted: (peer: string) => void
   onUnreadable: (header: ForwardedHeader, address: string) => void
-  /** A trusted proxy names the client in an unread header, so its clients count as one. Called per request. */
+  /**
+   * Called for each request in which a trusted proxy names the client only in a header that is not read. All clients of
+   * this proxy count as one.
+   */
   onUnread: (header: string) => void
 }
 
-/** Determines the client of a request behind the proxies of TRUST_PROXY. */
+/** Finds a request's client behind the proxies of TRUST_PROXY. */
 export class ClientAddresses {
   readonly #isTrusted: (address: string, hop: number) => boolean
   readonly #reports: ProxyReports
@@ -29,7 +32,7 @@ export class ClientAddresses {
     this.#reports = reports
   }
 
-  /** `hop`: 0 for the peer of the connection. In the form of Fastify's `trustProxy`. */
+  /** Whether a proxy is trusted, in the form of Fastify's `trustProxy`. `hop` is 0 for the connection's peer. */
   isTrusted(address: string, hop: number): boolean {
     return this.#isTrusted(plain(address), hop)
   }
@@ -40,7 +43,7 @@ export class ClientAddresses {
     if (!this.#isTrusted(peer, 0)) this.#reports.onUntrusted(peer)
   }
 
-  /** The address that the outermost trusted proxy reports, or the connection's. Throws `malformed_request`. */
+  /** The address that the outermost trusted proxy reports, otherwise the connection's. Throws `malformed_request`. */
   find({ headers, socket }: IncomingMessage): string {
     let address = plain(socket.remoteAddress ?? '')
     if (!this.#isTrusted(address, 0)) return address
@@ -76,13 +79,15 @@ function trusted(proxies: TrustedProxies): (address: string, hop: number) => boo
     const family = isIPv4(plain(address)) ? 'ipv4' : 'ipv6'
     const isMapped = family === 'ipv4' && !isIPv4(address)
     if (bits === undefined) list.addAddress(plain(address), family)
-    // A network of IPv4 in IPv6 form counts 96 bits more.
+    // The prefix of an IPv4 network written as IPv6 is 96 bits longer.
     else list.addSubnet(plain(address), Number(bits) - (isMapped ? Math.min(96, Number(bits)) : 0), family)
   }
   return (address) => isIP(address) !== 0 && list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
 }
 
-/** The connection's address, or the one that a proxy of TRUST_PROXY reports. IPv4 is never in IPv6 form. */
+/**
+ * The address that a proxy of TRUST_PROXY reports, otherwise the connection's. IPv4 addresses are never in IPv6 form.
+ */
 export function clientAddress({ server, raw }: Pick<FastifyRequest, 'server' | 'raw'>): string {
   return server.clientAddresses.find(raw)
 }
@@ -90,7 +95,10 @@ export function clientAddress({ server, raw }: Pick<FastifyRequest, 'server' | '
 // A port can follow an IPv6 address without brackets only after all eight groups.
 const WITH_PORT = /^(?:\[([^[\]]+)\]|([\d.]+)|((?:[\da-f]{1,4}:){7}[\da-f]{1,4}))(?::(?:\d{1,5}|_[\w.-]+))?$/i
 
-/** Accepts the forms of proxies: quotes, brackets, a port, a zone id. Null for any other text. */
+/**
+ * Reads an address in the forms that proxies write: with quotes, brackets, a port or a zone id. Returns null for any
+ * other text.
+ */
 export function readAddress(text: string): string | null {
   const unquoted = text.replace(/^"(.*)"$/, '$1')
   const [, bracketed, v4, v6] = WITH_PORT.exec(unquoted) ?? []
@@ -105,18 +113,22 @@ function plain(address: string): string {
   return [high, low].flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.')
 }
 
-/** An IPv4 address, or the /48 of an IPv6 address, because a data centre customer chooses all other bits. */
+/** The whole IPv4 address, or the /48 of an IPv6 address. A customer of a data centre can choose all other bits. */
 export function siteOf(address: string): string {
   return isIP(address) === 6 ? prefixOf(address, 3) : address
 }
 
-/** An IPv4 address, or the /64 of one IPv6 subscriber, for limits that must not affect neighbours: see the throttle. */
+/**
+ * The whole IPv4 address, or the /64 of an IPv6 address, which is one subscriber. For limits that must not affect
+ * neighbours.
+ */
 export function networkOf(address: string): string {
   return isIP(address) === 6 ? prefixOf(address, 4) : address
 }
 
 function prefixOf(address: string, groups: number): string {
-  // The URL parser normalises an address (RFC 5952). A zone id has a meaning on this machine only.
+  // The URL parser normalises an address (RFC 5952). The zone id is removed, because it has a meaning on this machine
+  // only.
   const [head = '', tail = ''] = new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1).split('::')
   const [left, right] = [head, tail].map((part) => (part === '' ? [] : part.split(':')))
   const zeros = Array<string>(8 - (left?.length ?? 0) - (right?.length ?? 0)).fill('0')
@@ -130,7 +142,10 @@ interface ForwardedAddresses {
   addresses: string[]
 }
 
-/** `X-Forwarded-For` has precedence: a proxy that writes it passes `Forwarded` on as the client sent it. */
+/**
+ * The addresses of the forwarding headers. `X-Forwarded-For` has precedence, because a proxy that writes it passes on
+ * `Forwarded` as the client sent it.
+ */
 function forwardedAddresses(headers: IncomingHttpHeaders): ForwardedAddresses | null {
   const list = headers['x-forwarded-for']
   if (list !== undefined) return { header: 'X-Forwarded-For', addresses: splitList([list].flat().join(',')) }
@@ -138,15 +153,17 @@ function forwardedAddresses(headers: IncomingHttpHeaders): ForwardedAddresses | 
   return forwarded === undefined ? null : { header: 'Forwarded', addresses: readForwarded(forwarded) }
 }
 
-/** RFC 9110 §5.6.1: empty elements do not count. */
+/** Splits a list without its empty elements (RFC 9110 §5.6.1). */
 function splitList(list: string): string[] {
   return list.split(',').flatMap((element) => element.trim() || [])
 }
 
-// RFC 7239 §4. Some proxies leave out the quotes that colons and brackets need.
+// A pair of RFC 7239 §4. Some proxies omit the quotes that colons and brackets need.
 const PAIR = /[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=("(?:[^"\\]|\\.)*"|[^\s",;]+))?[ \t]*([;,]|$)/
 
-/** An empty text for an element without `for`, and for a header that does not follow the grammar. */
+/**
+ * The `for` addresses. An element without `for` yields an empty text, and so does a header that violates the grammar.
+ */
 function readForwarded(header: string): string[] {
   const found: string[] = []
   const pairs = new RegExp(PAIR, 'y')

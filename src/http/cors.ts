@@ -1,11 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-/** Origins whose scripts may use the API, compared byte by byte; `*` for all. */
+/** Origins whose scripts may use the API, compared byte by byte; `*` allows all. */
 export type CorsOrigins = readonly string[] | '*'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The same answer for every caller: any origin may read it, and it never varies. */
+    /** Whether any origin may read the answer. For answers that are equal for every caller, so they need no `Vary`. */
     isReadableByAnyOrigin?: boolean
   }
 }
@@ -13,17 +13,20 @@ declare module 'fastify' {
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE'
 const REQUEST_HEADERS = 'Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, X-Request-Id, Traceparent'
 const EXPOSED = 'ETag, Link, Location, Idempotency-Replayed, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id'
-// Two hours, Chromium's maximum.
+// The maximum of Chromium: two hours.
 const MAX_AGE_SECONDS = 7_200
 
 const PUBLIC = { 'access-control-allow-origin': '*', 'access-control-expose-headers': EXPOSED }
 
-/** Empty when CORS is off. */
+/** Headers for answers that every origin may read. Empty if CORS is off. */
 export function publicCorsHeaders(origins: CorsOrigins | null): readonly string[] {
   return origins === null ? [] : Object.entries(PUBLIC).flat()
 }
 
-/** `answerPreflight` returns whether it answered. Credentials are never allowed: tokens are sent in `Authorization`. */
+/**
+ * Creates the CORS rules. `answerPreflight` returns whether it answered. Credentials are never allowed, because tokens
+ * are sent in `Authorization`.
+ */
 export function createCors(origins: CorsOrigins | null) {
   const mayUse = (origin: string | undefined) => origin !== undefined && (origins === '*' || origins?.includes(origin) === true)
 

@@ -9,7 +9,7 @@ import { isIcebergCall, problemResponses } from './problem.ts'
 import { isScope } from './scopes.ts'
 
 export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = Answers> extends FastifyContextConfig {
-  /** A route without one is not in the document. Activities contain it. */
+  /** The name in the OpenAPI document and in activities. A route without one is not in the document. */
   operationId?: string
   summary?: string
   description?: string
@@ -20,7 +20,10 @@ export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = A
   bodyLimit?: number
   consumes?: string[]
   produces?: string[]
-  /** Schema and description by status, or the description alone without a body. The first is the default. */
+  /**
+   * Answers by status: a schema and its description, or only a description if there is no body. The first is the
+   * default.
+   */
   answers?: A
   refuses?: readonly ErrorCode[]
   /** Answers browsers with a page instead of a problem. */
@@ -85,13 +88,16 @@ export interface List<P, F extends TProperties, S extends TSchema, Position exte
   limit?: TInteger
   page: S
   answer: string
-  /** The handler reads the cursor itself when this is absent. */
+  /** Reads the list's position from the cursor. If absent, the handler reads the cursor itself. */
   position?: Position
 }
 
 type Paged<F extends TProperties> = TObject<F & { limit: TOptional<TInteger>; cursor: TOptional<TString> }>
 
-/** A cursor is valid for this list and its filters, and with the access `caller` for the account. */
+/**
+ * Adds a route for a list. A cursor is valid only for this list and its filters, and with the access `caller` only for
+ * the account.
+ */
 export function defineList<
   S extends TSchema,
   P = unknown,
@@ -133,7 +139,7 @@ function responsesOf(answers: Answers = {}) {
 }
 
 const JSON_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
-/** Too many requests with wrong API keys are refused, too. */
+/** Too many requests with wrong API keys are refused too, with `rate_limited`. */
 const CALLER = ['unauthenticated', 'invalid_token', 'forbidden', 'rate_limited'] as const
 const ANY_ROUTE = ['unavailable', 'overloaded', 'internal'] as const
 
@@ -161,17 +167,17 @@ function has(schema: unknown, name: string): boolean {
   return Object.hasOwn((schema as { properties?: object } | undefined)?.properties ?? {}, name)
 }
 
-/** Fastify treats a member that is undefined as a schema. */
+/** Removes undefined properties, because Fastify treats one as a schema. */
 function present<T extends object>(members: T): Partial<T> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Partial<T>
 }
 
-/** Sends 304 when the caller has the answer (RFC 9110 §13.1.2). No cache may keep it. */
+/** Sends 304 if the caller has the answer (RFC 9110 §13.1.2). No cache may keep the answer. */
 export function sendPolled<T>(request: FastifyRequest, reply: FastifyReply, answer: T): T {
   return isPolledAgain(request, reply, JSON.stringify(answer)) ? (reply.code(304).send() as T) : answer
 }
 
-/** The same for a text that is JSON already. */
+/** Like `sendPolled`, for a text that is already JSON. */
 export function sendPolledText(request: FastifyRequest, reply: FastifyReply, json: string): never {
   if (isPolledAgain(request, reply, json)) return reply.code(304).send() as never
   return reply.type('application/json; charset=utf-8').send(json as never) as never

@@ -10,11 +10,11 @@ import { drain } from './drain.ts'
 import { createHttpServer } from './server.ts'
 
 const CLIENTS = 64
-/** Clients that connect one after another within a drain. */
+/** The number of clients that connect one after another during a drain. */
 const RECONNECTING = 3
 const BETWEEN_MS = 5
 
-/** A server that says `here`, and its port. */
+/** Starts a server that answers `here`, and returns its port. */
 async function startServer() {
   const authenticate = () => Promise.reject(new Error('unused'))
   const server = await createHttpServer({ logger: pino({ level: 'silent' }), baseUrl: 'http://localhost', authenticate })
@@ -38,7 +38,7 @@ test('answers clients that connected before the drain but were not yet accepted'
   assert.deepEqual(await Promise.all(answers), Array(CLIENTS).fill('200'))
 })
 
-test('continues to listen as long as clients connect again', async () => {
+test('continues to listen while clients reconnect', async () => {
   const { server, port } = await startServer()
   const drained = drain(server, 10_000)
   const answers: Promise<string>[] = []
@@ -50,9 +50,9 @@ test('continues to listen as long as clients connect again', async () => {
   await drained
 })
 
-test('a client that breaks off while the server stops listening ends only its own request', async (t) => {
+test('a client that disconnects while the server stops listening ends only its own request', async (t) => {
   const { server, port } = await startServer()
-  // The server is never quiet: connections wait until it gives up looking for a moment.
+  // The server never becomes quiet, so connections wait until it stops waiting for a quiet moment.
   let isBusy = true
   const work = () => {
     for (const endsAt = performance.now() + 1; performance.now() < endsAt; );

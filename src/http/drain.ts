@@ -4,20 +4,20 @@ import { promisify } from 'node:util'
 import { every } from '../loop.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** A connection that is idle for this time after the drain began has no request in flight. */
+/** A connection that is idle this long after the drain began has no request in flight. */
 const LINGER_MS = 1_000
 
 const MAX_ACCEPTING_MS = 1_000
-/** Clients that have their answers connect again within this time, also on a busy machine. */
+/** Clients with an answer reconnect within this time, even on a busy machine. */
 const QUIET_MS = 100
-/** Where clients never stop connecting. */
+/** The longest wait for clients to stop connecting. */
 const MAX_QUIET_MS = 500
-/** A turn of the event loop this short did nothing else, so it can hardly have confirmed a connection. */
+/** A turn of the event loop this short did no other work, so hardly any connection was confirmed meanwhile. */
 const QUIET_TURN_MS = 0.2
 
 /**
- * The kernel resets confirmed connections that were not accepted, so the server stops listening in an idle turn when no
- * client has connected for a while.
+ * Stops listening in an idle turn, when no client has connected for a while. At the end of listening, the kernel resets
+ * confirmed connections that were not accepted.
  */
 async function stopListening(http: Server, second: Server | null): Promise<unknown> {
   const waiting: Socket[] = []
@@ -36,7 +36,7 @@ async function stopListening(http: Server, second: Server | null): Promise<unkno
     const now = performance.now()
     isQuiet = now > quietFrom && now - turnedAt < 2 * QUIET_TURN_MS
   }
-  // The server's own `close` would cut idle connections at once, and requests in flight with them.
+  // The server's own `close` would end idle connections at once, together with requests that are arriving on them.
   const closed = [http, second].map((each) => each && promisify(Server.prototype.close).call(each))
   http.removeAllListeners('connection')
   for (const listener of listeners) http.on('connection', listener)
@@ -45,7 +45,8 @@ async function stopListening(http: Server, second: Server | null): Promise<unkno
 }
 
 /**
- * Answers say `connection: close`, so a client's next request is still answered. `second`: a listener for the server.
+ * Ends the server without losing requests. Answers say `connection: close`, so a client's next request is still
+ * answered and then uses a new connection. `second` is another listener of the server.
  */
 export async function drain(server: HttpServer, patienceMs: number, second: Server | null = null): Promise<void> {
   const http = server.server

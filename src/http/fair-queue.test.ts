@@ -19,14 +19,14 @@ function takeSome(queue: FairQueue<string>, count: number): string[] {
   return taken
 }
 
-test('owners take turns, and the items of one are in the order of arrival', () => {
+test("owners take turns, and each owner's items keep their order of arrival", () => {
   const queue = queueOf('a1', 'a2', 'a3', 'b1', 'c1', 'c2')
   assert.deepEqual([queue.length, queue.owners], [6, 3])
   assert.deepEqual([...queue.take(always, always)], ['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
   assert.deepEqual([queue.length, queue.owners], [0, 0])
 })
 
-test('turns continue in the next call, where an owner that is new comes after those that wait', () => {
+test('turns continue in the next call, where a new owner comes after the waiting ones', () => {
   const queue = queueOf('a1', 'a2', 'a3', 'b1', 'b2')
   assert.deepEqual(takeSome(queue, 1), ['a1'])
   queue.push(['c'], 'c1')
@@ -34,14 +34,14 @@ test('turns continue in the next call, where an owner that is new comes after th
   assert.deepEqual([...queue.take(always, always)], ['c1', 'b2', 'a3'])
 })
 
-test('an item that is not ready lets later ones of its owner pass, and keeps its place among them', () => {
+test("an item that is not ready lets its owner's later items pass, and keeps its place", () => {
   const queue = queueOf('a1', 'a2', 'b1', 'c1')
   assert.deepEqual([...queue.take((item) => item !== 'a1' && item !== 'c1', always)], ['a2', 'b1'])
   queue.push(['a'], 'a3')
   assert.deepEqual([...queue.take(always, always)], ['c1', 'a1', 'a3'])
 })
 
-test('an owner whose item does not fit is passed by others and by none of its own items, and is first in the next call', () => {
+test('other owners pass an owner whose item does not fit, its own later items do not, and it is first in the next call', () => {
   const queue = queueOf('a1', 'b1', 'b2', 'c1')
   queue.push(['a'], 'a2')
   assert.deepEqual([...queue.take(always, (item) => item !== 'a1' && item !== 'b2')], ['b1', 'c1'])
@@ -55,20 +55,20 @@ function queueOfNetworks(...items: string[]): FairQueue<string> {
   return queue
 }
 
-test('networks take turns, and within one its accounts: sixty accounts of a network have one turn between two of another', () => {
+test('networks take turns, and the accounts within one do too: sixty accounts of a network have one turn between two of another', () => {
   const many = Array.from({ length: 60 }, (_, n) => `n:${String.fromCharCode(200 + n)}1`)
   const queue = queueOfNetworks('n:a1', 'n:a2', ...many, 'm:b1', 'm:b2')
   assert.equal(queue.owners, 2)
   assert.deepEqual([...queue.take(always, always)], ['n:a1', 'm:b1', many[0], 'm:b2', ...many.slice(1), 'n:a2'])
 })
 
-test('a network of which an item does not fit is passed by none of those that had a turn, and its other accounts still have theirs', () => {
+test('no network that had a turn passes a network whose item does not fit, and its other accounts keep their turns', () => {
   const queue = queueOfNetworks('n:a1', 'n:b1', 'm:c1', 'm:c2')
   assert.deepEqual([...queue.take(always, (item) => item !== 'n:a1' && item !== 'm:c2')], ['n:b1', 'm:c1'])
   assert.deepEqual([...queue.take(always, always)], ['n:a1', 'm:c2'])
 })
 
-test('the newest item is dropped of the account with most in the network with most, and of all at a tie', () => {
+test('drops the newest item of the largest account in the largest network, and at a tie the newest of all', () => {
   const queue = queueOfNetworks('m:c1', 'm:c2', 'n:a1', 'n:b1', 'n:b2', 'n:d1', 'm:c3')
   assert.deepEqual(
     Array.from({ length: 8 }, () => queue.dropFromHeaviest()),
@@ -77,7 +77,7 @@ test('the newest item is dropped of the account with most in the network with mo
   assert.equal(queue.length, 0)
 })
 
-test('the heaviest owner loses its newest item, also when another one has more items', () => {
+test('the heaviest owner loses its newest item, even when another owner has more items', () => {
   const queue = queueOf('a1', 'a2', 'a3')
   queue.push(['b'], 'b1', 2)
   queue.push(['b'], 'b2', 3)

@@ -1,4 +1,4 @@
-/** The account, then its network, if known. Networks take turns, and within one its accounts. */
+/** The account, then its network if known. Networks take turns, and the accounts within a network do too. */
 export type QuotaKey = readonly string[]
 
 interface Owner {
@@ -10,13 +10,13 @@ interface Account<Item> extends Owner {
   items: { item: Item; weight: number; number: number }[]
 }
 
-/** `accounts` is in the order of the turns. `since`: when the network began to wait for its turn. */
+/** `accounts` are in the order of their turns. `since` is the time at which the network began to wait for its turn. */
 interface Network<Item> extends Owner {
   accounts: Map<string, Account<Item>>
   since: number
 }
 
-/** Networks and accounts take turns: a caller never waits for everything that another has queued. */
+/** A queue in which networks and accounts take turns. A caller never waits for everything that another has queued. */
 export class FairQueue<Item> {
   #networks = new Map<string, Network<Item>>()
   #length = 0
@@ -31,7 +31,7 @@ export class FairQueue<Item> {
     return this.#weight
   }
 
-  /** Counts networks, and accounts without a network. */
+  /** The number of waiting networks, including accounts without a network. */
   get owners(): number {
     return this.#networks.size
   }
@@ -48,12 +48,12 @@ export class FairQueue<Item> {
     this.#count(network, account, 1, weight)
   }
 
-  /** Removes one ready item of each network in turn. An owner whose item does not fit comes earlier next time. */
+  /** Removes one ready item of each network in turn. An owner whose item does not fit comes first next time. */
   *take(isReady: (item: Item) => boolean, fits: (item: Item) => boolean): Generator<Item> {
     const turns = new Map<Network<Item>, Iterator<Item>>()
     const passed = new Set<string>()
     try {
-      // The iteration returns to a network that is moved to the end.
+      // The loop revisits a network that was moved to the end of the map.
       for (const [name, network] of this.#networks) {
         const fitsHere = (item: Item) => {
           if (fits(item)) return true
@@ -117,7 +117,10 @@ export class FairQueue<Item> {
     return true
   }
 
-  /** The heaviest account in the heaviest network. Of equal ones, the owner whose newest item came last. */
+  /**
+   * Removes the newest item of the heaviest account in the heaviest network. Of equally heavy ones, it takes the one
+   * whose newest item came last.
+   */
   dropFromHeaviest(): Item | undefined {
     const [name = '', network] = heaviest(this.#networks)
     const [accountName = '', account] = heaviest(network?.accounts ?? new Map<string, Account<Item>>())
@@ -134,7 +137,10 @@ export class FairQueue<Item> {
   }
 }
 
-/** An account without a network is its own network, and the reverse. */
+/**
+ * The account and the network of a key. An account without a network is its own network, and a network without an
+ * account is its own account.
+ */
 function ownersOf(quotaKey: QuotaKey): [account: string, network: string] {
   return [quotaKey[0] ?? '', quotaKey.at(-1) ?? '']
 }

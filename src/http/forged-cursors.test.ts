@@ -5,7 +5,7 @@ import { startStore } from '../../test/store.ts'
 import { cursorScope, readListing } from '../catalogue/product-query.ts'
 import { encodeCursor } from './pagination.ts'
 
-// The tag of a cursor is not a signature: a reader of the source can make a cursor with any position.
+// A cursor's tag is not a signature: a reader of the source can make a cursor with any position.
 const store = await startStore({ after })
 const lamp = await store.addProduct({ name: 'A lamp' })
 await store.addProduct({ name: 'Another lamp' })
@@ -44,7 +44,7 @@ const TEXTS = ['\0', 'a\0b', '\ud800', 'x'.repeat(1_200), "'; drop table orders 
 const IDS = [ID, ID.toUpperCase(), `{${ID}}`, ID.replaceAll('-', ''), `urn:uuid:${ID}`, `${ID}\n`, ` ${ID}`, 'x', '', '\0']
 const VALUES: unknown[] = [...NUMBERS, ...TIMES, ...TEXTS, ...IDS, null, true, [], {}, [ID]]
 
-/** Positions of a value and an id, one of them from this list. */
+/** Generates positions of a value and an id, at least one of them from the list of odd values. */
 function* positions(): Generator<unknown[]> {
   for (const value of VALUES) {
     yield [value, ID]
@@ -114,7 +114,7 @@ test('no forged position in a cursor of a search causes a 500', async () => {
   assert.deepEqual([...statuses].filter((status) => status > 0).sort(), [200, 400])
 })
 
-test('times outside the range of PostgreSQL or JavaScript are refused in the search for orders', async () => {
+test('a search for orders refuses times outside the range of PostgreSQL or JavaScript', async () => {
   for (const time of [...TIMES, '2024-01-01T00:00:00+23:59', '0000-01-01T00:00:00Z', '9999-12-31T23:59:60Z', '2024-02-30T00:00:00Z']) {
     for (const name of ['from', 'to']) {
       const answer = await store.call('GET', `/admin/orders?${name}=${encodeURIComponent(time)}`, operator)

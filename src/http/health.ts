@@ -2,15 +2,15 @@ import { Type } from 'typebox'
 import { defineRoute } from './define-route.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** `process`: the number of the process, where one command started several. */
+/** A failing dependency. `process` is the number of the process, if one command started several. */
 export interface Failing {
   name: string
-  /** For operators. */
+  /** The reason, for operators only. */
   reason: string
   process?: number
 }
 
-/** Empty when everything is healthy. */
+/** Returns the failing dependencies; none if everything is healthy. */
 export type ReadinessCheck = () => Promise<Failing[]>
 
 const Health = Type.Object(
@@ -23,7 +23,9 @@ const Health = Type.Object(
   { title: 'Health', examples: [{ status: 'ok' }] },
 )
 
-/** `/livez`: this process answers. `/readyz`: it can do its work and may get traffic. */
+/**
+ * Routes for probes. `/livez` says that this process answers, `/readyz` that it can do its work and may get traffic.
+ */
 export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
   defineRoute(
     server,
@@ -58,7 +60,7 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
       const failing = await check()
       if (failing.length === 0) return { status: 'ok' as const }
       reply.header('retry-after', '1')
-      // Reasons name slots and databases, which are not public.
+      // Only names are sent, because reasons name slots and databases, which are not public.
       return reply.code(503).send({ status: 'unavailable' as const, failing: failing.map(({ name }) => ({ name })) })
     },
   )

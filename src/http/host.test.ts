@@ -9,14 +9,14 @@ const store = await startStore({ after })
 await store.addProduct()
 
 const PATHS = ['/livez', '/products?limit=1', '/nope', '/orders']
-/** Sent twice: the second answer for a page of the catalogue comes from memory. */
+/** Sends a request twice, because the second answer for a catalogue page comes from memory. */
 async function sendTwice(target: string, headers: readonly string[], version = '1.1') {
   const bytes = `GET ${target} HTTP/${version}\r\n${[...headers, 'Connection: close'].join('\r\n')}\r\n\r\n`
   await sendRaw(store, bytes)
   return sendRaw(store, bytes)
 }
 
-test('refuses a request with more than one Host, also when they are the same', async () => {
+test('refuses a request with more than one Host, even if they are equal', async () => {
   for (const path of PATHS) {
     await sendTwice(path, ['Host: a'])
     for (const headers of [
@@ -43,7 +43,7 @@ test('refuses an invalid Host', async () => {
   }
 })
 
-test('accepts a target in absolute form when it names the same host, and refuses it when it names another', async () => {
+test('accepts a target in absolute form that names the same host, and refuses one that names another host', async () => {
   for (const path of ['/livez', '/products?limit=1']) {
     assert.equal((await sendTwice(`http://shop.example${path}`, ['Host: shop.example'])).status, 200, path)
     assert.equal((await sendTwice(`HTTPS://Shop.Example${path}`, ['Host: shop.example'])).status, 200, path)
@@ -78,13 +78,13 @@ const FOREIGN = [
   '',
 ]
 
-test('knows the hosts of the store from those of other sites', () => {
+test("distinguishes the store's hosts from those of other sites", () => {
   const own = { baseUrl: 'https://store.example/v1', allowedHosts: ['api-2'] }
   for (const host of [...OWN, 'API-2:9464', 'store.example:8443', undefined]) assert.equal(isOwnHost(host, own), true, String(host))
   for (const host of FOREIGN) assert.equal(isOwnHost(host, own), false, host)
 })
 
-test('the console and its session answer only at hosts of the store, the API at every name that leads to it', async (t) => {
+test("the console and its session answer only at the store's hosts, the API at every name that leads to it", async (t) => {
   const shop = await startStore(t, { baseUrl: 'https://store.example', allowedHosts: ['api-2'] })
   const call = (method: string, path: string, host: string) => shop.call(method, path, { headers: { host, origin: `http://${host}` } })
   for (const host of FOREIGN.filter((name) => name !== '')) {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { AppError } from '../errors.ts'
 import { readIfMatch } from './if-match.ts'
 
-test('reads the entity tags of a list, a comma between quotes as a part of its tag', () => {
+test('reads the entity tags of a list, and keeps a comma between quotes as part of its tag', () => {
   for (const [header, tags] of [
     ['"1"', ['1']],
     ['1', ['1']],
@@ -35,7 +35,7 @@ test('refuses a header that is not a list of entity tags', () => {
   }
 })
 
-test('takes the tag of any encoding of a resource that is also sent compressed', () => {
+test('accepts the tag of any encoding of a resource that is also sent compressed', () => {
   for (const header of ['"a"', 'W/"a"', '"a-gz"', '"a-br"', 'W/"a-gzip"']) {
     assert.ok(readIfMatch(header, { isSentCompressed: true })?.has('a'), header)
   }

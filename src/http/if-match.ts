@@ -1,17 +1,17 @@
 import { AppError } from '../errors.ts'
 
-// RFC 9110 §13.1.1: `*`, or a list of entity tags. A bare version without quotes is accepted, too.
+// `*`, or a list of entity tags (RFC 9110 §13.1.1). A bare version without quotes is accepted too.
 const LIST = /^[\s,]*(?:W\/)?(?:"[^"]*"|[\w.-]+)(?:\s*,[\s,]*(?:W\/)?(?:"[^"]*"|[\w.-]+))*[\s,]*$/
 
 /** Entity tags without quotes. Null accepts any state. */
 export type IfMatch = ReadonlySet<string> | null
 
 export interface IfMatchOptions {
-  /** The tag counts with an encoding's suffix, and as a weak one of a cache that compresses. */
+  /** Whether the tag also matches with an encoding's suffix, and as the weak tag of a cache that compresses. */
   isSentCompressed?: boolean
 }
 
-/** Leaves out weak tags, which match nothing (RFC 9110 §8.8.3.2). Throws `invalid_header`. */
+/** Reads the header without weak tags, which match nothing (RFC 9110 §8.8.3.2). Throws `invalid_header`. */
 export function readIfMatch(header: string | undefined, { isSentCompressed = false }: IfMatchOptions = {}): IfMatch {
   if (header === undefined || header.trim() === '*') return null
   const text = header.trim()

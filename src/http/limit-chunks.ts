@@ -3,19 +3,21 @@ import { PassThrough, pipeline } from 'node:stream'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** For a route that reads its body as a stream and bounds it itself. */
+/** The limit of a route that reads its body as a stream and bounds it itself. */
 export const NO_BODY_LIMIT = Number.MAX_SAFE_INTEGER
 
 const WINDOW_CHUNKS = 256
-/** 64 bytes a chunk. Clients send buffers of some hundred bytes and more. */
+/**
+ * Bytes in which one chunk must be at least 64 bytes on average. Clients send buffers of a few hundred bytes and more.
+ */
 const MIN_WINDOW_BYTES = 16_384
 
-/** Node.js handles up to 300,000 tiny chunks before any other request, so their connection is closed. */
+/** Closes connections that send tiny chunks. Node.js handles up to 300,000 of them before any other request. */
 export function limitChunks(server: HttpServer): void {
   server.addHook('preParsing', (request, _reply, payload, done) => {
     if (request.headers['transfer-encoding'] === undefined) return done(null, payload)
     payload.on('data', endAtTinyChunks(request.raw))
-    // Reading a stream by its iterator would hide single chunks from the listener.
+    // A pass-through stream, because reading the body by its iterator would hide single chunks from the listener.
     const isStreamed = request.routeOptions.bodyLimit === NO_BODY_LIMIT
     done(null, isStreamed ? pipeline(payload, new PassThrough(), () => {}) : payload)
   })

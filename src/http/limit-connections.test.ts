@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import { limitConnections } from './limit-connections.ts'
 import { createHttpServer } from './server.ts'
 
-test('does not close a connection whose request is being answered, but the new one', async () => {
+test('closes the new connection instead of one whose request is being answered', async () => {
   const authenticate = () => Promise.reject(new Error('unused'))
   const server = await createHttpServer({ logger: pino({ level: 'silent' }), baseUrl: 'http://localhost', authenticate })
   const [begun, finish] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

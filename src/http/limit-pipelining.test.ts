@@ -42,17 +42,17 @@ function countAnswers(text: string): number {
   return text.split('HTTP/1.1 200').length - 1
 }
 
-test('answers a client that pipelines some requests', async () => {
+test('answers a client that pipelines a few requests', async () => {
   assert.equal(await pipeline(50), 50)
 })
 
-test('ends a connection with too many unanswered requests, and handles none past the limit', async () => {
+test('ends a connection with too many unanswered requests, and handles no request past the limit', async () => {
   const before = asked
   assert.ok((await pipeline(1_000)) < 1_000)
   assert.ok(asked - before <= 64, String(asked - before))
 })
 
-test('counts for each connection, and forgets what was answered', async () => {
+test('counts for each connection, and removes answered requests from the count', async () => {
   assert.deepEqual(await Promise.all(Array.from({ length: 4 }, () => pipeline(60))), [60, 60, 60, 60])
   const socket = connect((server.server.address() as AddressInfo).port, '127.0.0.1')
   socket.setEncoding('latin1')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { containsLink } from './link-in-text.ts'
 
-test('finds what a mail program turns into a link, also with other dots, slashes, widths and invisible characters', () => {
+test('finds what a mail program turns into a link, even with other dots, slashes, widths or invisible characters', () => {
   for (const text of [
     'Win at http://evil.example/x',
     'HTTPS://evil.example',
@@ -83,7 +83,7 @@ test('accepts the names of people and firms', () => {
   }
 })
 
-test('checks the longest accepted name, and longer ones, quickly', () => {
+test('checks names of and above the maximum length quickly', () => {
   const startedAt = performance.now()
   for (const text of [
     'a.'.repeat(100),

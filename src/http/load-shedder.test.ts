@@ -11,12 +11,14 @@ import { createHttpServer } from './server.ts'
 
 const MANY = FEW_CONNECTIONS + 1
 
-/** Moves the level for as long as it needs for one class at twice the limit, with ticks that are on time. */
+/** Raises or lowers the level by one class: half a second at twice the limit, with punctual ticks. */
 function stepOneClass(shedder: LoadShedder, connections = MANY): void {
   for (let ms = 0; ms < 500; ms += TICK_MS) shedder.step(TICK_MS, connections)
 }
 
-/** A server whose shedder moves only by `step`, with a route of each class, and what it refused. */
+/**
+ * A server with a route of each class, whose shedder changes its level only by `step`, and the classes that it refused.
+ */
 async function createServer(signals: PressureSignal[]) {
   const shed: LoadClass[] = []
   const shedder = new LoadShedder({ signals })
@@ -54,7 +56,7 @@ async function createServer(signals: PressureSignal[]) {
   return { server, shedder, shed, statuses, authenticated: () => authenticated }
 }
 
-test('refuses searches first, then lists, orders last, and never what is essential; and nothing when the pressure has gone', async () => {
+test('refuses searches first, then lists, orders last, and essential calls never; refuses nothing once the pressure is gone', async () => {
   let pressure = 2
   const { shedder, statuses, shed } = await createServer([{ sheds: 'orders', pressure: () => pressure }])
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
@@ -70,7 +72,7 @@ test('refuses searches first, then lists, orders last, and never what is essenti
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
 })
 
-test('a refusal by a full queue is counted as well', async () => {
+test('counts a refusal by a full queue too', async () => {
   const { server, shed } = await createServer([])
   assert.equal((await server.inject('/full')).statusCode, 503)
   assert.deepEqual(shed, ['lists'])
@@ -87,14 +89,14 @@ test('refuses a share of a class while the pressure is at its limit', async () =
   assert.ok(refused > 100 && refused < 300, `${refused} of 400`)
 })
 
-test('a lack of something that orders do not need refuses no order', async () => {
+test('pressure on a resource that orders do not need refuses no order', async () => {
   const { shedder, statuses } = await createServer([{ sheds: 'lists', pressure: () => 9 }])
   for (let i = 0; i < 20; i++) stepOneClass(shedder)
   assert.deepEqual((await statuses()).slice(2), [200, 200])
   assert.equal((await statuses())[0], 503)
 })
 
-test('a wait for connections counts whatever the number of clients, and one pause of the process refuses no list', async () => {
+test('waiting for connections counts whatever the number of clients, and one pause of the process refuses no list', async () => {
   let pressure = 50
   const { shedder, statuses } = await createServer([{ sheds: 'lists', pressure: () => pressure }])
   for (let i = 0; i < 2; i++) stepOneClass(shedder, 1)
@@ -107,8 +109,8 @@ test('a wait for connections counts whatever the number of clients, and one paus
   assert.deepEqual((await statuses()).slice(1), [200, 200, 200])
 })
 
-test('a refusal comes before authentication and the body, says when to return, can be read by a page, and keeps the connection', async (t) => {
-  // The level stays where it is.
+test('a refusal precedes authentication and the body, has Retry-After, is readable for pages, and keeps the connection', async (t) => {
+  // With mocked timers the level does not change by itself.
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const { server, shedder, authenticated } = await createServer([{ sheds: 'orders', pressure: () => 9 }])
   await server.listen({ host: '127.0.0.1', port: 0 })
@@ -132,7 +134,7 @@ test('a refusal comes before authentication and the body, says when to return, c
   assert.equal(authenticated(), 0)
 })
 
-test('late timers are a pressure on searches and lists, not on orders', async () => {
+test('late timers refuse searches and lists, not orders', async () => {
   const { server, shedder, statuses } = await createServer([])
   const lateAfter = async (requests: number, connections = MANY) => {
     await Promise.all(Array.from({ length: requests }, () => server.inject('/health')))
@@ -148,7 +150,7 @@ test('late timers are a pressure on searches and lists, not on orders', async ()
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
 })
 
-test('measures while it listens, with the connections that are open', async (t) => {
+test('measures while it listens, and counts the open connections', async (t) => {
   const { server, shedder } = await createServer([])
   const steps: number[] = []
   t.mock.method(shedder, 'step', (_elapsedMs: number, connections: number) => {
@@ -165,7 +167,7 @@ test('measures while it listens, with the connections that are open', async (t) 
   assert.equal(steps.length, after)
 })
 
-test('does not measure while there is no request and no pressure, and measures again from the first request', async (t) => {
+test('does not measure without requests and pressure, and continues at the next request', async (t) => {
   let pressure = 2
   const { server, shedder } = await createServer([{ sheds: 'search', pressure: () => pressure }])
   const step = t.mock.method(shedder, 'step')

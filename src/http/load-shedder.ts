@@ -5,9 +5,9 @@ import type { HttpServer } from './http-server.ts'
 import { costOf, type LoadClass, REQUEST_COSTS, SHED_CLASSES, type ShedClass } from './request-cost.ts'
 
 export interface PressureSignal {
-  /** The last class that this signal refuses. */
+  /** The last class that this signal refuses. It refuses the earlier ones first. */
   sheds: ShedClass
-  /** 0: none. 1: the pressure of a store at its limit. */
+  /** Returns the pressure: 0 is none, and 1 is the limit. */
   pressure: () => number
 }
 
@@ -16,20 +16,26 @@ export interface LoadShedderOptions {
 }
 
 export const TICK_MS = 25
-/** A pause of the whole process is one late tick, not an overload. */
+/** The longest measured step. A pause of the whole process is one late tick, not an overload. */
 const MAX_STEP_MS = 250
-/** The level stays at 0 without requests and pressure. The next request ends this pause. */
+/** The pause between measurements while there are neither requests nor pressure. The next request ends the pause. */
 const REST_MS = 60_000
-/** A request waits for this time before it is read, and again after each answer of the database. */
+/**
+ * The acceptable lateness of a tick. A request waits as long before it is read, and again after each answer of the
+ * database.
+ */
 const MAX_LATE_MS = 25
-/** After fewer requests a late timer means a busy machine, or one long request. */
+/** After so few requests, a late timer means a busy machine or one long request. */
 export const FEW_REQUESTS = 64
-/** This number of clients cannot overload the event loop: each has one request at a time. */
+/** This number of clients cannot overload the event loop, because each sends one request at a time. */
 export const FEW_CONNECTIONS = 128
-/** Random seconds of Retry-After, so clients do not return together. */
+/** The range of Retry-After in seconds. The value is random, so clients do not return together. */
 const RETRY_AFTER: Record<ShedClass, readonly [number, number]> = { orders: [1, 3], lists: [2, 6], search: [4, 12] }
 
-/** The level changes by at most two classes a second. At 0.5 half of the searches are refused. */
+/**
+ * Refuses requests under pressure, one class after another. The level changes by at most two classes a second; at 0.5,
+ * half of the searches are refused.
+ */
 export class LoadShedder {
   readonly #signals: readonly PressureSignal[]
   #level = 0
@@ -40,7 +46,10 @@ export class LoadShedder {
     this.#signals = signals
   }
 
-  /** An idle server is not measured: the ticks would be most of its cost. */
+  /**
+   * Measures the pressure while the server listens. An idle server is not measured, because the ticks would be most of
+   * its cost.
+   */
   watch(server: HttpServer): void {
     let lastAt = performance.now()
     const loop = new Loop({
@@ -78,7 +87,7 @@ export class LoadShedder {
     this.#requests = 0
     const isBusy = requests > FEW_REQUESTS && connections > FEW_CONNECTIONS
     const lateness = isBusy ? (elapsedMs - TICK_MS) / MAX_LATE_MS : 0
-    // Requests that are never refused make timers late, too. They must not cost orders, which have their own queue.
+    // Essential requests make timers late too. That must not refuse orders, which have their own queue.
     const signals: PressureSignal[] = [{ sheds: 'lists', pressure: () => lateness }, ...this.#signals]
     const refused = Math.min(Math.floor(level), SHED_CLASSES.length - 1)
     const pressures = signals.filter(({ sheds }) => SHED_CLASSES.indexOf(sheds) >= refused).map(({ pressure }) => pressure())

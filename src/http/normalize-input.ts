@@ -1,15 +1,19 @@
 import type { TSchema } from 'typebox'
 
 /**
- * `x-input` of a schema. `text` (default): NFC, trimmed. `pasted`: also without an address book's marks. `verbatim`: as
- * sent. `code`: no blanks, ASCII digits. `identifier`: `code` in capitals without punctuation. `email_filter`:
- * `pasted`, and a blank is an unencoded plus.
+ * How `x-input` in a schema normalizes text.
+ * - `text` (default): NFC, trimmed.
+ * - `pasted`: like `text`, and without the invisible marks that address books add.
+ * - `verbatim`: unchanged.
+ * - `code`: without blanks, with ASCII digits.
+ * - `identifier`: like `code`, in capitals and without punctuation.
+ * - `email_filter`: like `pasted`, and a blank becomes the plus that was not encoded.
  */
 type Kind = 'text' | 'pasted' | 'verbatim' | 'code' | 'identifier' | 'email_filter'
 
 interface Rule {
   kind?: Kind
-  /** An empty text stays where the schema allows it or wants a list or an object. */
+  /** What an empty text becomes. `kept` is for schemas that allow it, or that require a list or an object. */
   empty: 'kept' | 'null' | 'absent'
   members?: ReadonlyMap<string, { rule: Rule; isOptional: boolean }>
   items?: Rule
@@ -26,23 +30,26 @@ type Node = Partial<Record<'type' | 'x-input' | 'pattern' | 'format', string>> &
 }
 
 const BLANK = String.raw`\s\p{Z}`
-// Zero-width blanks and direction marks are invisible, too.
+// Zero-width blanks and direction marks are invisible, so they are removed too.
 const MARKS = String.raw`\u180e\u2800\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069`
 const BLANKS_AROUND = new RegExp(`^[${BLANK}]+|[${BLANK}]+$`, 'gu')
 const MARKS_AROUND = new RegExp(`^[${BLANK}${MARKS}]+|[${BLANK}${MARKS}]+$`, 'gu')
 const BLANKS = new RegExp(`[${BLANK}${MARKS}]+`, 'gu')
 const ONLY_BLANKS = new RegExp(`^[${BLANK}${MARKS}]*$`, 'u')
-/** These kinds also change ASCII text without blanks around it. */
+/** The kinds that change ASCII text even without surrounding blanks. */
 const RESPELLED: ReadonlySet<Kind> = new Set(['code', 'identifier', 'email_filter'])
 const PLAIN = /^(?:[!-~]|[!-~][ -~]*[!-~])$/
 
-/** `fills`: an empty text in an optional scalar becomes null or absent, because HTML forms send each field. */
+/**
+ * Compiles a schema's normalization. With `fills`, an empty text in an optional scalar becomes null or absent, because
+ * HTML forms send each field.
+ */
 export function compileNormalizer(schema: TSchema, { fills }: { fills: boolean }): (value: unknown) => unknown {
   const rule = ruleOf([schema as Node], fills)
   return (value) => normalize(value, rule)
 }
 
-/** `de 123.456-789` becomes DE123456789. */
+/** Turns `de 123.456-789` into DE123456789. */
 export function toIdentifier(text: string): string {
   return text
     .normalize('NFKC')
@@ -132,7 +139,7 @@ function normalizeMembers(value: Record<string, unknown>, members: NonNullable<R
   return value
 }
 
-/** Applies also where the schema wants no text: the form field of a number was left empty. */
+/** Whether a value is blank text. Numbers have this too: an HTML form sends an empty text for an empty number field. */
 function isBlank(value: unknown): boolean {
   return typeof value === 'string' && ONLY_BLANKS.test(value)
 }

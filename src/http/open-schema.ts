@@ -1,4 +1,4 @@
-/** Allows unknown properties at every depth, and leaves out what only requests need. */
+/** Allows unknown properties at every depth, and removes keywords that only requests need. */
 export function openSchema<T>(schema: T): T {
   if (Array.isArray(schema)) return schema.map(openSchema) as T
   if (typeof schema !== 'object' || schema === null) return schema

@@ -26,7 +26,8 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
         examples: problemExamples(),
       },
     },
-    // The transform below removes the prefix. The plugin would remove a path that another prefix can begin with.
+    // The transform below removes the prefix. The plugin itself would also remove the prefix from the start of a longer
+    // path segment.
     stripBasePath: false,
     transform: ({ schema, url }) => {
       const path = url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url
@@ -110,7 +111,10 @@ function nameOf({ description, content }: Node): string | null {
   return words.length === 0 ? null : words.join('Or')
 }
 
-/** Never optional where no member means everything: a lost body would cancel all open lines of an order. */
+/**
+ * Whether the schema has a default. A body is never optional if an empty one means everything: a lost body would cancel
+ * all open lines of an order.
+ */
 export function isBodyOptional(schema: unknown): boolean {
   return 'default' in (schema as object)
 }
@@ -119,7 +123,7 @@ interface DocumentOperation {
   requestBody?: { required?: boolean; content: Record<string, { schema?: unknown }> }
 }
 
-/** The generator of the document takes each body for required. */
+/** Marks optional bodies in the document, because its generator declares each body as required. */
 function markOptionalBodies(paths: Readonly<Record<string, Record<string, DocumentOperation>>>): void {
   for (const { requestBody } of Object.values(paths).flatMap(Object.values<DocumentOperation>)) {
     if (requestBody !== undefined) requestBody.required = !Object.values(requestBody.content).every(({ schema }) => isBodyOptional(schema))
@@ -128,7 +132,7 @@ function markOptionalBodies(paths: Readonly<Record<string, Record<string, Docume
 
 const NAME = /^[A-Z][A-Za-z]*$/
 
-/** Throws when two different schemas have one `title`. */
+/** Moves schemas with a `title` to the components. Throws if two different schemas have the same `title`. */
 function nameSchemas(document: Node): Node {
   const components = document.components as Node
   const schemas: Node = {}
@@ -144,10 +148,10 @@ function hoist(node: unknown, schemas: Node): unknown {
   const copy: Node = {}
   for (const [key, child] of Object.entries(node)) {
     if (key === 'x-input' || key === 'x-must') continue
-    // An example is data, whatever its properties are called.
+    // An example is data, whatever the names of its properties.
     copy[key] = key === 'example' || key === 'examples' ? child : hoist(key === 'schema' ? withoutDescription(child) : child, schemas)
   }
-  // Generators of clients name no type where an enum has none.
+  // Client generators omit the type of an enum that declares none.
   if (isEnumOfStrings(copy)) copy.type ??= 'string'
   return typeof copy.title === 'string' && NAME.test(copy.title) ? refer(copy.title, copy, schemas) : copy
 }

@@ -20,10 +20,10 @@ import { connectClient } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { RefusalLog } from './refusal-log.ts'
 
-/** The server's message ReadyForQuery after a commit. */
+/** The server's message ReadyForQuery after a commit, when no transaction is open. */
 const READY_OUTSIDE_TRANSACTION = 'Z\0\0\0\x05I'
 
-/** A proxy to PostgreSQL that can be cut, and that can lose the server's answer to a statement. */
+/** A proxy to PostgreSQL that can cut connections, and lose the server's answer to a statement. */
 async function openWire(t: TestContext, url: string) {
   const target = new URL(url)
   const sockets = new Set<Socket>()
@@ -64,14 +64,17 @@ async function openWire(t: TestContext, url: string) {
     url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
     cut,
     mend: () => listen(port),
-    /** From now on statements that contain `text` reach the server, and their answer is lost. Null means none. */
+    /**
+     * From now on, statements that contain `text` reach the server, and their answers are lost. Null restores the
+     * answers.
+     */
     loseAnswersTo(text: string | null) {
       lossy = text
     },
   }
 }
 
-/** An API that reaches its database through the proxy only, and a customer. */
+/** An API that reaches its database only through the proxy, and a customer. */
 async function startWiredStore(t: TestContext, logger = pino({ level: 'silent' })) {
   const database = await createTestDatabase(t)
   await prepareDatabase(database.addresses, pino({ level: 'silent' }))
@@ -112,10 +115,10 @@ async function startWiredStore(t: TestContext, logger = pino({ level: 'silent' }
   return { ...database, wire, call, lamp, authorization, placeOrder, readState }
 }
 
-test('answers with Retry-After while the database is unavailable, and continues by itself when it is back', async (t) => {
+test('answers with Retry-After during a database outage, and recovers by itself', async (t) => {
   const { wire, call, authorization, placeOrder, readState } = await startWiredStore(t)
   wire.cut()
-  // The first answers are from broken connections, the second from ones that could not be opened.
+  // The first answers come from broken connections, the second from connections that could not be opened.
   for (let attempt = 1; attempt <= 2; attempt++) {
     for (const answer of await Promise.all([
       call('GET', '/products'),
@@ -150,7 +153,7 @@ const REFUSED_LOGINS = [
   },
 ]
 for (const { how, refuse, back } of REFUSED_LOGINS) {
-  test(`a database that ${how} is unavailable, with the reason, until it is back`, async (t) => {
+  test(`a database that ${how} is unavailable with that reason until it is back`, async (t) => {
     const lines: string[] = []
     const { name, addresses, call, placeOrder } = await startWiredStore(
       t,
@@ -160,7 +163,7 @@ for (const { how, refuse, back } of REFUSED_LOGINS) {
     const end = () => admin.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = $1`, [name])
     await admin.query(refuse(name))
     await end()
-    // The first answers are from sessions that ended, later ones from logins that were refused.
+    // The first answers come from ended sessions, the later ones from refused logins.
     for (let attempt = 1; attempt <= 3; attempt++) {
       for (const answer of await Promise.all([placeOrder(), call('GET', '/products?q=lamp')])) {
         assertProblem(answer, 503, 'unavailable')
@@ -178,7 +181,7 @@ for (const { how, refuse, back } of REFUSED_LOGINS) {
   })
 }
 
-test('the log of refused requests has a reason where the error of a host with several addresses has no message', async () => {
+test('refusals are logged with a reason even if the error of a host with several addresses has no message', async () => {
   const socket = connect({
     port: await freePort(),
     host: 'database.test',
@@ -198,7 +201,7 @@ test('the log of refused requests has a reason where the error of a host with se
   }
 })
 
-test('logs an outage by one line for each reason, without a stack, however many requests it refuses', async (t) => {
+test('logs an outage by one line for each reason, without a stack, whatever the number of refused requests', async (t) => {
   const lines: { level: number; msg: string; reason?: string; refused?: number; err?: unknown; request_id?: string; trace_id?: string }[] =
     []
   t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -228,7 +231,7 @@ test('logs an outage by one line for each reason, without a stack, however many 
   assert.ok(lines.length < 30, 'reasons that are never the same are one')
 })
 
-test('refusals of a store under load are few lines in its log', async (t) => {
+test('refusals under load are few lines in the log', async (t) => {
   const lines: string[] = []
   const { wire, call, placeOrder } = await startWiredStore(t, pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }))
   wire.cut()
@@ -239,7 +242,7 @@ test('refusals of a store under load are few lines in its log', async (t) => {
   assert.ok(refusals.every((line) => line.err === undefined && typeof line.reason === 'string'))
 })
 
-test('stores nothing of an order whose database connection breaks midway, and places it when it is sent again', async (t) => {
+test('stores nothing of an order whose database connection breaks midway, and places it when it is resent', async (t) => {
   const { pool, lamp, placeOrder, readState } = await startWiredStore(t)
   const headers = { 'idempotency-key': 'half-way' }
   const holder = await pool.connect()

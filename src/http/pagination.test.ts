@@ -19,7 +19,7 @@ function assertRefused(ofScope: readonly unknown[], cursor: string, schema: type
   )
 }
 
-test('reads back the position it wrote into a cursor', () => {
+test('reads back the position that it wrote into a cursor', () => {
   fc.assert(
     fc.property(scope, position, (list, where) => {
       const cursor = encodeCursor(list, where)
@@ -63,11 +63,11 @@ test('refuses the cursor of any other list, sort or filter', () => {
   assertRefused(['products', 'a', null], encodeCursor(['products', null, 'a'], ['x']))
 })
 
-test('refuses any text as a cursor', () => {
+test('refuses arbitrary text as a cursor', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (text) => assertRefused(['products'], text)))
 })
 
-test('refuses a cursor forged by someone who knows the tag, when it is not a position of the list', () => {
+test('refuses a forged cursor with a valid tag if its position is not one of the list', () => {
   const list = ['products', 'name']
   const forge = (payload: string) => {
     const tag = createHash('sha256')
@@ -89,7 +89,7 @@ test('has no next page after the last row', () => {
   assert.deepEqual(page(2, []), { data: [], has_more: false, next_cursor: null })
 })
 
-test('links to the next page with the same filters, encoded', () => {
+test('links to the next page with the same filters, percent-encoded', () => {
   assert.equal(nextLink('https://x.example/v1', '/products', { q: 'a' }, null), undefined)
   const link = nextLink('https://x.example/v1', '/products', { q: 'b>c"; d&é', limit: 2, cursor: 'old', sort: undefined }, 'new')
   const url = /^<([^<>\s"]+)>; rel="next"$/.exec(link ?? '')?.[1] ?? ''

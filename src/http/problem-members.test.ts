@@ -8,7 +8,7 @@ const PROBLEM = {
   ...{ type: 'https://shop.example/problems/x', title: 'x', status: 409, detail: 'x', request_id: 'x', trace_id: 'x' },
 }
 
-test('docs/shop/errors.md lists the members of each code', () => {
+test('docs/shop/errors.md lists the properties of each code', () => {
   const page = readFileSync(new URL('../../docs/shop/errors.md', import.meta.url), 'utf8')
   const [, table = ''] = /^## Members beyond the standard ones$([\s\S]*)/m.exec(page) ?? []
   const rows = [...table.matchAll(/^\| (.+?) \| (.+?) \|/gm)]
@@ -21,7 +21,7 @@ test('docs/shop/errors.md lists the members of each code', () => {
   }
 })
 
-test('a problem with a member that its code does not have, or without one that it has, is no problem of the document', () => {
+test("a problem with an unknown property, or without a required one, violates the document's schema", () => {
   const shortages = [{ product_id: crypto.randomUUID(), requested: 2, available: 1 }]
   assert.deepEqual(findProblemFaults({ ...PROBLEM, code: 'insufficient_stock', shortages } as never), [])
   assert.deepEqual(findProblemFaults({ ...PROBLEM, code: 'sku_taken', shortages } as never), ['shortages is not in the schema'])

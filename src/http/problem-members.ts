@@ -17,7 +17,10 @@ const Shortages = Type.Array(
 )
 const OrderVersion = Type.Integer({ description: 'The current version of the order.' })
 
-/** docs/shop/errors.md has the same table. A problem with another member is a bug, which `assertProblem` detects. */
+/**
+ * The additional properties of each code. docs/shop/errors.md has the same table. A problem with another property is a
+ * bug, which `assertProblem` detects.
+ */
 export const PROBLEM_MEMBERS = {
   forbidden: { required_scope: Type.Optional(Type.String({ description: 'The scope that the role or API key lacks.' })) },
   second_factor_required: {

@@ -15,7 +15,7 @@ test('the type of a problem is the address of a page that explains it', async ()
   assert.match(page.text, /<h1>A query parameter is not valid<\/h1>.*<dd>400<\/dd>.*<dt>What a client does<\/dt><dd>\w/)
 })
 
-test('each code has a page, which loads nothing and runs no script', async () => {
+test('each code has a page, which loads nothing and runs no scripts', async () => {
   for (const [code, { title }] of Object.entries(PROBLEMS)) {
     const { status, text, headers } = await store.call('GET', `/problems/${code}`)
     assert.equal(status, 200, code)
@@ -25,7 +25,7 @@ test('each code has a page, which loads nothing and runs no script', async () =>
   }
 })
 
-test('a code that does not exist has no page', async () => {
+test('an unknown code has no page', async () => {
   for (const code of ['nothing', 'toString', '%3Cscript%3E', '..%2Ferrors']) {
     assertProblem(await store.call('GET', `/problems/${code}`), 404, 'not_found', code)
   }

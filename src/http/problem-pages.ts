@@ -12,7 +12,7 @@ const STYLE = `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-s
 dt{font-weight:600;margin-top:1rem}dd{margin:0}`
 const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
-/** `GET /problems/{code}`: the page of a problem's `type`, with the text of docs/shop/errors.md. */
+/** Adds `GET /problems/{code}`, the page of a problem's `type`, with the text of docs/shop/errors.md. */
 export function problemPages(server: HttpServer): void {
   let pages: ReadonlyMap<string, string> | undefined
   defineRoute(
@@ -51,7 +51,7 @@ function render(code: ErrorCode, meaning: string, remedy: string): string {
   )
 }
 
-/** Text with code in backticks, and links whose text is enough here. */
+/** Turns Markdown into HTML: code in backticks, and links as their text only. */
 function toHtml(markdown: string): string {
   const escaped = markdown.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
   return escaped.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1').replaceAll(/`([^`]+)`/g, '<code>$1</code>')

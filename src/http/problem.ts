@@ -11,7 +11,7 @@ import type { RefusalLog } from './refusal-log.ts'
 import type { LoadClass } from './request-cost.ts'
 import { traceIdOfRequest } from './trace-context.ts'
 
-/** A test verifies that `docs/shop/errors.md` lists the same. */
+/** Each code's status and title. A test compares them with `docs/shop/errors.md`. */
 export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   malformed_request: { status: 400, title: 'The request is not valid HTTP' },
   malformed_json: { status: 400, title: 'The body is not valid JSON' },
@@ -179,7 +179,7 @@ export function problemResponses(mediaType: string, codes: readonly ErrorCode[])
 export function problemExamples() {
   return Object.fromEntries(
     Object.entries(PROBLEMS).flatMap(([code, { status, title }]) => {
-      // No call in the document answers with these.
+      // No documented call answers with these codes.
       if (code === 'method_not_allowed' || code === 'misdirected_request') return []
       const value = {
         type: `${EXAMPLE_BASE_URL}/problems/${code}`,
@@ -200,10 +200,13 @@ const EXAMPLE_BASE_URL = 'https://shop.example'
 const EXAMPLE_REQUEST_ID = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44'
 const EXAMPLE_TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 
-/** For the log and the metrics. No client receives the answer. */
+/** The refusal in the log and the metrics. No client receives the answer. */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
 
-/** A broken database connection has the same codes. */
+/**
+ * Whether the client has disconnected. Checks the connection too, because a broken database connection has the same
+ * error codes.
+ */
 export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>): boolean {
   return error instanceof Error && error === raw.errored
 }
@@ -215,7 +218,7 @@ export interface ProblemContext {
   onOverloaded?: ((loadClass: LoadClass) => void) | undefined
 }
 
-/** Logs an unknown error once and reveals nothing. The log of 503 answers is sampled. */
+/** Answers with a problem. Logs an unknown error once and reveals nothing of it. The log of 503 answers is sampled. */
 export function sendError(
   error: unknown,
   request: FastifyRequest,
@@ -262,13 +265,16 @@ const MUCH_BYTES = 16_384
 const MAX_DISCARDED_BYTES = 1_048_576
 const MAX_DISCARDING_MS = 2_000
 
-/** The client is still sending a body that the server will not read to its end. */
+/** Whether the client is still sending a body that the server will not read. */
 function isUnread({ complete, destroyed, headers }: IncomingMessage, { shouldKeepAlive }: ServerResponse): boolean {
   if (complete || destroyed) return false
   return !shouldKeepAlive || headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > MUCH_BYTES
 }
 
-/** Closing a connection with unread bytes resets it, and a proxy that is still sending then answers 502. */
+/**
+ * Reads and discards the rest of the body, then answers. Closing a connection with unread bytes resets it, and a proxy
+ * that is still sending would answer 502.
+ */
 function discardBody(raw: IncomingMessage, reply: FastifyReply, answer: () => void): void {
   let bytes = 0
   const end = () => {
@@ -298,7 +304,7 @@ const CSV = 'text/csv'
 
 function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>): AppError {
   if (error instanceof AppError) return error
-  // Anything can be thrown, also null.
+  // The thrown value can be of any type, even null.
   const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     const lines = [NDJSON, CSV].filter((type) => server.hasContentTypeParser(type))
@@ -307,19 +313,19 @@ function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>):
   const known = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return known
   if (isTemporary(error)) return new AppError('unavailable', 'The store cannot answer now. Retry in a moment.')
-  // Fastify's other refusals, such as a body shorter than its content-length.
+  // Fastify's other refusals, such as that of a body shorter than its content-length.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new AppError('malformed_request', 'The request could not be read.')
   }
   return new AppError('internal', 'Something went wrong on our side. The request id helps to find it.')
 }
 
-/** Iceberg clients read `application/json` only. */
+/** Whether the call is for the Iceberg catalogue, whose clients read only `application/json`. */
 export function isIcebergCall(url: string, basePath: string): boolean {
   return url.startsWith(`${basePath}/iceberg/`)
 }
 
-/** Names of exceptions as Iceberg's own servers send them. A client decides by the status. */
+/** The exception names that Iceberg's own servers send. Clients decide by the status. */
 const TYPES: Readonly<Record<number, string>> = {
   400: 'BadRequestException',
   401: 'NotAuthorizedException',
@@ -329,7 +335,7 @@ const TYPES: Readonly<Record<number, string>> = {
   503: 'ServiceUnavailableException',
 }
 
-/** `ErrorModel` of https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */
+/** The `ErrorModel` of https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */
 function icebergErrorOf(status: number, message: string) {
   return { error: { message, type: TYPES[status] ?? 'RESTException', code: status } }
 }

@@ -12,7 +12,7 @@ function recordingLogger() {
   return { logger, lines }
 }
 
-test('warns once of a proxy that is not trusted, whatever BASE_URL is, and doctor and a metric tell, too', async (t) => {
+test('reports an untrusted proxy once in the log, in doctor and in a metric, whatever BASE_URL is', async (t) => {
   for (const [baseUrl, trustProxy] of [
     ['http://localhost:3000', false],
     ['https://shop.example', ['10.0.0.0/8']],
@@ -38,7 +38,7 @@ test('warns once of a proxy that is not trusted, whatever BASE_URL is, and docto
   }
 })
 
-test('logs once that a trusted proxy names no client, and refuses what needs one', async (t) => {
+test('logs once that a trusted proxy names no client, and refuses requests that need one', async (t) => {
   const { logger, lines } = recordingLogger()
   const store = await startStore(t, { trustProxy: 1, logger })
   for (const address of ['unknown', '_hidden', '']) {

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { readOnce } from './read-once.ts'
 
-test('reads each file once, also for calls at the same time, and retries a failed read at the next call', async (t) => {
+test('reads each file once, even for simultaneous calls, and retries a failed read at the next call', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-read-'))
   onCleanup(t, () => rmSync(folder, { recursive: true }))
   const names: string[] = []

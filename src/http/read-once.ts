@@ -1,4 +1,7 @@
-/** Concurrent calls share a read, and the next call retries a failed one. The caller bounds the keys. */
+/**
+ * Remembers the results of `read`. Concurrent calls share a read, and the next call retries a failed one. The caller
+ * must bound the number of keys.
+ */
 export function readOnce<T>(read: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const known = new Map<string, Promise<T>>()
   return (key) => {

@@ -14,7 +14,7 @@ const POLICY =
 const PAGE = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Storefront API</title>
 <link rel="icon" href="data:,"><link rel="stylesheet" href="docs/swagger-ui.css"><main id="reference"></main>
 <script src="docs/swagger-ui-bundle.js"></script><script src="docs/start.js"></script></html>`
-// No validator gets the document, and an entered token is gone with the page.
+// The page sends the document to no validator, and does not store an entered token.
 const START = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#reference', deepLinking: true, validatorUrl: null, persistAuthorization: false })\n`
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -23,7 +23,7 @@ const TYPES: Readonly<Record<string, string>> = {
   'start.js': 'text/javascript; charset=utf-8',
 }
 
-/** `GET /docs`: Swagger UI with local files, which are read at the first request. */
+/** Adds `GET /docs`: Swagger UI with local files, which are read at the first request. */
 export function referenceRoutes(server: HttpServer): void {
   const readCompressed = readOnce(compress)
 

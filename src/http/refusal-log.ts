@@ -6,7 +6,7 @@ const INTERVAL_MS = 10_000
 const MAX_REASONS = 20
 const OTHER_REASONS = 'other reasons'
 
-/** Logs the first refusal of a reason, and ten seconds later the number of the others. */
+/** Logs the first refusal of each reason, and ten seconds later the number of further ones. */
 export class RefusalLog {
   readonly #logger: FastifyBaseLogger
   readonly #refused = new Map<string, number>()
@@ -40,7 +40,7 @@ export class RefusalLog {
   #reasonOf(error: unknown): string {
     const cause = error instanceof AppError ? (error.details.cause ?? error) : error
     const { code, message } = loggableError(cause) as { code?: string; message?: string }
-    // The error of a host with several addresses has a code and no message.
+    // The error for a host with several addresses has a code and no message.
     const isTold = message !== undefined && message !== ''
     const reason = isTold ? [code, message].filter((part) => part !== undefined && part !== '').join(': ') : reasonOf(cause)
     return this.#refused.has(reason) || this.#refused.size < MAX_REASONS ? reason : OTHER_REASONS

@@ -5,7 +5,7 @@ import { PROBLEMS, REALM } from './problem.ts'
 
 interface ParserError extends Error {
   code?: string
-  /** The bytes that the parser read. Fastify's types have them as JSON. */
+  /** The bytes that the parser read. Fastify declares them as JSON. */
   rawPacket?: unknown
 }
 
@@ -18,12 +18,12 @@ interface Connection {
   destroy(): void
 }
 
-// Half of Node's maximum of headers.
+// A token of at least half of Node's limit for all header fields.
 const LONG_TOKEN = /\r\nauthorization:[^\r\n]{8192}/i
 
 /** Answers and logs bytes that Node's parser could not read, for which no reply object exists. */
 export function refuseConnection(error: ParserError, socket: Connection, { baseUrl, logger }: { baseUrl: string; logger: Logger }): void {
-  // These bytes would become a part of an answer that has begun.
+  // After the start of an answer, these bytes would become part of it.
   const hasBegun = socket._httpMessage?.headersSent === true
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable || hasBegun) {
     socket.destroy()

@@ -6,10 +6,10 @@ import { REQUEST_COSTS, type RequestCost } from './request-cost.ts'
 
 const store = await startStore({ after }, { databasePoolSize: 10 })
 const CONNECTIONS = 6
-/** They depend on the machine. */
+/** The numbers of places that depend on the machine. */
 const PLACES: Record<string, string> = { password: '2 a core', console_sign_in: '2 a core' }
 
-test('docs/inside/security.md has every class of requests with what it costs, its places and its routes', () => {
+test('docs/inside/security.md lists every class of requests with its cost, places and routes', () => {
   const text = readFileSync(new URL('../../docs/inside/security.md', import.meta.url), 'utf8')
   const [, section = ''] = /^## What a request may cost$([\s\S]*?)^## /m.exec(text) ?? []
   const documented = [...section.matchAll(/^\| `(\w+)` \| (.*) \|$/gm)].map(([, name, cells = '']) => [name, ...cells.split(' | ')])

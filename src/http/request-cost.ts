@@ -9,22 +9,22 @@ export interface RequestCost {
   processorMs: number
   rows: number
   connections: 0 | 1
-  /** Requests that run at once, by the number of connections. Null means no separate bound. */
+  /** The number of requests that run at once, given the number of connections. Null means no separate limit. */
   places: ((connections: number) => number) | null
   waitMs: number
 }
 
 const half = (connections: number) => Math.max(1, Math.floor(connections / 2))
 const one = () => 1
-/** Hashes run in threads. One additional place keeps them busy. */
+/** Hashes run in threads. Twice as many places as cores keep the threads busy. */
 const hashes = () => 2 * availableParallelism()
 
-/** `docs/inside/security.md` has the same table. */
+/** The cost of each class of requests. `docs/inside/security.md` has the same table. */
 export const REQUEST_COSTS = {
   health: { sheds: 'essential', processorMs: 5, rows: 10, connections: 0, places: null, waitMs: 0 },
   memory: { sheds: 'lists', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },
   console_page: { sheds: 'essential', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },
-  // A page in memory takes no place: see serve-catalogue.ts.
+  // A page from memory takes no place: see serve-catalogue.ts.
   page: { sheds: 'lists', processorMs: 100, rows: 200, connections: 1, places: half, waitMs: 2_000 },
   search: { sheds: 'search', processorMs: 4_000, rows: 50_000, connections: 1, places: (all) => Math.max(1, half(all) - 1), waitMs: 2_000 },
   feed: { sheds: 'search', processorMs: 100, rows: 200, connections: 1, places: one, waitMs: 10_000 },
@@ -32,21 +32,23 @@ export const REQUEST_COSTS = {
   change: { sheds: 'orders', processorMs: 200, rows: 1_000, connections: 1, places: half, waitMs: 5_000 },
   quote: { sheds: 'orders', processorMs: 200, rows: 1_000, connections: 1, places: half, waitMs: 5_000 },
   export: { sheds: 'search', processorMs: 10_000, rows: 1_000_000, connections: 1, places: one, waitMs: 10_000 },
-  // The batcher has its own bound: see order-batcher.ts.
+  // The batcher limits orders itself: see order-batcher.ts.
   order: { sheds: 'orders', processorMs: 200, rows: 3_000, connections: 1, places: null, waitMs: 0 },
   password: { sheds: 'orders', processorMs: 2_000, rows: 20, connections: 1, places: hashes, waitMs: 20_000 },
   token: { sheds: 'orders', processorMs: 50, rows: 20, connections: 1, places: half, waitMs: 5_000 },
   // A sign-in waits for the provider without a connection.
   provider: { sheds: 'orders', processorMs: 50, rows: 20, connections: 1, places: () => 16, waitMs: 5_000 },
   console_sign_in: { sheds: 'essential', processorMs: 2_000, rows: 20, connections: 1, places: hashes, waitMs: 20_000 },
-  // These routes need a scope: their callers are the shop's own people and programs.
+  // These routes need a scope, so their callers are the shop's own staff and programs.
   operator: { sheds: 'essential', processorMs: 30_000, rows: 1_000_000, connections: 1, places: null, waitMs: 0 },
 } as const satisfies Record<string, RequestCost>
 export type CostClass = keyof typeof REQUEST_COSTS
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** A route without a cost stops the start. A route that needs a scope is `operator`. */
+    /**
+     * The class of a route. A route without one stops the start, unless it needs a scope, which makes it `operator`.
+     */
     cost?: CostClass | ((query: Record<string, unknown>) => CostClass)
   }
 }
@@ -70,8 +72,8 @@ export function costOf(request: FastifyRequest): CostClass {
   return typeof cost === 'function' ? cost(request.query as Record<string, unknown>) : cost
 }
 
-/** Refused in this order: each class only when all of the previous ones is refused. */
+/** Classes in the order of refusal. A class is refused only once all previous ones are refused completely. */
 export const SHED_CLASSES = ['search', 'lists', 'orders'] as const
 export type ShedClass = (typeof SHED_CLASSES)[number]
-/** `essential` is never refused: health, and the calls of operators. */
+/** `essential` requests are never refused: health checks and operators' calls. */
 export type LoadClass = ShedClass | 'essential'

@@ -9,8 +9,7 @@ import { assertProblem } from '../../test/problem.ts'
 import { type Answer, startStore } from '../../test/store.ts'
 import { RequestLimiter, type RequestLimits } from './request-limiter.ts'
 
-// Four connections are for placing orders; of the six others three are for pages of the catalogue, and two for
-// searches.
+// Four connections are for placing orders. Of the other six, three are for catalogue pages and two for searches.
 const store = await startStore({ after }, { databasePoolSize: 10 })
 const SEARCH_PLACES = 2
 const PAGE_PLACES = 3
@@ -18,8 +17,8 @@ const product = await store.addProduct({ name: 'Oak table', stock: 1_000 })
 const ada = await store.register()
 
 /**
- * Holds the lock while `work` runs, which begins when `places` reads wait for it. Reads are added until that is seen:
- * on a slow machine the first may have given up. All of them must be refused.
+ * Starts `work` while the lock is held and `places` reads wait for it. Adds reads until they are seen waiting, because
+ * on a slow machine the first may have timed out. All reads must be refused.
  */
 async function withPlacesHeld(
   t: TestContext,
@@ -43,7 +42,7 @@ async function withPlacesHeld(
     await work()
     await countWaiting()
     for (const answer of await Promise.all(reads)) {
-      // Requests that have a place wait for the lock, the others for a place.
+      // Requests with a place wait for the lock, and the others wait for a place.
       assertProblem(answer, 503, answer.json.code === 'overloaded' ? 'overloaded' : 'unavailable')
       assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
     }
@@ -52,10 +51,10 @@ async function withPlacesHeld(
   }
 }
 
-// No product has the word, so similar ones are searched.
+// No product contains the word, so the search looks for similar words.
 const search = () => store.call('GET', `/products?q=zz${randomUUID().slice(0, 8)}`)
 
-test('answers orders, logins, readiness and product pages while searches have all their places and more wait', async (t) => {
+test('answers orders, logins, readiness and product pages while searches have all their places and others wait', async (t) => {
   const lock = 'begin; lock table search_words in access exclusive mode'
   await withPlacesHeld(t, { lock, places: SEARCH_PLACES, read: search }, async () => {
     const answers = await Promise.all([
@@ -75,13 +74,13 @@ test('answers orders, logins, readiness and product pages while searches have al
   assert.equal((await search()).status, 200)
 })
 
-test('lists by attributes have no more places than searches', async (t) => {
+test('lists by attributes share the number of places with searches', async (t) => {
   const lock = 'begin; lock table products in access exclusive mode'
   const read = () => store.call('GET', `/products?attr=weight_g%3E%3D${Math.floor(Math.random() * 1e9)}`)
   await withPlacesHeld(t, { lock, places: SEARCH_PLACES, read }, async () => {})
 })
 
-test('answers logins and readiness while reads of the catalogue have all their places', async (t) => {
+test('answers logins and readiness while catalogue reads have all their places', async (t) => {
   const lock = 'begin; lock table products in access exclusive mode'
   const read = () => store.call('GET', `/products/${randomUUID()}`)
   await withPlacesHeld(t, { lock, places: PAGE_PLACES, read }, async () => {
@@ -103,7 +102,7 @@ test('refuses a read at once when the queue is full', async () => {
   await Promise.all(reads)
 })
 
-test('admits the read that has waited longest, also after one has failed or timed out', async () => {
+test('admits the longest-waiting read, even after another has failed or timed out', async () => {
   const limiter = new RequestLimiter({ loadClass: 'search', places: 1, maxWaiting: 3, waitMs: 60_000 })
   const ends = [1, 2, 3].map(() => Promise.withResolvers<string>())
   const begun: number[] = []
@@ -138,7 +137,7 @@ test('a read that has timed out takes no place', async () => {
   assert.equal(await limiter.admit([], async () => 'free'), 'free')
 })
 
-/** A limiter, and a way to fill it: `ask` sends a request, `ends` has what each one that runs waits for. */
+/** A limiter and a way to fill it. `ask` sends a request, and calling its entry in `ends` finishes it. */
 function makeLimiter(limits: Partial<RequestLimits> = {}) {
   const limiter = new RequestLimiter({ loadClass: 'search', places: 4, maxWaiting: 100, waitMs: 60_000, ...limits })
   const begun: string[] = []
@@ -157,7 +156,7 @@ function makeLimiter(limits: Partial<RequestLimits> = {}) {
   return { limiter, begun, ask, end }
 }
 
-test('one account or network has half of the places at most, also with several accounts', async () => {
+test('one account or network has at most half of the places, even with several accounts', async () => {
   const { begun, ask, end } = makeLimiter()
   const greedy = [ask('a1', 'ada', 'net'), ask('a2', 'ada', 'net'), ask('a3', 'ada', 'net'), ask('b1', 'bob', 'net')]
   const other = ask('c1', 'cy', 'elsewhere')
@@ -170,7 +169,7 @@ test('one account or network has half of the places at most, also with several a
   await Promise.all([...greedy, other])
 })
 
-test('owners take turns: one who asks once does not wait for all that another has asked', async () => {
+test('owners take turns: one with a single request does not wait for all requests of another', async () => {
   const { begun, ask, end } = makeLimiter({ places: 2 })
   const first = ask('x', 'x')
   await setImmediate()
@@ -183,7 +182,7 @@ test('owners take turns: one who asks once does not wait for all that another ha
   await Promise.all([first, ...all])
 })
 
-test('of a full queue the newest request of the one who has most of them is refused, and nobody else', async () => {
+test('a full queue refuses the newest request of the owner with the most requests', async () => {
   const { begun, ask, end } = makeLimiter({ places: 1, maxWaiting: 2 })
   const running = ask('r', 'greedy')
   await setImmediate()
@@ -196,7 +195,7 @@ test('of a full queue the newest request of the one who has most of them is refu
   assert.deepEqual(begun, ['r', 'a1', 's'])
 })
 
-test('is as full as many owners wait for long: neither one who fills the queue nor many whose turns come soon count', async (t) => {
+test('fullness counts owners with long waits: neither one owner that fills the queue nor many with quick turns', async (t) => {
   let now = 1_000
   t.mock.method(performance, 'now', () => now)
   const { limiter, ask, end } = makeLimiter({ places: 4, maxWaiting: 10, waitMs: 1_000 })

@@ -5,7 +5,9 @@ import type { ShedClass } from './request-cost.ts'
 export interface RequestLimits {
   loadClass: ShedClass
   places: number
-  /** Above this number the newest request of the network with the most requests is refused with `overloaded`. */
+  /**
+   * The most waiting requests. Above it, the newest request of the network with the most requests gets `overloaded`.
+   */
   maxWaiting: number
   waitMs: number
 }
@@ -16,7 +18,10 @@ interface Waiting {
   refuse: (error: Error) => void
 }
 
-/** An account or a network has at most half of the places. Others wait, and take turns. */
+/**
+ * Limits the requests that run at once. An account or network has at most half of the places; others wait and take
+ * turns.
+ */
 export class RequestLimiter {
   readonly #limits: RequestLimits
   readonly #placesOfOne: number
@@ -29,13 +34,16 @@ export class RequestLimiter {
     this.#placesOfOne = Math.max(1, Math.floor(limits.places / 2))
   }
 
-  /** The smaller share of `maxWaiting` and `waitMs`. Each network counts once, so one network cannot raise it alone. */
+  /**
+   * The smaller of two shares: waiting networks of `maxWaiting`, and the wait of `waitMs`. Each network counts once, so
+   * one network cannot raise it alone.
+   */
   get fullness(): number {
     const { maxWaiting, waitMs } = this.#limits
     return Math.min(this.#waiting.owners / maxWaiting, this.#waiting.turnWaitMs(this.#isReady) / waitMs)
   }
 
-  /** Throws `overloaded` when too many requests wait, or this one has waited too long. */
+  /** Runs `work` in a place. Throws `overloaded` if too many requests wait, or this one has waited too long. */
   async admit<T>(quotaKey: QuotaKey, work: () => Promise<T>): Promise<T> {
     await this.#takePlace(quotaKey)
     try {

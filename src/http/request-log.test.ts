@@ -11,7 +11,7 @@ function record(logged: LoggedRequests, level = 'info') {
   return { lines, add }
 }
 
-test('logs each request that fails, changes something or is slow, and one in 100 others', () => {
+test('logs each request that fails, changes something or is slow, and one in 100 of the others', () => {
   const { lines, add } = record('notable')
   for (let i = 0; i < 200; i++) add(i % 2 === 0 ? 'GET' : 'HEAD', i % 3 === 0 ? 304 : 200)
   assert.equal(lines.splice(0).length, 2)
@@ -29,7 +29,7 @@ test('logs each request that fails, changes something or is slow, and one in 100
   assert.partialDeepStrictEqual(lines[0], { request_id: 'a', trace_id: 'b', route: '/products', msg: 'request' })
 })
 
-test('logs every request when it is asked to, and none above the level', () => {
+test('logs every request if set to, and none above the log level', () => {
   const { lines, add } = record('all')
   for (let i = 0; i < 5; i++) add('GET')
   assert.equal(lines.length, 5)

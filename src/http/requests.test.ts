@@ -32,7 +32,7 @@ test('refuses a body that is not UTF-8', async () => {
   assert.equal(await countOrders(), before)
 })
 
-test('a call without a body accepts {} and refuses members, which would be dropped silently', async () => {
+test('a call without a body accepts {} and refuses properties, which it would drop silently', async () => {
   const { token } = await store.register()
   const logOut = (options: CallOptions) => store.call('POST', '/auth/logout', { token, ...options })
   assert.deepEqual(faults(assertProblem(await logOut({ body: { session_id: 'another' } }), 422, 'invalid_body')), ['#/session_id'])
@@ -45,7 +45,7 @@ test('a call without a body accepts {} and refuses members, which would be dropp
   assert.equal((await store.call('POST', '/auth/logout', { token: (await store.register()).token, raw: '' })).status, 204)
 })
 
-test('refuses JSON that is not an object, however deep, naming the body itself', async () => {
+test('refuses JSON that is not an object, at any depth, and names the body itself', async () => {
   for (const raw of ['null', '1', '"text"', '[]', 'true', '['.repeat(100_000) + ']'.repeat(100_000)]) {
     assert.deepEqual(faults(assertProblem(await order({ raw }), 422, 'invalid_body', raw.slice(0, 20))), ['#'])
   }
@@ -82,7 +82,7 @@ test('refuses a body over the limit and places no order', async () => {
   assert.equal(await countOrders(), before)
 })
 
-test('answers 404 at an unknown address, whatever is sent there', async () => {
+test('answers 404 at an unknown address, whatever is sent', async () => {
   for (const path of [
     '/',
     '/nope',
@@ -123,7 +123,7 @@ test('answers 405 with the methods that a path has', async () => {
   assertProblem(await store.call('POST', '/products', { raw: '{' }), 405, 'method_not_allowed', 'before the body is read')
 })
 
-test('refuses query parameters that are unknown, doubled or out of range, naming each', async () => {
+test('refuses unknown, repeated and out-of-range query parameters, naming each', async () => {
   for (const [query, parameter] of [
     ['page=2', 'page'],
     ['__proto__=1', '__proto__'],
@@ -164,7 +164,7 @@ test('refuses text that PostgreSQL cannot store', async () => {
   assert.equal(await countOrders(), before)
 })
 
-test('refuses properties named like parts of every object', async () => {
+test('refuses properties named like built-in properties of objects', async () => {
   const before = await countOrders()
   for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
     const top = await order({ raw: goodBody.replace('{', `{"${name}":{"quantity":1},`) })
@@ -204,7 +204,7 @@ test('answers 404 for invalid ids', async () => {
   }
 })
 
-test('a problem has every member and is not cached', async () => {
+test('a problem has every property and is not cached', async () => {
   const answer = await store.call('GET', '/products?limit=0')
   assert.equal(answer.headers['content-type'], 'application/problem+json')
   assert.equal(answer.headers['cache-control'], 'no-store')

@@ -20,7 +20,7 @@ declare module 'fastify' {
   }
 }
 
-/** `allowedMethods` returns the methods of a path, for 405 with `Allow`. */
+/** Records the server's routes. `allowedMethods` returns a path's methods, for 405 with `Allow`. */
 export function listRoutes(server: HttpServer): { allowedMethods: (url: string) => string[] } {
   const listed: ListedRoute[] = []
   const patterns: { pattern: RegExp; isFixed: boolean; methods: string[] }[] = []
@@ -46,7 +46,7 @@ export function listRoutes(server: HttpServer): { allowedMethods: (url: string) 
       const path = url.split('?', 1)[0] ?? ''
       const matching = patterns.filter(({ pattern }) => pattern.test(path))
       const fixed = matching.filter((route) => route.isFixed)
-      // `/orders/quote` is not an order: a fixed path precedes one with a parameter.
+      // A fixed path precedes one with a parameter: `/orders/quote` is not an order.
       return [...new Set((fixed.length > 0 ? fixed : matching).flatMap((route) => route.methods))].sort()
     },
   }

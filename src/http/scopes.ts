@@ -1,4 +1,4 @@
-/** API keys and operator roles have scopes. See docs/decisions/auth-access.md#scopes-and-roles. */
+/** The scopes of API keys and operator roles. See docs/decisions/auth-access.md#scopes-and-roles. */
 export const SCOPES = {
   'orders:read': 'Read orders of all customers, with their addresses and timelines.',
   'orders:move': 'Change the status of orders: confirm, ship, deliver, cancel, return, in whole or in part. Write internal notes.',
@@ -26,7 +26,7 @@ export type Scope = keyof typeof SCOPES
 
 export const SCOPE_NAMES = Object.keys(SCOPES) as Scope[]
 
-/** No key makes keys: a stolen one could make others that outlive it. */
+/** The scopes that a key can have. No key can make keys, because a stolen one could make others that outlive it. */
 export const KEY_SCOPES = SCOPE_NAMES.filter((scope) => scope !== 'access:write')
 
 export const ROLE_SCOPES = {

@@ -27,7 +27,7 @@ test('answers malformed HTTP with a problem and closes the connection', async ()
   }
 })
 
-test('a request that cannot be read is a line in the log with the ids of its problem', async (t) => {
+test('logs a request that cannot be read as one line with the ids of its problem', async (t) => {
   const lines: Record<string, unknown>[] = []
   const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
@@ -61,7 +61,7 @@ test('places no order when the body breaks off', async () => {
   const refused = new Promise<void>((resolve) => store.server.server.once('request', (request) => request.once('close', () => resolve())))
   const socket = await openSocket(store)
   socket.on('error', () => {})
-  // The part that arrives is a whole order by itself.
+  // The part that arrives is a complete order by itself.
   socket.write(`${head}Content-Length: ${body.length + 10}\r\n\r\n${body}`)
   await once(store.server.server, 'request')
   socket.destroy()
@@ -113,7 +113,7 @@ test('hides an internal error from the client and logs it in full', async (t) =>
   }
 })
 
-test('a call whose schema has a default needs no body; every other one does', async (t) => {
+test('a call whose schema has a default needs no body, and every other call does', async (t) => {
   const logger = pino({ level: 'silent' })
   const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
   t.after(() => server.close())
@@ -152,7 +152,7 @@ test('a call whose schema has a default needs no body; every other one does', as
   )
 })
 
-test('ends the connection of a client that sends a body in tiny chunks, and accepts small ones', async () => {
+test('ends the connection of a client that sends a body in tiny chunks, and accepts small chunks', async () => {
   const [operator] = await addBuyers(store, 1, 'admin')
   const body = JSON.stringify({ items: [], note: 'x'.repeat(20_000) })
   const chunked = (text: string, length: number) =>
@@ -161,7 +161,7 @@ test('ends the connection of a client that sends a body in tiny chunks, and acce
     ['/orders', 'application/json', body],
     ['/admin/orders/transitions', 'application/x-ndjson', '{}\n'.repeat(5_000)],
     ['/admin/products/import', 'application/x-ndjson', '{}\n'.repeat(5_000)],
-    // Refused before the body is read.
+    // These requests are refused before the body is read.
     ['/nowhere', 'application/json', body],
     ['/orders', 'text/plain', body],
   ] as const) {

@@ -28,7 +28,7 @@ import { compilersWhenUsed, compileValidator, parseJson, parseQuery } from './va
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Signed calls keep the body as it was sent. */
+    /** Whether the handler needs the body as it was sent, to verify a signature. */
     isSigned?: boolean
   }
   interface FastifyRequest {
@@ -42,7 +42,7 @@ export interface HttpServerOptions {
   basePath?: string
   trustProxy?: TrustedProxies
   onUntrustedProxy?: (() => void) | undefined
-  /** Default null: browsers use the API from its own origin only. */
+  /** The default null lets browsers use the API from its own origin only. */
   corsOrigins?: CorsOrigins | null
   authenticate: Authenticate
   sessionGuard?: SessionGuard
@@ -56,17 +56,19 @@ export interface HttpServerOptions {
 
 export type OnAnswered = (method: string, route: string | undefined, status: number, ms: number) => void
 
-/** Twice the size of a registration with every character escaped. */
+/** Twice the size of a registration in which every character is escaped. */
 const BODY_LIMIT_BYTES = 16_384
-/** For a route without a body: some clients send `{}` with every POST. */
+/** The limit for a route without a body, because some clients send `{}` with every POST. */
 const NO_BODY_LIMIT_BYTES = 1_024
-/** A request that takes longer to arrive ends its connection, at most one check interval later. */
+/** The longest time in which a request may arrive. Its connection ends at most one check interval later. */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 20_000
 const TIMEOUT_CHECKS_MS = 2_000
-/** Longer than the 60 s of proxies, so a proxy never sends a request into a connection that we closed. */
+/**
+ * Longer than the usual 60 s of proxies, so a proxy never sends a request on a connection that the store has closed.
+ */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
-/** A connection without traffic for this time ends, such as that of a client that reads nothing. */
+/** The longest time without traffic on a connection, such as with a client that reads nothing. */
 const IDLE_TIMEOUT_MS = 120_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
@@ -87,15 +89,15 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionTimeout: IDLE_TIMEOUT_MS,
-    // Requests on open connections are still answered while the server drains.
+    // The server still answers requests on open connections while it drains.
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     genReqId: requestId,
-    // `findHostFault` refuses a request without a host, as a problem.
+    // `findHostFault` refuses a request without a host and answers with a problem.
     http: { requireHostHeader: false, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECKS_MS },
     rewriteUrl: ({ url = '' }) => toOriginForm(url),
     schemaController: { compilersFactory: compilersWhenUsed },
-    // A slug of 100 characters, percent-encoded.
+    // Long enough for a percent-encoded slug of 100 characters.
     routerOptions: { querystringParser: parseQuery as never, maxParamLength: 1_200 },
     // These errors occur before any hook.
     frameworkErrors: (error, request, reply) => {
@@ -109,11 +111,11 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.decorate('baseUrl', options.baseUrl)
   for (const schema of [...PROBLEM_SCHEMAS, Problem]) server.addSchema(schema)
   server.removeAllContentTypeParsers()
-  // Called when the whole body has arrived, so a slow one takes no turn.
+  // This runs once the whole body has arrived, so a slow body takes no turn.
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
     await options.admission?.takeBodyTurn(request, body.length)
     if (request.routeOptions.config.isSigned) request.signedBody = body.toString()
-    // Many clients send a content type without a body.
+    // An empty body is valid here, because many clients send a content type without a body.
     return body.length === 0 ? undefined : parseJson(body)
   })
   server.setErrorHandler((error, request, reply) => sendError(error, request, reply, problems))
@@ -121,13 +123,13 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     route.bodyLimit ??= route.schema?.body === undefined ? NO_BODY_LIMIT_BYTES : BODY_LIMIT_BYTES
   })
   const { allowedMethods } = listRoutes(server)
-  // First, because the other hooks may refuse the request.
+  // Tracing comes first, because the other hooks may refuse the request.
   if (options.tracing !== undefined) addTracing(server, options.tracing)
   server.addHook('onRequest', (request, reply, done) => {
     cors.allow(request, identify(request, reply))
     clientAddresses.watch(request.raw)
     if (cors.answerPreflight(request, reply)) return
-    // This hook decides, because a handler runs only after the body was read and validated.
+    // This hook answers unknown addresses, because a handler would run only after the body was read and validated.
     if (request.is404) done(findHostFault(request.raw) ?? refuseAddress(allowedMethods(request.url)))
     else done(findHostFault(request.raw) ?? refuseEncodedBody(request) ?? options.shedder?.refusalOf(request))
   })
@@ -139,10 +141,12 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   let checkNoMembers: ReturnType<typeof compileValidator> | undefined
   server.addHook('preValidation', (request, _reply, done) => {
     const { body: schema, consumes } = request.routeOptions.schema ?? {}
-    // Links to public pages are advertised and mailed. Elsewhere an unknown parameter is a mistake.
+    // Only public pages ignore advertising parameters, because their links are advertised and mailed. Elsewhere an
+    // unknown parameter is a mistake.
     if ((request.method === 'GET' || request.method === 'HEAD') && request.routeOptions.config.access === 'public')
       dropAdvertisingParameters(request.query as never)
-    // A call without a body refuses members, which it would drop silently. Some clients send `{}` with every POST.
+    // A call without a body refuses properties, which it would drop silently. It accepts `{}`, which some clients send
+    // with every POST.
     if (schema === undefined && consumes === undefined && request.body !== undefined) {
       checkNoMembers ??= compileValidator({ schema: Type.Object({}, { additionalProperties: false }), method: '', url: '' })
       return done((checkNoMembers(request.body) as { error?: AppError }).error)
@@ -165,7 +169,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
 }
 
 export function openApiRoute(server: HttpServer): void {
-  // Rendered once: it takes milliseconds, and the route is public.
+  // The document is rendered once, because that takes milliseconds and the route is public.
   let document: Buffer | undefined
   defineRoute(server, 'GET /openapi.json', { access: 'public', cost: 'memory', isReadableByAnyOrigin: true }, async (_request, reply) => {
     document ??= Buffer.from(JSON.stringify(server.swagger()))
@@ -177,7 +181,7 @@ function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff').header('cache-control', 'no-store')
 }
 
-/** A compressed body would be read as broken JSON, or as damaged import lines. */
+/** Refuses an encoded body, which would be read as broken JSON or as damaged import lines. */
 function refuseEncodedBody({ headers, method }: FastifyRequest): AppError | undefined {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (encoding === '' || encoding === 'identity' || method === 'GET' || method === 'HEAD') return undefined
@@ -195,7 +199,7 @@ function refuseAddress(allowed: readonly string[]): AppError {
   return new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } })
 }
 
-/** Warns once of each: all clients of such a proxy share one rate limit, or are refused. */
+/** Warns once of each misconfigured proxy. All its clients share one rate limit, or are refused. */
 function reportProxies({ logger, onUntrustedProxy }: HttpServerOptions): ProxyReports {
   const warned = new Set<string>()
   const warnOnce = (fields: object, message: string) => {

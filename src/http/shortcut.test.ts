@@ -30,7 +30,7 @@ test('answers requests without a body from memory', async () => {
   }
 })
 
-test('leaves a request with a body to Fastify, and reads none of its bytes as the next request', async () => {
+test('leaves a request with a body to Fastify, and never reads its bytes as the next request', async () => {
   const inner = 'GET /page HTTP/1.1\r\nHost: b\r\n\r\n'
   for (const [headers, body] of [
     [`Content-Length: ${inner.length}\r\n`, inner],
@@ -47,7 +47,7 @@ test('leaves a request with two hosts to Fastify, which refuses it', async () =>
   assert.equal(waysOf(answers), null)
 })
 
-test('logs an answer from memory like one of Fastify', async () => {
+test('logs an answer from memory like an answer from Fastify', async () => {
   lines.length = 0
   const body = 'Content-Length: 2\r\n\r\n{}'
   await exchange({ server }, `GET /page HTTP/1.1\r\nHost: a\r\n\r\nGET /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${body}`)

@@ -5,7 +5,10 @@ import type { RequestLog } from './request-log.ts'
 import type { OnAnswered } from './server.ts'
 import { type RequestTracing, startSpan, traceIdOfRequest } from './trace-context.ts'
 
-/** Returns the route's pattern and the status. Returns null if nothing was sent: Fastify then handles the request. */
+/**
+ * Answers a request and returns the route's pattern and the status. Returns null if it sent nothing, and Fastify then
+ * handles the request.
+ */
 export type Shortcut = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -20,12 +23,12 @@ export interface ShortcutOptions {
   tracing?: RequestTracing
 }
 
-/** An unread body would precede the next request of the connection. Fastify reads it to its end. */
+/** Whether the request has a body. Unread, it would precede the connection's next request, so Fastify must read it. */
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] !== undefined && headers['content-length'] !== '0')
 }
 
-/** Fastify's hooks do not run when `shortcut` answers. See docs/decisions/catalogue-version.md. */
+/** Answers requests before Fastify does, without its hooks. See docs/decisions/catalogue-version.md. */
 export function addShortcut(
   server: HttpServer,
   shortcut: Shortcut,
@@ -33,7 +36,7 @@ export function addShortcut(
 ): void {
   const listeners = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   let isOpen = true
-  // Fastify answers with `connection: close` while the server stops.
+  // While the server stops, only Fastify answers, because it adds `connection: close`.
   server.addHook('preClose', async () => {
     isOpen = false
   })

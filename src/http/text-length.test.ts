@@ -17,7 +17,7 @@ test('counts the length of a text in code points', () => {
   assert.equal(accepts(['a', 'b']), false)
 })
 
-test('names the required length', () => {
+test('names the required length in the error', () => {
   assert.deepEqual(
     check.Errors({ text: 'a' })[1].map((error) => error.message),
     ['must have 2 to 4 characters'],

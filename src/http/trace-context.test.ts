@@ -11,7 +11,7 @@ const lines: { msg: string; trace_id?: string; route?: string }[] = []
 const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
 const logged = (route: string) => lines.filter((line) => line.msg === 'request' && line.route === route).map((line) => line.trace_id)
 
-test("a caller's trace is in the problem, in the log line of the request and in the order's event", async (t) => {
+test("the problem, the request's log line and the order's event contain the caller's trace", async (t) => {
   const store = await startStore(t, { logger })
   const { token } = await store.register()
   const product = await store.addProduct({ stock: 1 })
@@ -25,7 +25,7 @@ test("a caller's trace is in the problem, in the log line of the request and in 
   assert.deepEqual(rows, [{ traceparent: SENT }])
 })
 
-test("a caller's trace of a later version is stored as version 00, with the sampling flag only", async (t) => {
+test("stores a caller's trace of a later version as version 00, with only the sampling flag", async (t) => {
   const store = await startStore(t)
   const { token } = await store.register()
   const product = await store.addProduct({ stock: 2 })
@@ -38,7 +38,7 @@ test("a caller's trace of a later version is stored as version 00, with the samp
   assert.deepEqual(rows, [{ traceparent: SENT.replace(/01$/, '00') }, { traceparent: SENT }])
 })
 
-test('a request without a valid trace gets one of its own, the same in its problem and its log line', async (t) => {
+test('a request without a valid trace gets a new one, the same in its problem and its log line', async (t) => {
   const store = await startStore(t, { logger })
   const wrong = [
     ...['', 'x', SENT.toUpperCase(), `${SENT}-00`, ` ${SENT}`, `ff${SENT.slice(2)}`, SENT.replace(TRACE, '0'.repeat(32))],
@@ -53,7 +53,7 @@ test('a request without a valid trace gets one of its own, the same in its probl
   }
 })
 
-test('a page from memory has the trace in its log line', async (t) => {
+test('a page from memory has its trace in its log line', async (t) => {
   const store = await startStore(t, { logger, loggedRequests: 'all' })
   lines.length = 0
   for (let i = 0; i < 3; i++) await (await fetch(`${store.server.listeningOrigin}/products`, { headers: { traceparent: SENT } })).text()

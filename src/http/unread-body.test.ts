@@ -12,7 +12,7 @@ import { createHttpServer } from './server.ts'
 const BODY = Buffer.alloc(700_000, 'x')
 const PIECE = 65_536
 
-/** Sends a whole request in pieces, as a proxy that has read it all, and only then reads the answer. */
+/** Sends a whole request in pieces and then reads the answer, like a proxy that has buffered the request. */
 async function exchange(port: number, head: string, end: string): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1' })
   const failed = new Promise<never>((_, reject) => socket.once('error', reject))
@@ -31,7 +31,7 @@ async function exchange(port: number, head: string, end: string): Promise<string
 }
 
 for (const version of ['1.0', '1.1']) {
-  test(`a refused body is read to its end, so that its sender gets the answer: HTTP/${version}`, async (t) => {
+  test(`reads a refused body to its end, so its sender gets the answer: HTTP/${version}`, async (t) => {
     const server = await createHttpServer({
       logger: pino({ level: 'silent' }),
       baseUrl: 'http://localhost',

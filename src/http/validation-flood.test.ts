@@ -7,7 +7,7 @@ const store = await startStore({ after })
 const ada = await store.register()
 const lamp = await store.addProduct({ stock: 14 })
 
-/** Numbers of unknown names: around where TypeBox ends its list of errors, and far past it. */
+/** Numbers of unknown properties: around the length at which TypeBox ends its list of errors, and far above it. */
 const COUNTS = [1, 2, 6, 7, 8, 9, 15, 16, 17, 64, 100, 200]
 
 const unknownNames = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`unknown_${index}`, index]))
@@ -68,7 +68,7 @@ test('names the unknown properties when nothing else is wrong', async () => {
   assert.deepEqual(query.errors[0], { parameter: 'unknown_0', detail: 'is not a known property' })
 })
 
-test('refuses a query of more parameters than any call has, also of the same one and where no value is wrong', async () => {
+test('refuses a query with more parameters than any call has, even if one is repeated or every value is valid', async () => {
   for (const query of ['a&'.repeat(7_000), 'limit=1&'.repeat(1_500), `limit=1${'&'.repeat(101)}sort=name`, unknownQuery(101)]) {
     for (const path of ['/products', '/orders']) {
       const answer = await store.call('GET', `${path}?${query}`, { token: ada.token })
@@ -80,7 +80,7 @@ test('refuses a query of more parameters than any call has, also of the same one
   assert.deepEqual(twice.errors[0].parameter, 'limit')
 })
 
-test('refuses a body that is too deep or has too many values before it is parsed, and names the reason', async () => {
+test('refuses a body that is too deep or has too many values before parsing it, and names the reason', async () => {
   const order = (raw: string) => store.call('POST', '/orders', { token: ada.token, raw })
   const many = (value: string) => Array(6_000).fill(value).join()
   for (const raw of [`[${many('0')}]`, `[${many('[]')}]`, `{${many('"a":1')}}`, `{"items":[${many('{"a":1}')}]}`]) {
@@ -89,7 +89,7 @@ test('refuses a body that is too deep or has too many values before it is parsed
   }
   const deep = `${'['.repeat(3_000)}${']'.repeat(3_000)}`
   assert.deepEqual(assertProblem(await order(deep), 422, 'invalid_body').errors, [{ pointer: '#', detail: 'is nested more than 32 deep' }])
-  // Characters inside a text are not counted.
+  // Brackets and commas inside a text are not counted.
   const text = JSON.stringify({
     items: [{ product_id: lamp.id, quantity: 1 }],
     note: '[{",\\"'.repeat(160),
@@ -106,7 +106,7 @@ test('accepts the largest possible order, indented and with every character esca
   const more = `"note": "${escaped(1_000)}", "client_reference": "${escaped(100)}", "shipping_address": {${texts.join()}, "country": "DE"}`
   const raw = JSON.stringify({ items: lines }, null, 4).replace(/\}$/, `, ${more}}`)
   assert.ok(raw.length > 130_000)
-  // Fourteen units are in stock, so this refusal shows that the body was read.
+  // Fourteen units are in stock, so this refusal proves that the body was read.
   assertProblem(await store.call('POST', '/orders', { token: ada.token, raw }), 409, 'insufficient_stock')
 })
 

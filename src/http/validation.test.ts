@@ -49,10 +49,10 @@ const cases: [name: string, value: unknown, errors: string[]][] = [
 ]
 
 for (const [name, value, errors] of cases) {
-  test(`says only what helps about ${name}`, () => assert.deepEqual(errorsOf(value), errors))
+  test(`reports only helpful errors for ${name}`, () => assert.deepEqual(errorsOf(value), errors))
 }
 
-test('says something about every refused value, however many faults it has', () => {
+test('reports something for every refused value, whatever the number of its faults', () => {
   const flood = Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`v${index}`, []]))
   for (const value of [{ values: flood }, { parcels: Array.from({ length: 40 }, () => 3) }, { tracking: flood }]) {
     const errors = errorsOf(value)
