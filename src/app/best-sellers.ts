@@ -7,14 +7,14 @@ import { sqlState, TRANSACTION_TIMEOUT } from '../db/sql-state.ts'
 import { Loop } from '../loop.ts'
 import type { Service } from './service.ts'
 
-/** The first run must not slow down the start. */
+/** The delay of the first run, which must not slow down the start. */
 const FIRST_MS = 10_000
 const MINUTE_MS = 60_000
 const RETRY_MAX_MS = 15 * MINUTE_MS
-/** The part of the time that ranking may take, because a shop of many sales needs seconds. */
+/** The share of time that ranking may take. A shop with many sales needs seconds for one run. */
 const SHARE = 0.001
 
-/** Ranks best sellers in all processes of the API, of which one at a time finds them due. */
+/** Ranks best sellers. It runs in all API processes, and one process at a time finds the ranking due. */
 export function createBestSellers({ pool, logger, firstMs = FIRST_MS }: { pool: Pool; logger: Logger; firstMs?: number }): Service {
   return new Loop({
     ...{ firstMs, everyMs: MINUTE_MS, retryMaxMs: RETRY_MAX_MS },

@@ -24,8 +24,8 @@ const MAIL = { kind: 'password_changed', to: 'ada@example.com', expiresAt: new D
 const APPS = ['FIRST', 'SECOND']
 
 /**
- * A database with two signing keys, two endpoints, one of them with a previous secret, two apps and two mails, all
- * under this secret.
+ * A database with data that this secret encrypts: two signing keys, two endpoints (one with a previous secret), two
+ * apps and two mails.
  */
 async function encryptThings(t: TestContext, secret: string) {
   const db = await createTestDatabase(t)
@@ -51,7 +51,7 @@ async function encryptThings(t: TestContext, secret: string) {
   return { db, queueMail, secrets, options: { pool: db.pool, url: db.url } }
 }
 
-/** Everything in the database that is encrypted under the store's secret. */
+/** All data in the database that is encrypted under the store's secret. */
 async function readEncrypted({ pool }: TestDatabase) {
   const { rows: keys } = await pool.query<{ text: Buffer }>(
     'select sealed_private_key as text from signing_keys where sealed_private_key is not null',
@@ -69,7 +69,7 @@ async function readEncrypted({ pool }: TestDatabase) {
   }
 }
 
-/** What this secret decrypts, as text. */
+/** The data that this secret decrypts, as text. */
 async function decryptAll(db: TestDatabase, secret: string) {
   const { keys, webhooks, totp, mails } = await readEncrypted(db)
   const decrypt = (texts: string[], purpose: Parameters<typeof createEncryption>[1]) =>
@@ -82,7 +82,7 @@ async function decryptAll(db: TestDatabase, secret: string) {
   }
 }
 
-test('everything encrypted with the old secret is encrypted with the new one, and nothing else has changed', async (t) => {
+test('everything encrypted with the old secret is encrypted with the new one, and nothing else changes', async (t) => {
   const { db, secrets, options } = await encryptThings(t, OLD)
   const before = await decryptAll(db, OLD)
   const { id } = (await loadSigningKeys(db.pool, OLD)).current
@@ -100,7 +100,7 @@ test('everything encrypted with the old secret is encrypted with the new one, an
   assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
 })
 
-test('the changed columns are all that are encrypted', async (t) => {
+test('the changed columns are the only encrypted ones', async (t) => {
   const { db } = await encryptThings(t, OLD)
   const { rows } = await db.pool.query<{ name: string }>(
     `select table_name || '.' || column_name as name
@@ -112,7 +112,7 @@ test('the changed columns are all that are encrypted', async (t) => {
     rows.map(({ name }) => name),
     [
       'account_mails.encrypted',
-      // Encrypted under the token that it replaces.
+      // The token that this successor replaces encrypts it.
       'refresh_tokens.sealed_successor',
       'signing_keys.sealed_private_key',
       'totp_authenticators.encrypted_secret',
@@ -122,7 +122,7 @@ test('the changed columns are all that are encrypted', async (t) => {
   )
 })
 
-test('a wrong old secret, the same one and a parallel change are refused, and a repeated change is already done', async (t) => {
+test('refuses a wrong old secret, the same secret and a parallel change; a repeated change is already done', async (t) => {
   const { db, options } = await encryptThings(t, OLD)
   const untouched = await readEncrypted(db)
   await assert.rejects(changeSecretTo(NEW, OTHER, options), {
@@ -142,7 +142,7 @@ test('a wrong old secret, the same one and a parallel change are refused, and a 
   assert.equal(same.filter((change) => change === null).length, 1)
 })
 
-test('a signing key that cannot be decrypted undoes the change; such webhooks, apps and mails stay and are named', async (t) => {
+test('an undecryptable signing key undoes the change; such webhooks, apps and mails stay and are named', async (t) => {
   const { db, options } = await encryptThings(t, OLD)
   const { rows } = await db.pool.query(`update webhook_endpoints set sealed_secret = $1 where url like '%/a' returning id`, [
     await inTransaction(db.pool, (tx) => createEncryption(OLD, 'account mail').encrypt(tx, 'not for this purpose')),
@@ -165,7 +165,7 @@ test('a signing key that cannot be decrypted undoes the change; such webhooks, a
   assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
 })
 
-test('waits for what is being encrypted and changes that too; later writes with the old secret are refused', async (t) => {
+test('waits for data that is being encrypted and changes it too; refuses later writes with the old secret', async (t) => {
   const { db, queueMail, options } = await encryptThings(t, OLD)
   const tx = await db.pool.connect()
   await tx.query('begin')
@@ -182,7 +182,7 @@ test('waits for what is being encrypted and changes that too; later writes with 
   assert.equal((await decryptAll(db, NEW)).mails.length, 4)
 })
 
-test('a store whose secret is lost continues with another one after the statements of the document, and its endpoints after a rotation', async (t) => {
+test('a store whose secret is lost continues with a new one after the documented statements, its endpoints after a rotation', async (t) => {
   const { db } = await encryptThings(t, OLD)
   const document = readFileSync(new URL('../../docs/operate/run.md', import.meta.url), 'utf8')
   const [, statements = ''] = /If you lost it, run `(delete [^`]+)` in the database/.exec(document.replaceAll(/\s+/g, ' ')) ?? []
@@ -197,7 +197,7 @@ test('a store whose secret is lost continues with another one after the statemen
   assert.ok(present.every(({ sealed_secret }) => webhooks.decrypt(sealed_secret)?.startsWith('whsec_')))
 })
 
-/** A store whose secret is in its folder. */
+/** A store that keeps its secret in its folder. */
 async function createKeptSecret(t: TestContext) {
   const folder = makeDataFolder(t)
   onCleanup(t, lockDataFolder(folder))
@@ -208,7 +208,7 @@ async function createKeptSecret(t: TestContext) {
   return { ...things, folder, config, old, file, read: () => readFileSync(file, 'utf8').trim() }
 }
 
-test('a secret in the folder is replaced, with no other left beside it', async (t) => {
+test('replaces a secret in the folder, and leaves no other one beside it', async (t) => {
   const { db, config, old, file, read, options } = await createKeptSecret(t)
   assert.equal((await replaceKeptSecret(config, options)).keys, 2)
   assert.notEqual(read(), old)
@@ -219,7 +219,7 @@ test('a secret in the folder is replaced, with no other left beside it', async (
   assert.ok(!existsSync(`${file}.next`))
 })
 
-test('a change that was killed before its commit, or between that and the renaming of the file, leaves a store that opens', async (t) => {
+test('a change killed before its commit, or before the renaming of the file, leaves a store that opens', async (t) => {
   const { db, folder, config, old, file, read, options } = await createKeptSecret(t)
   writeSecret(folder, 'secret.next', 'of a change that was killed before its commit')
   assert.equal(await openSecret(db.pool, db.url, config), old)

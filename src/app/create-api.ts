@@ -96,7 +96,7 @@ import type { StoreParts } from './store-parts.ts'
 
 const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
-// Each has up to two batches in memory, mostly some 200 kB. See docs/decisions/catalogue-feeds.md.
+// Each feed has up to two batches in memory, usually about 200 kB. See docs/decisions/catalogue-feeds.md.
 const FEEDS = { maxOpen: 64, maxOfNetwork: 4, patienceMs: 60_000 }
 // Hash threads leave one core for other work, which a low priority alone does not ensure:
 // docs/decisions/auth-passwords.md#threads-of-low-priority.
@@ -166,7 +166,7 @@ function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date
   }
 }
 
-/** Pages of the store, and the shop's pages that CORS_ORIGINS names, may use the passkeys. */
+/** The relying party of passkeys. Pages of the store and of the origins in CORS_ORIGINS may use them. */
 function relyingPartyOf(config: Config): RelyingParty {
   return { id: config.passkeyDomain, name: config.passkeyDomain, origins: pageOriginsOf(config) }
 }
@@ -333,7 +333,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         pool,
         isSigned: signedBy === null ? null : (headers, body) => isSignedWebhook(signedBy, headers, body, now()),
       })
-      // The console's own calls are not in the API's document.
+      // The OpenAPI document omits the console's own calls.
       scope.register(async (console) => {
         console.addHook('onRequest', (request, _reply, done) => done(findForeignHost(request, { baseUrl, allowedHosts }) ?? undefined))
         servePage(console, CONSOLE_PAGE)
@@ -357,7 +357,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
   return server
 }
 
-/** An order's span lasts from its acceptance to its commit, and is the parent of what follows. */
+/** Traces orders. An order's span lasts from its acceptance to its commit, and is the parent of all later spans. */
 function traceOrders(batcher: OrderBatcher, tracing: Tracing | null): Pick<OrderBatcher, 'place'> {
   if (tracing === null) return batcher
   return {

@@ -22,7 +22,7 @@ export interface AuditsOptions {
   logger: Logger
 }
 
-/** Reads the whole pipeline, and starts `verify` and `replay`, for operators. */
+/** The audits for operators: reading the state of the whole pipeline, and starting `verify` and `replay`. */
 export function createAudits(config: Config, options: AuditsOptions): Audits {
   const { pool, url, topic, readStates, runCommand, logger } = options
   return {

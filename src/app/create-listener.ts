@@ -10,11 +10,11 @@ import type { Service } from './service.ts'
 
 const DRAIN_MS = 5_000
 
-/** `workersAt` is null where there are no further processes. */
+/** Listens for requests. `workersAt` is null if there are no further processes. */
 export function createListener(server: HttpServer, config: Config, logger: Logger, workersAt: ((port: number) => Service) | null): Service {
   let workers: Service | null = null
   let second: Server | null = null
-  // For `localhost` Fastify would open a second listener, which `drain` does not know.
+  // For `localhost` Fastify would open a second listener, which `drain` would not know.
   const host = firstAddressOf(config.host)
   const isShared = config.webConcurrency > 1
   return {
@@ -32,14 +32,16 @@ export function createListener(server: HttpServer, config: Config, logger: Logge
       await workers?.start()
     },
     async stop() {
-      // `/readyz` is 503 already. Proxies that do not know it yet still send requests.
+      // `/readyz` already answers 503. Proxies that have not read it yet still send requests.
       const delayed = server.server.listening ? delay(1_000 * config.drainDelaySeconds) : Promise.resolve()
       await Promise.all([workers?.stop(), delayed.then(() => drain(server, DRAIN_MS, second))])
     },
   }
 }
 
-/** Two stores that both allow others to share their port would do so unnoticed. */
+/**
+ * Throws if the port is in use. Two stores that allow others to share their port would otherwise share it unnoticed.
+ */
 async function assertUnused(host: string, port: number): Promise<void> {
   await using probe = createServer().listen(port, host)
   await once(probe, 'listening')

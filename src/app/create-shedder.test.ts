@@ -5,7 +5,7 @@ import { eventually } from '../../test/eventually.ts'
 import { createPool } from '../db/pool.ts'
 import { watchWait } from './create-shedder.ts'
 
-test('knows how long requests wait for a connection, and that none waits', async (t) => {
+test('knows how long requests wait for a connection, and whether any waits', async (t) => {
   const { url } = await createTestDatabase(t)
   const pool = createPool({ url, size: 1, applicationName: 'storefront-test', onError: () => {} })
   t.after(() => pool.end())

@@ -3,7 +3,7 @@ import type { Admission } from '../http/admission.ts'
 import { LoadShedder } from '../http/load-shedder.ts'
 import type { OrderBatcher } from '../orders/placing/order-batcher.ts'
 
-/** A queue that is half full is at its limit: the other half is for a burst. */
+/** A half-full queue has reached its limit. The other half is for a burst. */
 const FULL = 2
 const MAX_CONNECTION_WAIT_MS = 500
 
@@ -13,13 +13,13 @@ interface ShedderOptions {
   admission: Admission
 }
 
-/** The load of the event loop, the orders, the database connections and the searches decides. */
+/** Creates the load shedder. Its signals are the event loop, the orders, the database connections and the searches. */
 export function createShedder({ pool, batcher, admission }: ShedderOptions): LoadShedder {
   const waitMs = watchWait(pool)
   return new LoadShedder({
     signals: [
       { sheds: 'orders', pressure: () => FULL * batcher.fullness },
-      // Orders have their own connections.
+      // This signal refuses no orders, because they have their own connections.
       { sheds: 'lists', pressure: () => waitMs() / MAX_CONNECTION_WAIT_MS },
       { sheds: 'lists', pressure: () => FULL * admission.fullnessOf('page') },
       { sheds: 'search', pressure: () => FULL * admission.fullnessOf('search') },
@@ -27,7 +27,7 @@ export function createShedder({ pool, batcher, admission }: ShedderOptions): Loa
   })
 }
 
-/** While requests wait for a connection, this waits for one, too, and measures the time. */
+/** Measures how long a request waits for a connection. While requests wait, it waits for a connection itself. */
 export function watchWait(pool: Pool): () => number {
   let since: number | null = null
   let lastMs = 0

@@ -13,13 +13,13 @@ import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 import type { Service } from './service.ts'
 import type { StoreParts } from './store-parts.ts'
 
-/** The two change streams do not wait for each other. */
+/** The change streams of orders and of the catalogue. Neither waits for the other. */
 export interface Streams {
   orders: WatchedStream
   catalogue: WatchedStream
 }
 
-/** Includes the other work that follows a change of the catalogue. */
+/** Creates the streams, and the other services that follow changes of the catalogue. */
 export function createStreams(parts: StoreParts): Streams & { services: Service[] } {
   const { config, pool, addresses, topic, catalogueTopic, copies, deliveries, logger, metrics, tracing } = parts
   const check = new PublishingCheck(config, { pool, url: addresses.api, logger })
@@ -51,7 +51,7 @@ export function createStreams(parts: StoreParts): Streams & { services: Service[
   metrics.watchChangeStream(orders)
   metrics.watchChangeStream(catalogue, 'catalogue_stream')
   const purge = createCataloguePurge({ pool, copies, deliveries, purgers: createPurgers(config.cdnPurgeUrls), logger })
-  // The check stops after the streams.
+  // The streams stop before the check.
   const writers = [createCategoryRenaming({ pool, logger }), createScheduledChanges({ pool, logger })]
   const services = [createEventBackfill({ pool, logger }), check, orders, catalogue, purge, ...writers]
   return { orders, catalogue, services }

@@ -52,7 +52,7 @@ export async function createSubscribers(parts: StoreParts): Promise<{ services: 
   return { services, running }
 }
 
-/** A subscriber that stores its own position. */
+/** A subscriber that stores its position itself. */
 interface OwnPosition {
   lastSequence: () => Promise<number>
   readPosition: (subscription: Subscription) => Promise<SubscriberLag | null>
@@ -76,7 +76,7 @@ function subscribe<E extends TopicEvent>(
 
 const MAX_WAITING_SPANS = 256
 
-/** Each traced event gets a span when its file of the lake is written. */
+/** Adds a span to each traced event when its lake file is written. */
 function traceLake(tracing: Tracing | null, { nats }: Config) {
   const waiting = new Map<number, TracedPart>()
   const handled = (messages: readonly TopicMessage[]) => {
@@ -112,7 +112,7 @@ async function createLake(parts: SubscriberParts): Promise<Service[]> {
   }
   const catalogue = createSink(parts, store, catalogueTopic, CATALOGUE_DATASET, {
     onPosition(sequence) {
-      // The next file repeats it, and until then old messages stay.
+      // The next file saves the position again. Until then, old messages stay in the topic.
       saveStoredSequence(pool, CATALOGUE_DATASET.subscriber, sequence).catch((error) =>
         logger.warn({ err: error }, 'the end of the lake could not be recorded'),
       )
@@ -155,13 +155,13 @@ function createSink<E extends TopicEvent>(
       listener.onPosition?.(stored)
       return stored
     },
-    // The position is in the lake's files, so only the process that writes them knows it.
+    // Only the process that writes the lake's files knows the position, which is in the files.
     readPosition: async ({ state }) => (state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())),
   }
   return { sink, subscribe: (handle: MessageHandler<E>) => subscribe(parts, topic, dataset.subscriber, handle, own) }
 }
 
-/** Includes the worker that sends account mails with the same mailer. */
+/** Creates the mail subscriber, and the worker that sends account mails with the same mailer. */
 async function createEmail(parts: SubscriberParts): Promise<Service[]> {
   const {
     config,
@@ -207,7 +207,7 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
     ...{ deliveries, mailer, encryption, render: mailTemplates.renderAccountMail, logger, now },
     onTried: metrics.mailTried,
   })
-  // Last in, first out: the subscriber closes the mailer.
+  // Services stop in reverse order, so the subscriber stops last and closes the mailer.
   const others: Service[] = [staffMails, smtpWatch].filter((service) => service !== null)
   return [subscriber, accountMails, subscribe(parts, topic, 'email', subscriber.handle), ...others]
 }

@@ -12,11 +12,11 @@ interface TopicOptions {
   pool: Pool
   url: string
   logger: Logger
-  /** Lock sessions that the subscribers of all partitions share. */
+  /** Lock sessions that all partitions' subscribers share. */
   sessions?: LockSessions
-  /** A process that only reads the topic creates nothing at a broker. */
+  /** Whether this process only reads the topic. It then creates nothing at a broker. */
   isReadOnly?: boolean
-  /** Called with the events that a broker has stored. The topic in the database records its own. */
+  /** Called with the events that a broker has stored. The topic in the database records its events itself. */
   onStored?: (events: PublishedEvent[]) => void
 }
 
@@ -24,7 +24,7 @@ export function createTopic(config: Config, options: TopicOptions): Promise<Topi
   return createPartition(ORDERS, config, options)
 }
 
-/** The topic is not started. The client of NATS is loaded only where it is used. */
+/** Creates a partition's topic without starting it. Loads the NATS client only if NATS is used. */
 export async function createPartition<E extends TopicEvent>(
   partition: TopicPartition<E>,
   { nats }: Config,

@@ -18,7 +18,7 @@ import { DELIVERY_KINDS } from './create-subscribers.ts'
 import { createPartition, createTopic } from './create-topic.ts'
 import { openLake } from './open-lake.ts'
 
-/** A backup has replaced the database, and no incarnation has begun yet. */
+/** A backup has replaced the database, and no new incarnation has begun yet. */
 export class RestoreUnfinished extends OperatorError {
   override readonly name = 'RestoreUnfinished'
 
@@ -35,7 +35,7 @@ interface Options {
   pool: Pool
   url: string
   logger: Logger
-  /** Why the database is known to be restored, without evidence from topic and lake. */
+  /** The reason why the database is known to be restored, without evidence from topic and lake. */
   reason?: string
   isThorough?: boolean
   mayLackLake?: boolean
@@ -43,12 +43,13 @@ interface Options {
   signal?: AbortSignal
 }
 
-/** Finishes a restore. Throws RestoreUnfinished when that fails. */
+/** Finishes a restore, if there was one. Throws RestoreUnfinished if that fails. */
 export async function ensureIncarnationOf(config: Config, options: Options): Promise<void> {
   const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
   if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)
   try {
-    // Customers may have seen orders that neither topic nor lake has, so a restore always has a reason.
+    // Customers may have seen orders that neither topic nor lake has, so a restore by command always counts as a
+    // restore.
     await compare(config, { ...options, reason: 'it was restored by storefront restore' })
     for (const kind of DELIVERY_KINDS) await releaseRestored(options.pool, kind)
   } catch (error) {
@@ -58,7 +59,7 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
 }
 
 async function compare(config: Config, { pool, url, logger, reason, signal, ...lakeOptions }: Options): Promise<void> {
-  // In a new incarnation the topic may begin a new epoch, which an open instance does not know.
+  // In a new incarnation the topic may begin a new epoch, which an open topic object does not know.
   const topic = await createTopic(config, { pool, url, logger })
   const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger })
   let lake: LakeStore | null = null
@@ -67,14 +68,15 @@ async function compare(config: Config, { pool, url, logger, reason, signal, ...l
   try {
     lake = hasLake(config) ? await openLake(config) : null
     if (signal?.aborted) closeLake()
-    // The role `lake`, which adopts the lake of an earlier release, does not start before a restore is finished.
+    // Adopts the lake of a previous release. The role `lake` does this otherwise, but it starts only after the restore
+    // is finished.
     if (lake !== null && reason !== undefined)
       for (const dataset of DATASET_NAMES) await new LakeFiles(lake, dataset, () => new Date()).newestSequence()
     const options: IncarnationOptions = { pool, topic, catalogueTopic, lake, logger, ...lakeOptions }
     if (reason === undefined) return await ensureIncarnation(options)
     await ensureIncarnation({ ...options, reason })
     // The lost time contained logouts, password changes and detected thefts. An inferred restore may be a failover,
-    // which must not log every customer out.
+    // which must not log out every customer.
     await endEverySession(pool)
   } finally {
     signal?.removeEventListener('abort', closeLake)
@@ -85,7 +87,8 @@ async function compare(config: Config, { pool, url, logger, reason, signal, ...l
 }
 
 /**
- * A start must not wait for a broker or a bucket. Throws RestoreUnfinished: new orders could get lost orders' numbers.
+ * Like `ensureIncarnationOf`, for a start, which must not wait for a broker or a bucket. Throws RestoreUnfinished if
+ * the check fails, because new orders could get the numbers of lost ones.
  */
 export async function ensureIncarnationAtStart(config: Config, options: Options): Promise<void> {
   const onLakeAway = (error: unknown) =>
@@ -104,14 +107,14 @@ export async function ensureIncarnationAtStart(config: Config, options: Options)
 const RECHECK_MS = 5_000
 
 /**
- * While the lake is unavailable, the topic alone decides, so mails and webhooks continue. The later comparison with the
- * lake renumbers what was published meanwhile.
+ * Checks the incarnation before publishing. While the lake is unavailable, the topic alone decides, so mails and
+ * webhooks continue. The later comparison with the lake renumbers the events published meanwhile.
  */
 export class PublishingCheck {
   readonly #config: Config
   readonly #options: Options
   readonly #loop: Loop
-  /** The lake must be compared when it is available again. */
+  /** Whether the lake must still be compared once it is available again. */
   #isDue = false
 
   constructor(config: Config, options: Options) {
@@ -151,7 +154,7 @@ export class PublishingCheck {
   }
 }
 
-/** A process without the role `lake` may have neither. */
+/** Whether the process can read a lake. A process without the role `lake` may have neither a bucket nor a folder. */
 function hasLake({ lakeBucket, dataDir }: Config): boolean {
   return lakeBucket !== null || existsSync(dataFolder(dataDir).lake)
 }

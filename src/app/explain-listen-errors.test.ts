@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { OperatorError } from '../errors.ts'
 import { explainListenErrors } from './explain-listen-errors.ts'
 
-test('names the setting to change where the system cannot share a port', async () => {
-  // Node.js throws this on macOS and Windows.
+test('names the setting to change if the system cannot share a port', async () => {
+  // Node.js throws this error on macOS and Windows.
   const start = () => Promise.reject(Object.assign(new Error('listen ENOTSUP'), { code: 'ENOTSUP' }))
   const service = explainListenErrors({ start, stop: async () => {} }, { host: '127.0.0.1', port: 3000 })
   await assert.rejects(

@@ -7,15 +7,15 @@ import { rollUpOrders } from '../figures/roll-up-orders.ts'
 import { Loop } from '../loop.ts'
 import type { Service } from './service.ts'
 
-/** The first run must not slow down the start. Later runs are at the beginning of each minute. */
+/** The delay of the first run, which must not slow down the start. Later runs are at the beginning of each minute. */
 const FIRST_MS = 5_000
 const MINUTE_MS = 60_000
-/** A process skips a run when another one has begun a run within this time. */
+/** A process skips its run if another process began one within this time. */
 const NOT_WITHIN_SECONDS = 10
-/** Each order whose history cannot be read is logged once, up to this number. */
+/** The most orders with an unreadable history that are logged, each once. */
 const MOST_LOGGED = 1_000
 
-/** Runs once a minute. It pauses while the database is unavailable. */
+/** Computes the figures once a minute. Pauses while the database is unavailable. */
 export function createFigures({ pool, logger }: { pool: Pool; logger: Logger }): Service {
   const logged = new Set<string>()
   const onUnreadable = (orderId: string, error: unknown) => {
@@ -35,7 +35,7 @@ export function createFigures({ pool, logger }: { pool: Pool; logger: Logger }):
     },
     onFailure(error) {
       const detail = { err: loggableError(error) }
-      // A transaction that takes too long does so again.
+      // A transaction timeout is not an outage: the next transaction would take too long as well.
       if (isDatabaseOutage(error) && sqlState(error) !== TRANSACTION_TIMEOUT) logger.warn(detail, 'figures wait for the database')
       else logger.error(detail, 'the figures could not be stored; they are retried in a minute')
     },

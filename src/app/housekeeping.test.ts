@@ -10,7 +10,7 @@ function collect() {
   return { logged, logger: pino({}, { write: (line) => void logged.push(JSON.parse(line)) }) }
 }
 
-test('runs each task at its own minutes, and logs what was deleted', async () => {
+test('runs each task at its own minutes, and logs the numbers of deleted rows', async () => {
   const { logged, logger } = collect()
   const runs: string[] = []
   const task = (name: string, everyMinutes: number, deleted: number): HousekeepingTask => {
@@ -31,7 +31,7 @@ test('runs each task at its own minutes, and logs what was deleted', async () =>
   )
 })
 
-test('a task runs in each of its periods although no round begins in the first minute of one, and again after an outage', async () => {
+test("a task runs in each of its periods, even if no round begins in the period's first minute, and again after an outage", async () => {
   const { logger } = collect()
   const minutes: number[] = []
   let [minute, isAway] = [0, false]
@@ -58,7 +58,7 @@ test('a task runs in each of its periods although no round begins in the first m
   assert.deepEqual(minutes, [1, 11, 21, 32])
 })
 
-test('a task that fails is logged, and the others run; an outage of the database ends the run', async () => {
+test('logs a failed task and runs the others; a database outage ends the run', async () => {
   const { logged, logger } = collect()
   let deleted = 0
   const fail = (error: Error): HousekeepingTask => ({ name: 'broken', everyMinutes: 1, run: () => Promise.reject(error) })

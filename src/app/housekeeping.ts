@@ -31,7 +31,7 @@ export interface HousekeepingOptions {
   now: () => Date
 }
 
-/** `run` returns counts for the log. */
+/** A task of housekeeping. `run` returns counts for the log. */
 export interface HousekeepingTask {
   name: string
   everyMinutes: number
@@ -42,7 +42,7 @@ export function erasureOf({ retainOrderAddressDays }: Config): Erasure {
   return { eraseCopies, retainDays: retainOrderAddressDays }
 }
 
-/** Runs once a minute in one process of the API, which has the settings of orders. */
+/** Runs due tasks once a minute in one API process, because API processes have the settings of orders. */
 export function createHousekeeping(config: Config, { sessions, ...options }: HousekeepingOptions): Service {
   const { logger, now } = options
   const tasks = housekeepingTasks(config, options)
@@ -59,7 +59,7 @@ export function createHousekeeping(config: Config, { sessions, ...options }: Hou
       if (session?.lost.aborted) await leave()
       if (session === null) {
         session = sessions.join()
-        // Another process has the lock, and does it.
+        // Another process has the lock and runs the tasks.
         if (!(await session.tryLock(NAME, signal))) await leave()
       }
       if (session !== null) await runDueTasks(tasks, now(), logger, lastPeriods)
@@ -128,7 +128,7 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
 /** The period of a task's last run, by name. A round can take minutes, so the next one may begin late in a period. */
 export type LastPeriods = Map<string, number>
 
-/** A task that fails is logged, and the others still run. */
+/** Runs the due tasks. A failed task is logged, and the others still run. */
 export async function runDueTasks(
   tasks: readonly HousekeepingTask[],
   now: Date,
@@ -142,7 +142,7 @@ export async function runDueTasks(
     try {
       Object.assign(counts, await run())
     } catch (error) {
-      // The other tasks would fail, too. The loop logs it once.
+      // The other tasks would fail too. The loop logs the outage once.
       if (isDatabaseOutage(error)) throw error
       logger.error({ err: loggableError(error), task: name }, `housekeeping failed; it is retried in ${everyMinutes} min`)
     }
@@ -151,10 +151,10 @@ export async function runDueTasks(
   if (Object.values(counts).some((count) => count > 0)) logger.info(counts, 'housekeeping')
 }
 
-/** The copies are in the topic's table and the webhooks' tables. See docs/decisions/customers.md. */
+/** Erases the copies of orders in the tables of the topic and of webhooks. See docs/decisions/customers.md. */
 export async function eraseCopies(tx: Transaction, orderIds: readonly string[]): Promise<void> {
   await tx.query(sql`select erase_addresses_in_topic(${orderIds})`)
-  // At least thirty days old, the minimum of RETAIN_ORDER_ADDRESS_DAYS: too old to be posted again.
+  // These events are at least thirty days old, the minimum of RETAIN_ORDER_ADDRESS_DAYS, and are not sent again.
   await tx.query(sql`delete from webhook_events
     where event_id in (
       select orders.id || '.' || made.version

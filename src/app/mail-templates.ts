@@ -4,7 +4,10 @@ import { mailLanguages } from '../mail/mail-languages.ts'
 import { type MailTemplates, readMailTemplates } from '../mail/mail-templates.ts'
 import { TemplateError } from '../mail/templates.ts'
 
-/** The result is null where no mails are sent and the templates are unusable. Elsewhere throws TemplateError. */
+/**
+ * Reads the mail templates. If they are unusable, returns null in a process that sends no mails, and throws
+ * TemplateError in any other.
+ */
 export function openMailTemplates(config: Config, logger: Logger): MailTemplates | null {
   try {
     return readStoreTemplates(config)

@@ -8,7 +8,7 @@ import { connectClient } from '../db/pool.ts'
 import { moveDatabase } from './move-database.ts'
 import { catalogueSlotOf, orderSlotOf, prepareDatabase } from './prepare-database.ts'
 
-test('the target knows its own slots and none of the source, and its first stream creates that of orders', async (t) => {
+test('the target knows its own slots and none of the source, and its first stream creates the slot for orders', async (t) => {
   const [from, to] = [await createTestDatabase(t), await createTestDatabase(t)]
   await prepareDatabase(from.addresses, silent)
   await insertOrders(from.pool, 3)

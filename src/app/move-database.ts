@@ -15,7 +15,7 @@ import { OperatorError } from '../errors.ts'
 import { assertUnused, MOVER, type MoveSource } from './move-source.ts'
 import { orderSlotOf, prepareDatabase } from './prepare-database.ts'
 
-// Tables that describe the target's own schema and slots.
+// Tables that describe the target's own schema and slots, and are not copied.
 const KEPT = ['migrations', 'slot_positions']
 const EMPTY_IN_NEW_STORE = ['users', 'products', 'orders', 'topic_messages', 'api_keys', 'webhook_endpoints']
 
@@ -28,7 +28,8 @@ interface MoveOptions {
 }
 
 /**
- * The target has all or nothing, and its first stream publishes the rest. After OperatorError the source is unchanged.
+ * Copies a store into another database. The target gets everything or nothing, and its first stream publishes the rest.
+ * After an OperatorError the source is unchanged.
  */
 export async function moveDatabase({ source, target, secret, logger, onStep }: MoveOptions): Promise<{ tables: number; rows: number }> {
   onStep('checking both databases')
@@ -56,8 +57,8 @@ async function copyStore({
     return await inTransaction(pool, async (tx) => {
       const options = { kept: KEPT, emptyInNewStore: EMPTY_IN_NEW_STORE, onStep }
       const copied = await copyDatabase({ ...options, source: source.db, target: tx })
-      // The same state in another place. Otherwise the next start would take it for a restored one, and skip order
-      // numbers.
+      // Records the copied state as the same store in a new place. Otherwise the next start would take it for a
+      // restored one, and skip order numbers.
       await tx.query(sql`update database_incarnations
         set identity = ${await readIdentity(tx)}
         where number = (select max(number) from database_incarnations)`)
@@ -71,13 +72,13 @@ async function copyStore({
       return copied
     })
   } finally {
-    // The source stays locked until the commit: nobody may write what the target would lack.
+    // The source stays locked until the commit, because the target would lack later writes.
     await source.db.query('rollback').catch(() => {})
     await pool.end()
   }
 }
 
-/** The source must have this version's schema and this secret. */
+/** Throws OperatorError unless the source has this version's schema and this secret. */
 async function assertMovable({ db, name }: MoveSource, secret: string | null): Promise<void> {
   if ((await db.query('select where pg_is_in_recovery()')).rowCount !== 0) throw new OperatorError(`${name} is a standby: move its primary`)
   await assertMigrated(db)
@@ -114,7 +115,10 @@ async function assertTarget(url: string, source: MoveSource): Promise<void> {
   await assertEmpty(owner, EMPTY_IN_NEW_STORE)
 }
 
-/** A remaining slot would deliver every copied order again. This database can lose none yet. */
+/**
+ * Drops the source's slot, which would deliver every copied order again. The target has no slot yet, so nothing is
+ * lost.
+ */
 async function dropSlot(url: string, slotName: string): Promise<void> {
   await using stream = await connectClient(url, MOVER)
   try {

@@ -8,21 +8,27 @@ import { connectClient, connectToAny, type Queryable } from '../db/pool.ts'
 import { INSUFFICIENT_PRIVILEGE, sqlState, TOO_MANY_CONNECTIONS } from '../db/sql-state.ts'
 import { OperatorError } from '../errors.ts'
 
-/** No process of the store may use it. */
+/** The database to move, which no process of the store may use meanwhile. */
 export interface MoveSource {
   readonly db: Queryable
   readonly name: string
-  /** Refuses new connections, as far as the server allows it. Throws OperatorError while another session exists. */
+  /** Refuses new connections as far as the server allows it. Throws OperatorError while another session exists. */
   closeToOthers(): Promise<void>
   /** Throws OperatorError while another session exists. */
   assertAlone(): Promise<void>
-  /** Call it when the target has everything. No store is then served from here by accident. */
+  /**
+   * Closes the source. Call with `moved` once the target has everything, so the store cannot be served from here by
+   * accident.
+   */
   close(how: 'moved' | 'unchanged'): Promise<string>
 }
 
 export const MOVER = 'storefront-move'
 
-/** Locked until it is closed. Throws DataFolderInUse while a process uses it, or OperatorError. */
+/**
+ * Opens the embedded database, locked until it is closed. Throws DataFolderInUse while a process uses it, or
+ * OperatorError.
+ */
 export async function openEmbeddedSource({ dataDir }: Pick<Config, 'dataDir'>): Promise<MoveSource> {
   const folder = dataFolder(dataDir)
   if (!hasCluster(folder)) {
@@ -54,7 +60,10 @@ export async function openEmbeddedSource({ dataDir }: Pick<Config, 'dataDir'>): 
   }
 }
 
-/** `url` is the address of the tables' owner. Throws OperatorError while another session uses the store. */
+/**
+ * Opens another server's database. `url` is the address with the tables' owner. Throws OperatorError while another
+ * session uses the store.
+ */
 export async function openExternalSource(url: string): Promise<MoveSource> {
   const db = await connectToAny(url, MOVER).catch((error: unknown) => {
     const message = sqlState(error) === TOO_MANY_CONNECTIONS ? explainLimit(error) : explainConnection(error, 'the address in --from')
@@ -90,11 +99,11 @@ export async function openExternalSource(url: string): Promise<MoveSource> {
   }
 }
 
-/** A session that ends is listed for a moment after its client has gone. */
+/** PostgreSQL lists a session for a moment after its client has disconnected. */
 const SESSION_END_MS = 2_000
 const POLL_MS = 100
 
-/** Throws OperatorError while another client is connected to this database, by whatever name. */
+/** Throws OperatorError while another client is connected to this database, under any name. */
 export async function assertUnused(db: Queryable, name: string): Promise<void> {
   let found = await listSessions(db)
   for (const until = Date.now() + SESSION_END_MS; found.length > 0 && Date.now() < until; found = await listSessions(db))
@@ -104,7 +113,7 @@ export async function assertUnused(db: Queryable, name: string): Promise<void> {
 }
 
 async function listSessions(db: Queryable): Promise<string[]> {
-  // Otherwise a transaction sees the sessions of its first query.
+  // Without this, a transaction sees the sessions of its first query.
   await db.query('select pg_stat_clear_snapshot()')
   // The type of another role's session is null. Server processes such as autovacuum have no role.
   const { rows } = await db.query<{ session: string }>(
@@ -123,10 +132,13 @@ interface ConnectionLimit {
   refusal: string | null
 }
 
-/** Two stores would sell the same stock. The limit applies neither to superusers nor to existing sessions. */
+/**
+ * Sets the database's connection limit to zero, because two stores would sell the same stock. The limit applies neither
+ * to superusers nor to existing sessions.
+ */
 async function refuseConnections(db: Queryable): Promise<ConnectionLimit> {
   const { rows } = await db.query<{ database: string; statement: string }>(
-    // 0: a move was interrupted.
+    // A limit of 0 means that a move was interrupted.
     `select
       datname as database,
       format('alter database %I connection limit %s', datname, case datconnlimit when 0 then -1 else datconnlimit end) as statement

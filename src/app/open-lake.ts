@@ -15,7 +15,7 @@ export function openLake(config: Config): Promise<LakeStore> {
 
 const PROBE_MS = 5_000
 
-/** Throws UnsuitableBucket. A bucket that does not answer in time is checked before the first file. */
+/** Opens the lake. Throws UnsuitableBucket. A bucket that does not answer in time is checked before its first file. */
 export async function openSuitableLake(config: Config, logger: Logger): Promise<LakeStore> {
   const lake = await openLake(config)
   try {
@@ -48,7 +48,7 @@ function lakePlace({ lakeBucket: bucket, dataDir }: Config): LakePlace {
   return { bucket, directory: dataFolder(dataDir).lake, dataDir }
 }
 
-/** Throws OperatorError where nothing was written and no embedded store exists. */
+/** Opens an existing lake. Throws OperatorError if nothing was written and no embedded store exists. */
 export async function openExistingLake(config: Config): Promise<LakeStore> {
   const { lakeBucket, databaseAddresses, dataDir } = config
   const folder = dataFolder(dataDir)

@@ -19,8 +19,8 @@ async function openEmpty(t: Cleanup) {
 }
 
 /**
- * Each step that takes locks, and what another session does that stands in its way; whether what the store does waits
- * behind the step.
+ * Each step that takes locks, with the statement of another session that blocks it. `isInTheWay` says whether the
+ * store's own statements wait behind the step.
  */
 const STEPS = [
   { what: 'the schema', isInTheWay: true, open: openEmpty, hold: 'create table users (taken boolean)' },
@@ -48,7 +48,7 @@ async function holdIn(t: Cleanup, pool: pg.Pool, statement: string) {
 
 describe('the steps of a migration', { concurrency: true }, () => {
   for (const { what, isInTheWay = false, open, hold } of STEPS) {
-    test(`${what}: wait for locks in tries, name the session in the way, and end after it`, async (t) => {
+    test(`${what}: retries for locks, names the blocking session, and finishes after it`, async (t) => {
       const { pool, addresses } = await open(t)
       const { pid, letGo } = await holdIn(t, pool, hold)
       const lines: string[] = []
@@ -69,7 +69,7 @@ describe('the steps of a migration', { concurrency: true }, () => {
   }
 })
 
-test('gives up after the time that it is given, and says who was in the way', async (t) => {
+test('gives up after the given time, and names the blocking session', async (t) => {
   const { pool, addresses } = await openEmpty(t)
   const { pid } = await holdIn(t, pool, 'create table users (taken boolean)')
   await assert.rejects(prepareDatabase(addresses, logger, { waitMs: 1_500, pauseMs: 500 }), (error: Error) => {

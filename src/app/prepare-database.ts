@@ -9,7 +9,10 @@ import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
 import { COMMAND_BOUNDS, MIGRATION_BOUNDS } from '../db/session-settings.ts'
 
-/** Several processes may run it at once. It retries for a lock, an hour by default, and logs the blocking sessions. */
+/**
+ * Prepares the database for this release. Several processes may run it at once. Retries for a lock, for an hour by
+ * default, and logs the blocking sessions.
+ */
 export async function prepareDatabase(
   addresses: DatabaseAddresses,
   logger: Logger,
@@ -20,13 +23,13 @@ export async function prepareDatabase(
     await assertServer(owner)
     await assertOwner(owner, roleOf(addresses.api))
   })
-  // The owner's check comes first, because it reports a role that does not exist.
+  // The owner is checked first, because its check reports a missing role.
   await assertReachable(addresses, ['api', 'stream'])
   const retries = new LockRetries({ url: addresses.owner, onWaiting: (line) => logger.warn(line), ...locks })
   const applied = await migrate(addresses.owner, retries)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   await withClient(addresses.owner, async (owner) => {
-    // Its creation waits for transactions that write, and nothing waits for it, so an attempt may be long.
+    // Creating a slot waits for writing transactions. Nothing waits for the slot, so an attempt may take long.
     const ensureSlot = async (what: 'orders' | 'catalogue', name: string) => {
       try {
         return await retries.run((watch) => ensureReplicationSlot(owner, addresses.stream, name, { what, onSession: watch }))
@@ -37,7 +40,8 @@ export async function prepareDatabase(
     const slots = { orders: orderSlotOf(addresses.owner), catalogue: catalogueSlotOf(addresses.owner) }
     for (const what of ['orders', 'catalogue'] as const)
       if ((await ensureSlot(what, slots[what])) === 'lost')
-        // The first start fills the catalogue like a lost slot, and may have been interrupted.
+        // The first start of the catalogue's stream fills it like after a lost slot. An earlier start may have been
+        // interrupted.
         logger[what === 'orders' ? 'warn' : 'info'](
           { slot: slots[what] },
           'the replication slot is lost: the role stream recreates it and publishes what it missed',
@@ -47,7 +51,8 @@ export async function prepareDatabase(
   await withClient(
     addresses.owner,
     async (owner) => {
-      // This release would revoke rights on unknown tables that processes of the later release use.
+      // A later release's processes may be running. This release would revoke their rights on tables that it does not
+      // know.
       if (await isOfLaterRelease(owner)) return
       const hasChanged = await retries.run(async (watch) => {
         await watch(owner)
@@ -74,6 +79,6 @@ export function catalogueSlotOf(url: string): string {
 
 function databaseOf(url: string): string {
   const { pathname, username } = new URL(url)
-  // An address without a database means the one named after the user.
+  // An address without a database means the database named after the user.
   return decodeURIComponent(pathname.slice(1) || username)
 }

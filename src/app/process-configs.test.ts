@@ -7,7 +7,7 @@ function rolesOf(env: Record<string, string>): [string, number | undefined][] {
   return processConfigs(readConfig(env)).map(({ roles, operations }) => [roles.join(), operations?.port])
 }
 
-test('one process has every role; of several, the last one has the pipeline, and the first one the operations port', () => {
+test('one process has every role; of several, the last one has the pipeline and the first one the operations port', () => {
   assert.deepEqual(rolesOf({}), [['api,stream,email,lake,webhook', 9464]])
   assert.deepEqual(rolesOf({ WEB_CONCURRENCY: '2' }), [
     ['api', 9464],
@@ -20,7 +20,7 @@ test('one process has every role; of several, the last one has the pipeline, and
   ])
 })
 
-test('roles that were chosen stay: only the API has several processes, and they know how many', () => {
+test('chosen roles stay: only the API has several processes, and they know their number', () => {
   const url = { DATABASE_URL: 'postgres://localhost/shop', STOREFRONT_SECRET: 'a secret that is long enough for this' }
   assert.deepEqual(rolesOf({ ...url, WEB_CONCURRENCY: '2', ROLES: 'api', OPS_PORT: 'off' }), [
     ['api', undefined],

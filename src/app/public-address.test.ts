@@ -10,7 +10,7 @@ test('links and the OpenAPI document contain the public address, whatever path a
     ['https://shop.example/v1', '/v1'],
     ['https://shop.example/api/v1', '/v1'],
     ['https://shop.example', '/v1'],
-    // A prefix of a route's own path.
+    // This path is a prefix of a route's own path.
     ['https://shop.example/prod', ''],
   ] as const) {
     const store = await startStore(t, { baseUrl: publicUrl, basePath })

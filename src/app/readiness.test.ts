@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { eventually } from '../../test/eventually.ts'
 import { checkEveryRole, shareChecks } from './readiness.ts'
 
-test('requests share a check that began a moment ago, also one that hangs, and later ones get a new one', async () => {
+test('requests share a recent check, even one that hangs, and later requests get a new one', async () => {
   let begun = 0
   const check = shareChecks(() => {
     begun += 1
@@ -21,7 +21,7 @@ test('requests share a check that began a moment ago, also one that hangs, and l
   for (const [answer] of answers) assert.match(answer?.name ?? '', /^check [23]$/)
 })
 
-test('what the other roles add stays out of a shared result', async () => {
+test('the findings of the other roles stay out of a shared result', async () => {
   const check = shareChecks(async () => [{ name: 'database', reason: 'away' }])
   const watched = { subscriptions: new Map(), lake: null, mailServer: null } as unknown as Parameters<typeof checkEveryRole>[1]
   const checkAll = checkEveryRole(check, watched, { isOutdated: true })

@@ -10,14 +10,14 @@ import type { Streams } from './create-streams.ts'
 import type { RunningSubscribers } from './create-subscribers.ts'
 import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 
-/** The database answers, and the change streams of this process work. */
+/** Checks that the database answers and that this process's change streams work. */
 export function readinessCheck(pool: Pool, streams: Streams | null, database: Pick<OpenDatabase, 'addresses' | 'failure'>): ReadinessCheck {
   return async () => {
     if (database.failure !== null) return [{ name: 'database', reason: `${database.failure}; it is started again with pauses` }]
     try {
       const lost = streams === null ? null : await findLostReason(pool, orderSlotOf(database.addresses.api))
       if (lost !== null) return [{ name: 'change_stream', reason: lost }]
-      // Customers lose nothing during the refill of this slot. The metric and the console report it.
+      // The refill of this slot is not a failure, because customers lose nothing. The metric and the console report it.
       const foreign = streams === null ? null : await findForeignReason(pool, catalogueSlotOf(database.addresses.api))
       if (foreign !== null) return [{ name: 'catalogue_stream', reason: foreign }]
       const unreconciled = streams === null ? null : await findUnreconciledReason(pool)
@@ -39,7 +39,7 @@ export function readinessCheck(pool: Pool, streams: Streams | null, database: Pi
 
 const BROKER_ERROR = /^(Connection|Timeout|NoResponders|Request|ClosedConnection|DrainingConnection|JetStream\w*)Error$/
 
-/** The dependency that failed, where the error shows it, and its answer. A bucket's error names the bucket. */
+/** The failed dependency, if the error names it, and its answer. A bucket's error names the bucket. */
 function causeOf(error: unknown): string {
   const { name = '' } = (error ?? {}) as { name?: string }
   const isBucket = typeof error === 'object' && error !== null && '$metadata' in error
@@ -47,14 +47,14 @@ function causeOf(error: unknown): string {
   return dependency + reasonOf(error)
 }
 
-/** `/readyz` is public, and a check queries the database several times, so requests share a result for this time. */
+/** How long requests share a result. `/readyz` is public, and a check queries the database several times. */
 const SHARED_MS = 200
 
 export function shareChecks(check: ReadinessCheck): ReadinessCheck {
   let latest: ReturnType<ReadinessCheck> | undefined
   let beganAt = Number.NEGATIVE_INFINITY
   return () => {
-    // Counted from the beginning, so that one check that hangs does not keep others waiting.
+    // The time counts from the beginning of a check, so a hanging check does not keep later requests waiting.
     if (latest === undefined || performance.now() - beganAt > SHARED_MS) {
       beganAt = performance.now()
       latest = check()
@@ -63,7 +63,10 @@ export function shareChecks(check: ReadinessCheck): ReadinessCheck {
   }
 }
 
-/** Checks the other roles, too. `secret` is null where only the API has it, which continues with its keys. */
+/**
+ * Adds the checks of the other roles. `secret` is null in a process where only the API uses the secret, because the API
+ * continues with its keys.
+ */
 export function checkEveryRole(
   check: ReadinessCheck,
   running: RunningSubscribers,

@@ -25,15 +25,17 @@ import { reencryptSecrets } from '../webhooks/webhook-endpoints.ts'
 
 const MAX_AGE_MS = 4_000
 const SECRET_FILE = 'secret'
-/** A change of the secret in progress, or a killed one, commits to this secret. */
+/** The file of a new secret during a change. A change in progress, or a killed one, commits to this secret. */
 const NEXT_SECRET_FILE = 'secret.next'
 
 type SecretSettings = Pick<Config, 'secret' | 'dataDir'>
 
-/** Throws WrongSecret when it is not the store's, and SecretUnusable when its file is missing. */
+/**
+ * The secret to encrypt with. Throws WrongSecret if it is not the store's, and SecretUnusable if its file is missing.
+ */
 export async function openSecret(pool: Pool, url: string, { secret: setting, dataDir }: SecretSettings): Promise<string> {
   const folder = dataFolder(dataDir)
-  // A store that has encrypted something must not get a new secret when the file is missing.
+  // A store that has encrypted data must not get a new secret because the file is missing.
   const secret =
     setting ?? readSecret(folder, SECRET_FILE) ?? ((await findFingerprint(pool)) === null ? readOrCreateSecret(folder, SECRET_FILE) : null)
   if (secret !== null && (await inTransaction(pool, (tx) => claimSecret(tx, secret)))) return secret
@@ -47,7 +49,7 @@ function wrongSetting(): WrongSecret {
   return new WrongSecret('STOREFRONT_SECRET is not the secret of this store: set the one that it was last changed to')
 }
 
-/** Finishes a change that was killed before its file was renamed. Call it under `whileNobodyChangesSecret`. */
+/** Finishes a change that was killed before its file was renamed. Call only inside `whileNobodyChangesSecret`. */
 function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
   const isStores = (secret: string | null): secret is string => secret !== null && fingerprintOf(secret) === fingerprint
   const secret = readSecret(folder, SECRET_FILE)
@@ -63,7 +65,10 @@ function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
   )
 }
 
-/** The lock has its own connection and outlives a transaction. */
+/**
+ * Runs `work` under a lock against other changes of the secret. The lock has its own connection, so it outlives a
+ * transaction.
+ */
 async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-secret')
   try {
@@ -74,7 +79,7 @@ async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>):
   }
 }
 
-/** Values that could not be decrypted are unchanged. */
+/** The numbers of reencrypted values, and the values that could not be decrypted and stay unchanged. */
 export interface SecretChange {
   keys: number
   webhooks: Awaited<ReturnType<typeof reencryptSecrets>>
@@ -87,7 +92,10 @@ interface ChangeOptions {
   url: string
 }
 
-/** Returns null when the store has the secret already, such as after an interrupted run. Throws WrongSecret. */
+/**
+ * Reencrypts everything with another secret. Returns null if the store already has it, such as after an interrupted
+ * run. Throws WrongSecret.
+ */
 export async function changeSecretTo(next: string, setting: string, { pool, url }: ChangeOptions): Promise<SecretChange | null> {
   if (next === setting) throw new WrongSecret('the new secret is the present STOREFRONT_SECRET: nothing was changed')
   const isDone = (fingerprint: string | null) => fingerprint === fingerprintOf(next)
@@ -109,14 +117,14 @@ export async function changeSecretTo(next: string, setting: string, { pool, url 
   )
 }
 
-/** After a kill at any point, `openSecret` finds the secret that belongs to the database. */
+/** Replaces the secret in the store's folder. After a kill at any point, `openSecret` finds the database's secret. */
 export async function replaceKeptSecret(config: SecretSettings, { pool, url }: ChangeOptions): Promise<SecretChange> {
   await openSecret(pool, url, config)
   const folder = dataFolder(config.dataDir)
   const next = generateSecret()
   return whileNobodyChangesSecret(url, async () => {
     const change = await inTransaction(pool, async (tx) => {
-      // Waits for the commit of a killed process: until then the valid file is unknown.
+      // Waits for the commit of a killed process. Until then the valid file is unknown.
       const current = recoverSecret(folder, await lockFingerprint(tx, 'update'))
       writeSecret(folder, NEXT_SECRET_FILE, next)
       return reencryptAll(tx, current, next)
@@ -144,7 +152,9 @@ async function reencryptAll(tx: Transaction, from: string, to: string): Promise<
   return { keys, webhooks, totp, mails }
 }
 
-/** After `storefront secret change`, work that needs the secret waits until the next start. */
+/**
+ * Watches the store's secret. After `storefront secret change`, work that needs the secret waits until the next start.
+ */
 export function watchSecret({ copies, secret, logger }: { copies: FreshCopies; secret: string; logger: Logger }) {
   const own = fingerprintOf(secret)
   const watch = { isOutdated: false }

@@ -4,13 +4,13 @@ import type { SubscriberName } from '../subscribers.ts'
 import type { Subscription } from '../topic/topic.ts'
 import { withinMs } from '../within-ms.ts'
 
-/** `stop` is idempotent and waits for work in flight. */
+/** A part of a process with a start and a stop. `stop` is idempotent and waits for work in flight. */
 export interface Service {
   start(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Stops in reverse order. `afterwards` runs once, after the last stop. */
+/** Starts services in order and stops them in reverse order. `afterwards` runs once, after the last stop. */
 export function inOrder(services: readonly Service[], afterwards: () => Promise<void> = async () => {}): Service {
   let stopped: Promise<void> | null = null
   return {
@@ -27,17 +27,17 @@ export function inOrder(services: readonly Service[], afterwards: () => Promise<
   }
 }
 
-/** What a process tells about itself. The values are those that a channel between processes carries. */
+/** A process's report about itself. The values must be ones that a channel between processes can carry. */
 export interface ProcessReport {
   failing: ReadinessCheck
   metrics: () => Promise<ProcessMetrics>
   states: () => Promise<SubscriberState[]>
 }
 
-/** Connecting to a database that hangs takes longer. */
+/** The time limit of a check. Connecting to a hanging database takes longer. */
 export const CHECK_MS = 4_000
 
-/** Bounds the check of a further process: its parent would take it for one that hangs. */
+/** Limits the time of a further process's check, because its parent would take a late answer for a hanging process. */
 export function boundCheck(check: ReadinessCheck, ms = CHECK_MS): ReadinessCheck {
   const late = [{ name: 'process', reason: `its checks take longer than ${ms / 1_000} s: a dependency does not answer` }]
   return () => withinMs(ms, check(), late)
@@ -48,10 +48,10 @@ export type SubscriberState = readonly [SubscriberName, Subscription['state']]
 
 /** The further processes of a store. */
 export interface Workers extends Service {
-  /** Names what fails in each, and each that has ended and not started again. */
+  /** Names the failures of each process, and each process that has ended and not restarted. */
   findFailing: ReadinessCheck
-  /** `metrics` is null where the process does not run or answer. */
+  /** Reads each process's metrics. `metrics` is null if the process does not run or does not answer. */
   readMetrics: () => Promise<NumberedMetrics[]>
-  /** Omits a process that does not answer. */
+  /** Reads the subscribers' states. Omits a process that does not answer. */
   readStates: () => Promise<SubscriberState[]>
 }

@@ -21,7 +21,7 @@ export interface PartsOptions {
   logger: Logger
   now: () => Date
   addresses: DatabaseAddresses
-  /** Serves the pipeline, housekeeping and the readiness check, which never wait behind requests. */
+  /** For the pipeline, housekeeping and the readiness check, which never wait behind requests. */
   pool: Pool
   leasePool: Pool
   requestPool: Pool
@@ -29,21 +29,21 @@ export interface PartsOptions {
 
 export type StoreParts = Awaited<ReturnType<typeof createParts>>
 
-/** `services`: those parts that are started before the roles. */
+/** Creates the parts that roles share. `services` are those that start before the roles. */
 export async function createParts({ config, logger, now, addresses, pool, leasePool, requestPool }: PartsOptions) {
   const { roles } = config
   const url = addresses.api
   const hasApi = roles.includes('api')
   const hasPipeline = roles.some((role) => role !== 'api')
   const delivers = QUEUE_SUBSCRIBERS.some(({ role }) => roles.includes(role))
-  // Other roles encrypt nothing and run with any secret.
+  // The other roles encrypt nothing and run with any secret.
   const secret = hasApi || delivers ? await openSecret(pool, url, config) : ''
   const connect = (signal: AbortSignal) => connectClient(url, 'storefront-copies', signal)
   const copies = new FreshCopies({ pool: hasApi ? requestPool : pool, connect, logger })
   const secretWatch = secret === '' ? null : watchSecret({ copies, secret, logger })
   const metrics = new Metrics(logger)
   if (secretWatch !== null) metrics.watchSecret(secretWatch)
-  // OpenTelemetry is loaded only when traces are on.
+  // OpenTelemetry is loaded only if traces are on.
   const tracing = config.traces && (await import('../operations/open-telemetry.ts')).createTracing(config.traces, logger)
   const deliveryLog = new DeliveryLog({ pool, logger })
   const sessions = new LockSessions(url)
@@ -51,7 +51,7 @@ export async function createParts({ config, logger, now, addresses, pool, leaseP
   const topic = await createTopic(config, { ...topicOptions, onStored: deliveryLog.published })
   const catalogueTopic = await createPartition(CATALOGUE, config, topicOptions)
   const deliveries = new DeliveryQueue({ pool, leasePool, logger })
-  // An API alone opens a topic at the first use: for the figures, or for an operator.
+  // An API process without the pipeline opens a topic at the first use, for the figures or for an operator.
   const topics = [topic, catalogueTopic].map((each) => (hasPipeline ? each : { start: async () => {}, stop: () => each.stop() }))
   const services: Service[] = [deliveryLog, copies, ...topics]
   return {
@@ -72,12 +72,12 @@ export async function createParts({ config, logger, now, addresses, pool, leaseP
       catalogueTopic,
       services,
     },
-    /** Is null where no role stops with it: the API continues with its keys. */
+    /** Null if no role of this process stops with it. The API continues with its keys. */
     secretWatch: delivers ? secretWatch : null,
     mailEncryption: createEncryption(secret, 'account mail'),
     webhookEncryption: createEncryption(secret, 'webhook secret'),
     orderLinks: createOrderLinks(secret),
-    /** Is null in a process that sends no mail and cannot use them. */
+    /** Null if the templates are unusable and this process sends no mail. */
     mailTemplates: hasApi || roles.includes('email') ? openMailTemplates(config, logger) : null,
   }
 }

@@ -7,7 +7,7 @@ import { createTestDatabase } from '../../test/database.ts'
 import { readConfig } from '../config.ts'
 import { findUnsuitableSettings, warnAboutServer } from './warn-about-settings.ts'
 
-test('an API that may open fewer files than it can have connections is warned of', () => {
+test('warns of an API that may open fewer files than it can have connections', () => {
   const config = readConfig({ MAX_CONNECTIONS: '1000', DATABASE_POOL_SIZE: '20' })
   assert.deepEqual(findUnsuitableSettings(config, 1_279), [])
   assert.deepEqual(findUnsuitableSettings(config, 1_278), [
@@ -16,14 +16,14 @@ test('an API that may open fewer files than it can have connections is warned of
   assert.deepEqual(findUnsuitableSettings(readConfig({ ROLES: 'email' }), 100), [])
 })
 
-test('the limit is that of the process', { skip: process.platform === 'linux' ? false : 'needs /proc' }, () => {
+test("the limit is the process's own", { skip: process.platform === 'linux' ? false : 'needs /proc' }, () => {
   const bin = fileURLToPath(new URL('../../bin/storefront.mjs', import.meta.url))
   const doctor = `ulimit -n 4321 && '${process.execPath}' '${bin}' doctor --json`
   const env = { PATH: process.env.PATH, DATA_DIR: '/nonexistent', OPS_PORT: 'off' }
   assert.match(execFileSync('sh', ['-c', doctor], { env, encoding: 'utf8' }), /a process may open 4321 files and connections/)
 })
 
-test('a page for orders without TLS is warned of', () => {
+test('warns of a page for orders without TLS', () => {
   const warningsFor = (url: string) => findUnsuitableSettings(readConfig({ SHOP_ORDER_URL: url, ROLES: 'email' }))
   for (const url of ['https://shop.example/order', 'http://localhost:8080/order']) assert.deepEqual(warningsFor(url), [])
   assert.deepEqual(warningsFor('http://shop.example/order'), [
@@ -31,7 +31,7 @@ test('a page for orders without TLS is warned of', () => {
   ])
 })
 
-test('the port of a receiver that takes gRPC is warned of', () => {
+test('warns of the port of a receiver that takes gRPC', () => {
   const warningsFor = (endpoint: string) => findUnsuitableSettings(readConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, ROLES: 'email' }))
   assert.deepEqual(warningsFor('http://collector:4318'), [])
   assert.deepEqual(warningsFor('http://collector:4317'), [
@@ -39,7 +39,7 @@ test('the port of a receiver that takes gRPC is warned of', () => {
   ])
 })
 
-test('a server that has too few connections for all processes of the start is warned of', async (t) => {
+test('warns of a server with too few connections for all processes of the start', async (t) => {
   const { pool } = await createTestDatabase(t)
   const lines: string[] = []
   const logger = pino({}, { write: (line: string) => void lines.push(line) })

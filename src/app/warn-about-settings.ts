@@ -9,7 +9,7 @@ export function warnAboutSettings(config: Config, logger: Logger): void {
   for (const message of findUnsuitableSettings(config)) logger.warn(message)
 }
 
-/** A sentence for each combination of settings that is unsuitable for a public store. */
+/** A sentence for each combination of settings that does not suit a public store. */
 export function findUnsuitableSettings(config: Config, descriptors = readDescriptorLimit()): string[] {
   const { roles, baseUrl, basePath, shopOrderUrl, smtpUrl, isEmailVerificationRequired, maxConnections, traces } = config
   const messages: string[] = []
@@ -35,11 +35,11 @@ export function findUnsuitableSettings(config: Config, descriptors = readDescrip
   return messages
 }
 
-/** Files besides connections: an idle process has about 30, one that merges the lake more. */
+/** The files that are not connections. An idle process has about 30, and one that merges lake files more. */
 const FILES = 250
 const GRPC_PORT = '4317'
 
-/** Node.js raises the soft limit to the hard one. Infinite where it cannot be read. */
+/** The limit of open files; infinite if it cannot be read. Node.js raises the soft limit to the hard one. */
 function readDescriptorLimit(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
@@ -51,7 +51,7 @@ function readDescriptorLimit(): number {
   }
 }
 
-/** `connections`: those of all processes of the start. */
+/** Warns of a server with too few connections. `connections` is the number that all processes of the start need. */
 export async function warnAboutServer(
   pool: Pool,
   { config, connections = connectionsOf(config), logger }: { config: Config; connections?: number | undefined; logger: Logger },

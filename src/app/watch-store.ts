@@ -10,7 +10,10 @@ import { countEndpoints } from '../webhooks/webhook-endpoints.ts'
 import { DELIVERY_KINDS } from './create-subscribers.ts'
 import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 
-/** Every process reports these metrics, because a dead process cannot report its own. */
+/**
+ * Measures the store's disk and backlog. Every process reports these metrics, because a dead process cannot report its
+ * own.
+ */
 export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'expectedRoles' | 'dataDir'>, pool: Pool, url: string): void {
   metrics.setRoles(config.roles, config.expectedRoles)
   metrics.watchDatabase(() => readClockDifference(pool, Date.now))
@@ -22,7 +25,10 @@ export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'exp
   metrics.watchDisk(() => readDisk(config.dataDir))
 }
 
-/** The result is null while the folder does not exist: with DATABASE_URL nothing may be written to it. */
+/**
+ * The free and total bytes of a folder's disk. Null while the folder does not exist: with DATABASE_URL the store does
+ * not create it.
+ */
 export async function readDisk(folder: string): Promise<{ freeBytes: number; sizeBytes: number } | null> {
   try {
     const { bsize, bavail, blocks } = await statfs(folder)

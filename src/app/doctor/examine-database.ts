@@ -43,7 +43,7 @@ export async function withDoctorClient<T>(
 
 export const DATABASE_REMEDY = 'check that PostgreSQL runs and can be reached, and DATABASE_URL'
 
-/** Uses the API's role. Changes nothing. */
+/** Checks the database with the API's role. Changes nothing. */
 export function examineDatabase(config: Config, addresses: DatabaseAddresses, timeoutMs: number, now: () => number): Promise<Finding[]> {
   return check('database', { remedy: DATABASE_REMEDY, timeoutMs }, (signal) =>
     withDoctorClient(addresses.api, 'DATABASE_URL', signal, async (client) => {
@@ -110,7 +110,7 @@ async function examineIssuer(client: pg.Client, { baseUrl, databaseAddresses }: 
   const issuer = await findIssuer(client)
   if (issuer === null || issuer === baseUrl) return ok('issuer', `access tokens are issued for ${baseUrl}`)
   const found = `BASE_URL is ${baseUrl}, and access tokens are issued for ${issuer}`
-  // The embedded store has one process, whose BASE_URL is the issuer.
+  // The embedded store has one API process, whose BASE_URL is the issuer.
   if (databaseAddresses === null) return warning('issuer', found, 'the next start changes it; then clients refresh their tokens once')
   return problem('issuer', found, 'set BASE_URL to that in every process of the API, or run storefront issuer change with the new one')
 }
@@ -137,7 +137,7 @@ export async function examineRoles({ api, stream, owner }: DatabaseAddresses, ti
 }
 
 async function examineStream(client: pg.Client): Promise<Finding> {
-  // A managed service grants replication by its own role.
+  // A managed service may grant replication through a role of its own.
   const { rows } = await client.query<{ role: string; replicates: boolean }>(
     `select current_user as role,
       (select rolreplication or rolsuper from pg_roles where rolname = current_user)

@@ -10,7 +10,7 @@ const LARGEST_BYTES = 8_000_000
 const MAX_ATTEMPTS = 3
 const FOLDER_REMEDY = 'make room on its disk, mount it for writing, or run this as the user of the store'
 
-/** Changes no lake file. A probe in the folder or an empty bucket is written and deleted. */
+/** Checks the lake without changing its files. In the folder or an empty bucket, it writes and deletes a probe. */
 export function examineLake(config: Config, timeoutMs: number): Promise<Finding[]> {
   const { lakeBucket, dataDir } = config
   if (lakeBucket === null) return check('lake', { remedy: FOLDER_REMEDY, timeoutMs }, () => examineFolder(dataFolder(dataDir).lake))
@@ -33,13 +33,13 @@ async function examineFolder(folder: string): Promise<Finding[]> {
   return [ok('lake', `files in ${folder}, which can be written`)]
 }
 
-/** Throws LakeFileGone when the examined file is deleted meanwhile. */
+/** Throws LakeFileGone if the examined file is deleted meanwhile. */
 async function examineFiles(store: S3LakeStore): Promise<Finding> {
   const files = await store.list('iceberg/order_events/metadata/snap-')
   const file = files.findLast(({ sizeBytes }) => sizeBytes <= LARGEST_BYTES)
   const place = store.locate('')
   if (file === undefined) await store.assertSuitable()
-  // Offered twice, because a file that was deleted after it was read is accepted the first time.
+  // Two attempts, because the first one succeeds if the file was deleted after it was read.
   else if (!(await store.refusesOverwriting(file.name)) && !(await store.refusesOverwriting(file.name)))
     throw new UnsuitableBucket(`${place} ignores If-None-Match and overwrites files`)
   return ok('lake', `${place} can be listed, read and written, and refuses to overwrite (If-None-Match)`)

@@ -17,13 +17,13 @@ const LITTLE_FREE = 0.1
 
 export const DEAD_DISK_REMEDY = 'check the disk, or the server that it is mounted from, and run this again'
 
-/** These folders may be on different disks. */
+/** The folders to examine, which may be on different disks. */
 export function foldersOf({ dataDir, databaseAddresses, lakeBucket }: Config): string[] {
   const { cluster, lake } = dataFolder(dataDir)
   return [dataDir, ...(databaseAddresses === null ? [cluster, join(cluster, 'pg_wal')] : []), ...(lakeBucket === null ? [lake] : [])]
 }
 
-/** Each disk once. `hanging`: a folder that no call may use. */
+/** Examines each disk once. `hanging` resolves to a folder that no call may touch. */
 export async function examineDisks(config: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<Finding[]> {
   const dead = await hanging
   if (dead !== null) return [problem('disk', `${dead} does not answer within ${timeoutMs / 1_000} s`, DEAD_DISK_REMEDY)]
@@ -33,7 +33,7 @@ export async function examineDisks(config: Config, hanging: Promise<string | nul
     const existing = foldersOf(config).filter((path) => existsSync(path))
     if (existing.length === 0) return [ok('disk', `${dataDir} does not exist`)]
     const closed = existing.filter((path) => !isWritable(path))
-    // When root starts the store, the cluster belongs to another user, which is right.
+    // If root starts the store, the cluster correctly belongs to another user.
     if (closed.length > 0)
       return [
         problem(
@@ -65,18 +65,18 @@ function examineDisk(path: string, disk: { freeBytes: number; sizeBytes: number 
   return freeBytes < LITTLE_FREE * sizeBytes ? warning('disk', found, remedy) : ok('disk', found)
 }
 
-/** What `/readyz` has found is shown although `/metrics` is late. */
+/** The share of the time for `/metrics`. If it is late, the result of `/readyz` is still shown. */
 const METRICS_SHARE = 0.8
 const ONE_OF_SEVERAL: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1', localhost: '127.0.0.1' }
 
-/** Reads the operations port, which answers for all processes of a start. */
+/** Examines the processes through the operations port, which answers for all processes of a start. */
 export async function examineProcesses({ operations }: Config, database: Promise<FoundDatabase>, timeoutMs: number): Promise<Finding[]> {
   if (operations === null || operations.port === 0) return [ok('process', 'not asked: OPS_PORT names no port')]
   const { host, port } = operations
   return examineProcess(ONE_OF_SEVERAL[host] ?? host, port, database, timeoutMs)
 }
 
-/** The answer of `/readyz`. Earlier releases do not name the database. */
+/** The answer of `/readyz`. Previous releases do not name the database. */
 interface Readiness {
   status?: string
   failing?: Failing[]
@@ -89,7 +89,7 @@ function examineProcess(host: string, port: number, database: Promise<FoundDatab
   const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
   const remedy = `look at the log of the process at ${place}, and restart it`
   return check('process', { remedy, timeoutMs }, async (signal) => {
-    // At once, because each waits for a process that does not answer.
+    // Both are requested at once, because each waits for a process that does not answer.
     const metrics = withinMs(METRICS_SHARE * timeoutMs, readText(`http://${place}/metrics`, signal), null)
     const response = await fetch(`http://${place}/readyz`, { signal }).catch((error: Error) => {
       if ((error.cause as NodeJS.ErrnoException | undefined)?.code !== 'ECONNREFUSED') throw error
@@ -125,7 +125,7 @@ function examineProcess(host: string, port: number, database: Promise<FoundDatab
   })
 }
 
-/** Returns null when there is no answer. */
+/** Returns null if there is no answer. */
 async function readText(url: string, signal: AbortSignal): Promise<string | null> {
   try {
     return await (await fetch(url, { signal })).text()
@@ -134,14 +134,16 @@ async function readText(url: string, signal: AbortSignal): Promise<string | null
   }
 }
 
-/** False also when the database does not answer, which its own check reports. */
+/**
+ * Whether the process uses another database. False also if the database does not answer, which another check reports.
+ */
 async function isAnother(id: string, addresses: FoundDatabase, signal: AbortSignal): Promise<boolean> {
   if (Array.isArray(addresses)) return false
   const own = await withDoctorClient(addresses.api, 'DATABASE_URL', signal, readDatabaseId).catch(() => id)
   return own !== id
 }
 
-/** The process alone knows that a proxy forwards to it, so this reads its metrics. */
+/** Whether an untrusted proxy forwards to the process. Only the process knows, so this reads its metrics. */
 function findUntrustedProxy(place: string, metrics: string): Finding[] {
   const forwarded = readMetric(metrics, 'untrusted_proxy_requests_total').reduce((sum, { value }) => sum + value, 0)
   if (forwarded === 0) return []
@@ -149,14 +151,16 @@ function findUntrustedProxy(place: string, metrics: string): Finding[] {
   return [warning('proxies', found, 'set TRUST_PROXY to the addresses of the proxies, or to their number')]
 }
 
-/** The process may run on another machine, or in a container with a changed clock. */
+/**
+ * Whether the process's clock differs. The process may run on another machine, or in a container with a changed clock.
+ */
 function findWrongClock(place: string, metrics: string): Finding[] {
   return readMetric(metrics, 'clock_difference_seconds')
     .map(({ process, value }) => judgeClock(process === undefined ? `the process at ${place}` : `process ${process} at ${place}`, value))
     .filter(({ status }) => status !== 'ok')
 }
 
-/** One value, or one of each process. */
+/** Reads a metric: one value, or one for each process. */
 function readMetric(metrics: string, name: string): { process: number | undefined; value: number }[] {
   const lines = metrics.matchAll(new RegExp(`^storefront_${name}(?:\\{process="(\\d+)"\\})? (\\S+)$`, 'gm'))
   return [...lines].map(([, process, value]) => ({ process: process === undefined ? undefined : Number(process), value: Number(value) }))

@@ -20,7 +20,7 @@ export function examineBroker({ nats }: Config, timeoutMs: number, now: () => nu
   })
 }
 
-/** Uses TLS where the server has it, and logs in. Sends no mail. */
+/** Logs in to the mail server, with TLS if the server supports it. Sends no mail. */
 export function examineMailServer({ smtpUrl, smtpCaFile, mailFrom, isSenderGiven }: Config, timeoutMs: number): Promise<Finding[]> {
   if (smtpUrl === null) return Promise.resolve([ok('mail server', 'mails are files in DATA_DIR/mail')])
   const { hostname, port, protocol, username } = new URL(smtpUrl)
@@ -46,7 +46,7 @@ export function examineMailServer({ smtpUrl, smtpCaFile, mailFrom, isSenderGiven
   })
 }
 
-/** Asks Varnish for a purge without tags, which removes nothing. */
+/** Requests a purge without tags from Varnish, which removes nothing. */
 export async function examineCaches({ cdnPurgeUrls, roles }: Config, timeoutMs: number): Promise<Finding[]> {
   if (cdnPurgeUrls.length === 0) return [ok('cache', 'no cache is purged')]
   if (!roles.includes('stream')) return [ok('cache', 'not asked: processes with the role stream purge')]

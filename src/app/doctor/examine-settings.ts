@@ -4,7 +4,7 @@ import { type Finding, ok, problem, splitRemedy, warning } from './finding.ts'
 
 const MIN_NODE = 26
 
-/** Valid settings that do not go together. `misspelt`: names that resemble a setting. */
+/** Checks valid settings that do not fit together. `misspelt` lists variable names that resemble a setting's. */
 export function examineSettings(config: Config, misspelt: readonly string[], versions: { store: string; node: string }): Finding[] {
   const unsuitable = findUnsuitableSettings(config).map((message) =>
     splitRemedy(message, 'see the table of settings in docs/operate/settings.md'),
@@ -26,7 +26,7 @@ export function examineSettings(config: Config, misspelt: readonly string[], ver
 
 const isOfThisMachine = (baseUrl: string) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(baseUrl).hostname)
 
-/** People press a button twice. */
+/** Checks the protection against repeated orders, because people press a button twice. */
 function examineRepeats({ baseUrl, isIdempotencyKeyRequired, duplicateOrderSeconds }: Config): Finding {
   if (isIdempotencyKeyRequired) return ok('repeats', 'each order has an idempotency key')
   if (duplicateOrderSeconds > 0) return ok('repeats', `the same order can be placed again after ${duplicateOrderSeconds} s`)
@@ -35,7 +35,7 @@ function examineRepeats({ baseUrl, isIdempotencyKeyRequired, duplicateOrderSecon
   return warning('repeats', 'two clicks on a button that sends no Idempotency-Key are two orders', remedy)
 }
 
-/** The API itself speaks plain HTTP, so an address with https means a proxy in front of it. */
+/** Checks TRUST_PROXY. The API speaks plain HTTP, so a BASE_URL with https means that there is a proxy. */
 function examineProxies({ baseUrl, isBaseUrlGiven, trustProxy }: Config): Finding {
   const { protocol } = new URL(baseUrl)
   if (protocol === 'https:' && trustProxy === false) {

@@ -9,7 +9,7 @@ import { check, type Finding, ok, problem, warning } from './finding.ts'
 const GIGABYTE = 1e9
 // The threshold of the alert OrderStreamLogGrows.
 const MUCH_RETAINED_BYTES = 5 * GIGABYTE
-/** Below this part of max_slot_wal_keep_size there is little time left. */
+/** Below this share of max_slot_wal_keep_size there is little time left. */
 const LITTLE_LEFT = 0.25
 const LOST =
   'start a process with the role stream, which recreates it and publishes what it missed: When the slot is lost, in docs/operate/failover.md'
@@ -22,7 +22,10 @@ interface SlotDetails {
   safe_wal_size: number | null
   wal_status: string | null
   failover: boolean | null
-  /** Physical slots, those without a reader, and names in synchronized_standby_slots without a slot. */
+  /**
+   * `standbys` are the physical slots, `inactive` those without a reader, and `unknown` the names in
+   * synchronized_standby_slots without a slot.
+   */
   standbys: string[]
   inactive: string[]
   unknown: string[]
@@ -44,7 +47,7 @@ export function examineSlot(config: Config, addresses: DatabaseAddresses, timeou
 }
 
 async function readDetails(client: pg.Client, name: string): Promise<SlotDetails> {
-  // The slot is read as JSON, where a column that a version of PostgreSQL lacks is null.
+  // The slot is read as JSON. A column that this version of PostgreSQL lacks is then null.
   const { rows } = await client.query<SlotDetails>(
     `select
       current_setting('server_version_num')::int as version,

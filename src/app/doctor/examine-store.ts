@@ -25,7 +25,7 @@ interface Options {
   now?: () => number
 }
 
-/** Checks run at once, each with a bound, and change nothing. */
+/** Runs all checks at once, each with a time limit. Changes nothing. */
 export async function examineStore(
   config: Config,
   { misspelt = [], versions, timeoutMs = TIMEOUT_MS, now = Date.now }: Options,
@@ -54,7 +54,7 @@ export async function examineStore(
 }
 
 async function examineWholeLake(config: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<Finding[]> {
-  // A folder on a dead disk is not touched. A bucket need not wait for the disk.
+  // A folder on a dead disk is not touched. A bucket's checks need not wait for the disk.
   const isTouched = config.lakeBucket !== null || (await hanging) === null
   const [files, dead] = await Promise.all([isTouched ? examineLake(config, timeoutMs) : [], hanging])
   if (dead !== null) return [...files, warning('lake tables', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
@@ -70,12 +70,15 @@ async function examineDatabases(config: Config, found: Promise<FoundDatabase>, t
     examineSlot(config, addresses, timeoutMs),
   ]
   const [database = [], roles = [], slot = []] = await Promise.all(examined)
-  // An unreachable database needs one line only.
+  // For an unreachable database one line is enough.
   const isReached = database.some(({ status }) => status !== 'problem') || database.length > 1
   return isReached ? [...database, ...roles, ...slot] : [...database, ...roles.filter(({ found: line }) => line !== database[0]?.found)]
 }
 
-/** Does not start the server: a start recovers a crashed cluster, and that is a change. */
+/**
+ * Finds the embedded database. Does not start its server, because a start recovers a crashed cluster, which would be a
+ * change.
+ */
 async function findEmbedded({ dataDir }: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<FoundDatabase> {
   const dead = await hanging
   if (dead !== null) return [warning('database', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
@@ -117,7 +120,8 @@ async function findEmbedded({ dataDir }: Config, hanging: Promise<string | null>
   ]
 }
 
-// One byte per folder whose disk has answered. statfs asks the server of a network disk; other calls may use a cache.
+// Prints a byte for each folder whose disk answers. It calls statfs, which asks a network disk's server; other calls
+// may use a cache.
 const PROBE = `
   const fs = require('node:fs')
   for (const folder of process.argv.slice(1)) {
@@ -125,7 +129,10 @@ const PROBE = `
     fs.writeSync(1, '.')
   }`
 
-/** A separate process asks, because Node.js cannot exit while one of its threads hangs in such a call. */
+/**
+ * Returns a folder whose disk does not answer; null if all do. A separate process asks, because Node.js cannot exit
+ * while one of its threads hangs in such a call.
+ */
 async function findHangingFolder(folders: readonly string[], timeoutMs: number): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>()
   const child = spawn(process.execPath, ['--eval', PROBE, ...folders], { stdio: ['ignore', 'pipe', 'ignore'] })

@@ -1,6 +1,6 @@
 import { OperatorError } from '../../errors.ts'
 
-/** `remedy` is null where there is nothing to do. */
+/** A check's result. `remedy` is null if there is nothing to do. */
 export interface Finding {
   check: string
   status: 'ok' | 'warning' | 'problem'
@@ -12,10 +12,10 @@ export const ok = (check: string, found: string): Finding => ({ check, status: '
 export const warning = (check: string, found: string, remedy: string): Finding => ({ check, status: 'warning', found, remedy })
 export const problem = (check: string, found: string, remedy: string): Finding => ({ check, status: 'problem', found, remedy })
 
-// Access tokens are accepted up to the latter, at which API processes warn.
+// The second value is the most by which access tokens may be ahead. API processes warn from there on.
 const [UNEASY_SECONDS, LARGEST_SECONDS] = [5, 300]
 
-/** `who`: a machine or a process. `seconds`: by which its clock is ahead of the database's. */
+/** Judges a clock. `who` is a machine or process, and `seconds` says how far its clock is ahead of the database's. */
 export function judgeClock(who: string, seconds: number): Finding {
   const found = `${who} and the database differ by ${Math.abs(seconds).toFixed(1)} s`
   const remedy = "set both machines' clocks by NTP"
@@ -23,13 +23,16 @@ export function judgeClock(who: string, seconds: number): Finding {
   return Math.abs(seconds) > UNEASY_SECONDS ? warning('clock', found, remedy) : ok('clock', found)
 }
 
-/** Splits `what is wrong; what to do` into its two parts. */
+/** Splits a message of the form `what is wrong; what to do` into its two parts. */
 export function splitRemedy(message: string, otherwise: string): { found: string; remedy: string } {
   const [found = '', ...remedy] = message.split(/; |: (?=set |run |raise |restore |mount )/)
   return { found, remedy: remedy.join('; ') || otherwise }
 }
 
-/** Errors and a timeout become problems with this remedy, so a server that hangs does not hang the other checks. */
+/**
+ * Runs a check. An error or a timeout becomes a problem with this remedy, so a hanging server does not delay the other
+ * checks.
+ */
 export async function check(
   name: string,
   { remedy, timeoutMs }: { remedy: string; timeoutMs: number },
