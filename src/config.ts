@@ -42,9 +42,9 @@ const LOG_FORMATS = ['auto', 'pretty', 'json'] as const
 export type Config = Readonly<ReturnType<typeof readAll>>
 
 const SECRET_MIN_LENGTH = 32
-// The time is longer than a bank transfer or a long weekend takes. See docs/decisions/orders-limits.md#expiry.
+// Longer than a bank transfer or a long weekend takes. See docs/decisions/orders-limits.md#expiry.
 const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
-// A person who tries the store places far fewer. See docs/decisions/orders-limits.md#pending-orders.
+// A person who tries the store places far fewer orders. See docs/decisions/orders-limits.md#pending-orders.
 const MAX_PENDING_ORDERS = 10_000
 
 export interface Environment {
@@ -54,16 +54,16 @@ export interface Environment {
   misspelt: string[]
 }
 
-/** Throws ConfigError, which lists every problem. */
+/** Reads the settings. Throws ConfigError, which lists every problem. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const { config, problems, misspelt } = readEnvironment(env)
   if (problems.length === 0) return config
-  // A misspelt name may be the reason why another setting is missing.
+  // Lists misspelt names too, because one may be the reason why another setting is missing.
   const lines = [...problems, ...misspelt]
   throw new ConfigError(lines.length === 1 ? lines.join() : `the settings cannot be used:\n${lines.map((line) => `  ${line}`).join('\n')}`)
 }
 
-/** Like `readConfig`, with the origin of each setting. Throws nothing. */
+/** Like `readConfig`, with the origin of each setting. Returns the problems instead of throwing. */
 export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environment {
   const read = settingsOf(env)
   const config = Object.freeze(readAll(read, env))
@@ -85,18 +85,18 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
   return {
     host,
     port,
-    /** Empty, or such as `/v1`. It never ends in a slash. */
+    /** Empty, or a path such as `/v1` without a slash at the end. */
     basePath,
     /** The public address, without a slash at the end. It is also the issuer of access tokens. */
     baseUrl,
     isBaseUrlGiven: read.isSet('BASE_URL'),
     dataDir: read.setting('DATA_DIR', { mustBe: 'a folder', parse: toPath }, { value: resolve('./data'), documented: './data' }),
-    /** Is null for the embedded PostgreSQL. It may contain passwords and must not be logged. */
+    /** Null for the embedded PostgreSQL. May contain passwords and must not be logged. */
     databaseAddresses,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
     isEmbeddedMeant: read.oneOf('EMBEDDED', ['on', 'off'], 'off') === 'on',
     nats: readNats(read),
-    /** Encrypts signing keys, account mails and webhook secrets. It is null when the store's secret is in `dataDir`. */
+    /** Encrypts signing keys, account mails and webhook secrets. Null if the store's secret is in `dataDir`. */
     secret: readSecret(read),
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:'], 'mails are files'),
     smtpCaFile: optionalPath(read, 'SMTP_CA', 'a PEM file', 'the authorities that Node.js knows'),
@@ -106,18 +106,18 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     mailEventsSecret: readMailEventsSecret(read),
     staffMails: readStaffMails(read, defaultLanguage),
     isSenderGiven: read.isSet('MAIL_FROM'),
-    /** Header with the id of each mail, by which the provider drops repeats. */
+    /** The header with each mail's id, by which the mail provider drops repeats. */
     mailIdempotencyHeader: readHeaderName(read),
     mailTemplates: optionalPath(read, 'MAIL_TEMPLATES', 'a folder', ''),
     mailLocale,
     defaultLanguage,
     timeZone: readTimeZone(read),
     catalogueLanguage: readCatalogueLanguage(read, defaultLanguage),
-    /** Order mails an hour for one account. Further ones wait. No limit when null. */
+    /** The most order mails an hour for one account. Further mails wait. Null means no limit. */
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
     isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
     lakeBucket: readLakeBucket(read),
-    /** AWS's SDK reads these itself. They may be secrets and must not be logged. */
+    /** AWS's SDK reads these variables itself. They may be secrets and must not be logged. */
     objectStoreEnvironment: readObjectStoreEnvironment(read, env),
     lakeFlushSeconds: read.integer(
       'LAKE_FLUSH_SECONDS',
@@ -132,37 +132,37 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
     isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',
-    /** Account mails link to this page. When null, they contain only the token. */
+    /** The page to which account mails link. If null, they contain only the token. */
     accountUrl: read.url('ACCOUNT_URL', ['http:', 'https:'], '')?.replace(/#.*$/, '') ?? null,
-    /** Order mails link to this page. Null for the store's own. */
+    /** The page to which order mails link. If null, they link to the store's own page. */
     shopOrderUrl: read.url('SHOP_ORDER_URL', ['http:', 'https:'], '')?.replace(/#.*$/, '') ?? null,
-    /** An admin without a second factor can only set one up, once another admin has one. */
+    /** Whether an admin without a second factor can only set one up, once another admin has one. */
     isAdminFactorRequired: read.oneOf('ADMIN_SECOND_FACTOR', ['required', 'off'], 'required') === 'required',
     passkeyDomain: readPasskeyDomain(read, baseUrl),
     isRateLimited,
-    /** Requests count for the client's network, by default not in a store that only this machine can reach. */
+    /** Whether each client network has limits. By default it has none if only this machine can reach the store. */
     isNetworkLimited: read.isSet('RATE_LIMITS') ? isRateLimited : trustProxy !== false || !isOfThisMachine(host, new URL(baseUrl).hostname),
-    /** Their X-Forwarded-For is trusted: addresses and networks, or their number. False for none. */
+    /** The proxies whose X-Forwarded-For is trusted: their addresses and networks, or their number. False for none. */
     trustProxy,
     allowedHosts: readAllowedHosts(read),
-    /** `*` allows all origins, null only the API's own. */
+    /** Origins whose scripts may use the API. `*` allows all, and null only the API's own. */
     corsOrigins: readCorsOrigins(read),
-    /** They contain secrets and must not be logged. */
+    /** The OpenID providers. They contain secrets and must not be logged. */
     oidcProviders: readOidcProviders(read),
     currency: read.setting(
       'CURRENCY',
       { mustBe: 'an ISO 4217 code such as EUR', parse: (text) => (isCurrency(text) ? text : undefined) },
       { value: 'EUR', documented: 'EUR' },
     ),
-    /** Contains `{slug}`. Feeds have no links when it is null. */
+    /** The address of a product in the shop, with `{slug}`. If null, feeds have no links. */
     shopProductUrl: readProductUrl(read),
     pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
-    /** They may contain a token and must not be logged. */
+    /** The caches to purge. Their URLs may contain a token and must not be logged. */
     cdnPurgeUrls: readPurgeUrls(read),
-    /** Limit of one process. Above it one connection is closed for each new one. */
+    /** The most connections of one process. Above it, each new connection closes one. */
     maxConnections: read.integer('MAX_CONNECTIONS', 5_000, 10, 1_000_000),
-    /** Time from the signal to stop, when `/readyz` becomes 503, to the end of listening. */
+    /** The time from the stop signal, at which `/readyz` becomes 503, to the end of listening. */
     drainDelaySeconds: read.integer('DRAIN_DELAY_SECONDS', 0, 0, 60),
     maxQuantityPerProductAndUser: read.integerOrOff('MAX_QUANTITY_PER_PRODUCT_AND_USER', null, 1_000_000),
     pendingOrderTtlSeconds: read.integerOrOff(
@@ -175,21 +175,23 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     maxGuestStockPercent: read.integerOrOff('MAX_GUEST_STOCK_PERCENT', 20, 100),
     isIdempotencyKeyRequired: read.oneOf('IDEMPOTENCY_KEY', ['optional', 'required'], 'optional') === 'required',
     customerCancel: read.oneOf('CUSTOMER_CANCEL', CUSTOMER_CANCELS, 'pending'),
-    /** The same order of a person is refused within this time, unless it says that it is meant. */
+    /** The time within which a person's repeated order is refused, unless the request says that it is intended. */
     duplicateOrderSeconds: read.integer('DUPLICATE_ORDER_SECONDS', 0, 0, 86_400),
     maxPendingOrdersPerUser: read.integerOrOff('MAX_PENDING_ORDERS_PER_USER', MAX_PENDING_ORDERS, 1_000_000),
-    /** Days after an order's last change for which its address and note outlive a deleted account. */
+    /** The days after an order's last change in which its address and note are kept despite the account's deletion. */
     retainOrderAddressDays: read.integer('RETAIN_ORDER_ADDRESS_DAYS', 3_650, 30, 36_500),
     catalogueEventDays: read.integer('CATALOGUE_EVENT_DAYS', 400, 31, 36_500),
-    /** A stock level has an event for each change by this part of the set number. 0 for none. */
+    /**
+     * The share of a set stock level, in percent, by which the level must change for another event. 0 means no events.
+     */
     stockEventPercent: read.integer('STOCK_EVENT_PERCENT', 0, 0, 100),
     operations: readOperations(read),
-    /** In each of several processes: the number of those that share its port. */
+    /** The number of processes. In each of several processes: the number of those that share its port. */
     webConcurrency: read.integer('WEB_CONCURRENCY', 1, 1, 64),
-    /** It contains secrets and must not be logged. */
+    /** Null if traces are off. Contains secrets and must not be logged. */
     traces: readTraces(read),
     roles: read.list('ROLES', ROLES),
-    /** An alert names a role of this list that no process has. */
+    /** The roles that the whole store should have. An alert names one that no process has. */
     expectedRoles: read.list('EXPECTED_ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
     loggedRequests: read.oneOf('LOG_REQUESTS', LOGGED_REQUESTS, 'notable'),
@@ -197,7 +199,10 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
   }
 }
 
-/** Throws ConfigError for one process among several without a database: it would sell the sample catalogue. */
+/**
+ * Throws ConfigError for one of several processes that has no database setting, because it would sell the sample
+ * catalogue.
+ */
 export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, roles, nats, dataDir }: Config): void {
   if (databaseAddresses !== null || isEmbeddedMeant) return
   const reason =
@@ -207,7 +212,7 @@ export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, role
 }
 
 function readBaseUrl({ setting }: Settings, derived: string): string {
-  // Paths are appended to it, and it is public.
+  // Other paths are appended to this address, and it is public.
   const parse = (value: string) => {
     const url = URL.canParse(value) ? new URL(value) : null
     if (url === null || !['http:', 'https:'].includes(url.protocol)) return undefined
@@ -221,7 +226,7 @@ function readBaseUrl({ setting }: Settings, derived: string): string {
 
 function readPasskeyDomain({ setting, read }: Settings, baseUrl: string): string {
   const { hostname } = new URL(baseUrl)
-  // Browsers refuse a public suffix such as co.uk, too.
+  // Refuses a bare top-level domain. Browsers also refuse public suffixes such as co.uk.
   const isAbove = (value: string) => hostname.endsWith(`.${value}`) && value.includes('.')
   const isRefused = read.get('BASE_URL')?.origin === 'refused'
   const parse = (value: string) => (value === hostname || isAbove(value) || isRefused ? value : undefined)
@@ -255,7 +260,7 @@ function readSecret({ setting, isSet, problems }: Settings): string | null {
   return setting('STOREFRONT_SECRET', { mustBe: SECRET_LENGTH, parse, secrecy: 'secret' }, unset)
 }
 
-/** Throws ConfigError, which contains `name`, when the secret is too short. */
+/** Returns a long enough secret. Throws ConfigError, which contains `name`, for a short one. */
 export function checkSecret(name: string, value: string): string {
   if (!isLongEnough(value)) throw new ConfigError(`${name} must be ${SECRET_LENGTH}`)
   return value

@@ -19,7 +19,7 @@ import { printRows } from './format-table.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
 
-/** For an empty password one is generated and printed once. */
+/** Creates an operator's account. If the entered password is empty, generates one and prints it once. */
 export async function createOperator(settings: Contexts['settings'], email: string, role: OperatorRole): Promise<number> {
   assertEmail(email)
   const password = await readPassword('Password (empty: generate one): ')
@@ -100,7 +100,7 @@ function assertEmail(text: string): void {
   }
 }
 
-/** Publishes a signing key when every client has it. A running store loads it within a second. */
+/** Publishes a signing key, which signs once every client has it. A running store loads the key within a second. */
 export async function rotateKeys({ pool, addresses, config, terminal }: Contexts['database']): Promise<number> {
   const { id, signsFrom } = await rotateSigningKeys(
     pool,

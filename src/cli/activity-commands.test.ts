@@ -10,7 +10,7 @@ import { printActivities } from './activity-commands.ts'
 
 const store = await startStore({ after })
 
-test('activities show the address of the account while it exists, and the name of the key', async () => {
+test("activities show the account's address while it exists, and the key's name", async () => {
   const operator = await registerOperator(store)
   const product = await store.addProduct({ stock: 1 })
   const how = { auditContext: auditContextOfCommand('keys create'), now: new Date() }

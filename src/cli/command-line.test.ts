@@ -10,7 +10,10 @@ import type { GivenTime } from './options.ts'
 
 const VERSION = '1.2.3'
 
-/** A valid and an invalid value of each option, by its name in the help; without an invalid one every text is valid. */
+/**
+ * A valid and an invalid value of each option, by the value's name in the help. Without an invalid value, every text is
+ * valid.
+ */
 const TEXTS: Record<string, { right: string; wrong?: string }> = {
   NAME: { right: 'windows-1252', wrong: 'klingon' },
   EUR: { right: 'PYG', wrong: 'eur' },
@@ -39,18 +42,18 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   URL: { right: 'postgres://shop@db.example/shop', wrong: 'https://db.example/shop' },
 }
 
-/** A call of the command with all arguments and no options. */
+/** The command's words with all arguments and no options. */
 function rightCall({ name, arguments: args }: Command): string[] {
   return [...name.split(' '), ...args.map((argument) => argument.name.toLowerCase())]
 }
 
-/** The same without the argument that the flag replaces. */
+/** Like `rightCall`, with the option, and without the argument that a flag replaces. */
 function callWith(command: Command, option: string): string[] {
   const { name, arguments: args } = command
   return [...name.split(' '), ...args.filter(({ or }) => or !== option).map((argument) => argument.name.toLowerCase())]
 }
 
-/** Values with times as instants. */
+/** The values, with times as instants. */
 const plain = (values: object) =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typeof value === 'function' ? value('UTC') : value]))
 
@@ -83,7 +86,7 @@ test('SQL that begins with a comment is an argument', () => {
   assert.deepEqual(read(['lake', 'query', '--Sales\nselect 1']).args, [' --Sales\nselect 1'])
 })
 
-test('every command takes its options and refuses all others, and shows its own usage with the refusal', () => {
+test('every command accepts its options, refuses all others, and shows its own usage with the refusal', () => {
   const all = new Map(COMMANDS.flatMap(({ options }) => Object.entries(options)))
   for (const command of COMMANDS) {
     const call = rightCall(command)
@@ -122,7 +125,7 @@ test('every command takes its options and refuses all others, and shows its own 
   }
 })
 
-test('every command refuses one argument too many, and one too few', () => {
+test('every command refuses one argument too many or too few', () => {
   for (const command of COMMANDS) {
     const call = rightCall(command)
     assert.match(refusalOf([...call, 'more']), /(takes no argument|takes \d at most); leave out more\n/)
@@ -147,7 +150,7 @@ test('refuses contradictory options', () => {
   }
 })
 
-test('refuses values that are wrong by themselves: names, days that no month has, negative numbers, arguments without text', () => {
+test('refuses invalid values: unknown names, impossible dates, negative numbers, arguments without text', () => {
   for (const [args, message] of [
     [['replay', '--subscriber', 'nobody'], /^--subscriber must be one of email, webhook, [a-z, -]*lake; catalogue-lake cannot/],
     [
@@ -169,7 +172,7 @@ test('refuses values that are wrong by themselves: names, days that no month has
   }
 })
 
-test("a day and a time without an offset are the shop's, through the change of its clocks", () => {
+test("a day or time without an offset is in the shop's time zone, even across a clock change", () => {
   for (const [given, inVienna, inKathmandu] of [
     ['2028-02-29', '2028-02-28T23:00:00.000Z', '2028-02-28T18:15:00.000Z'],
     ['2026-03-29', '2026-03-28T23:00:00.000Z', '2026-03-28T18:15:00.000Z'],
@@ -186,7 +189,7 @@ test("a day and a time without an offset are the shop's, through the change of i
   }
 })
 
-test('a command that does not exist is refused in one line, or with the commands that begin like it', () => {
+test('refuses an unknown command in one line, or with the commands that begin like it', () => {
   assert.equal(refusalOf([]), 'which command? storefront help lists the commands')
   assert.equal(refusalOf(['--json']), 'which command? storefront help lists the commands')
   assert.equal(refusalOf(['drain', 'it']), 'there is no such command: drain it; storefront help lists the commands')
@@ -201,7 +204,7 @@ test('a command that does not exist is refused in one line, or with the commands
   assert.match(refusalOf(['lake', 'drain']), /^there is no such command: lake drain; these begin with lake:\n {2}lake query/)
 })
 
-test('shows all commands, those of one word, or one command', () => {
+test('shows all commands, those that begin with one word, or one command', () => {
   for (const args of [['help'], ['--help'], ['-h']]) assert.equal(textOf(args), overview(COMMANDS))
   for (const command of COMMANDS) {
     const words = command.name.split(' ')

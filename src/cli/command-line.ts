@@ -17,11 +17,11 @@ type Refuse = (problem: string) => UsageError
 
 const SEE_HELP = 'storefront help lists the commands'
 
-/** Throws UsageError for what the table of commands does not allow. */
+/** Reads a command line. Throws UsageError for one that the table of commands does not allow. */
 export function readCommandLine(argv: readonly string[], version: string): Request {
-  // Parsing is not strict: an unknown option must name the command that does not take it.
+  // Parsing is not strict, because the refusal of an unknown option must name the command.
   const { positionals, tokens } = parseArgs({
-    // SQL that begins with a comment is no option.
+    // SQL that begins with a comment is not an option.
     args: argv.map((text) => (/^--(\s|[^\n]*\n)/.test(text) ? ` ${text}` : text)),
     options: knownOptions(),
     allowPositionals: true,
@@ -95,7 +95,7 @@ function readOptions(command: Command, given: readonly GivenOption[], refuse: Re
       values[name] = true
       continue
     }
-    // Another option follows instead of a value. A negative number counts as a wrong value.
+    // This token is another option instead of a value. A negative number counts as a wrong value.
     const isOption = !inlineValue && value !== undefined && /^-(?!\d)/.test(value)
     if (value === undefined || value === '' || isOption) throw refuse(`${rawName} needs a value`)
     const read = option.read(value)

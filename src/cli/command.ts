@@ -5,7 +5,7 @@ import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 
-/** The status of a shell for a command that was interrupted: 128 and SIGINT. */
+/** A shell's exit status for a command that SIGINT interrupted: 128 plus the signal's number. */
 export const EXIT_INTERRUPTED = 130
 
 export interface Terminal {
@@ -14,7 +14,7 @@ export interface Terminal {
   exit: (status: number) => never
 }
 
-/** `database`: exists and is migrated. `lake`: exists. */
+/** What a command can need. A `database` exists and is migrated, and a `lake` exists. */
 export interface Contexts {
   nothing: { terminal: Terminal }
   settings: Contexts['nothing'] & { config: Config; logger: Logger }
@@ -23,14 +23,14 @@ export interface Contexts {
 }
 export type Needs = keyof Contexts
 
-/** `read` returns undefined for a wrong text, and `must` completes the refusal. */
+/** An option with a value. `read` returns undefined for an invalid text, and `must` then completes the refusal. */
 export interface Option<T> {
   value: string
   help: string
   must: string
   read: (text: string) => T | undefined
   isRepeatable?: boolean
-  /** The command refuses to run without it. */
+  /** Whether the command refuses to run without the option. */
   isRequired?: boolean
 }
 
@@ -39,7 +39,7 @@ export interface Flag {
 }
 
 export type Options = Record<string, Option<unknown> | Flag>
-/** Undefined for an absent option, a list for a repeatable one. */
+/** The options' values: undefined for an absent option, a list for a repeatable one. */
 export type Values<O extends Options> = {
   readonly [K in keyof O]: O[K] extends { isRepeatable: true; read: (text: string) => infer T }
     ? Exclude<T, undefined>[] | undefined
@@ -48,32 +48,36 @@ export type Values<O extends Options> = {
       : boolean
 }
 
-/** `or`: the flag that can replace it. Exactly one of the two is given. */
+/** An argument. `or` is the flag that can replace it; exactly one of the two must be given. */
 export interface Argument {
   name: string
   or?: string
 }
 
-/** Parsing, help and README's table use these members. */
+/** A command. Parsing, the help and the README's table use these properties. */
 interface CommandDefinition<N extends Needs, O extends Options> {
   name: string
   arguments?: readonly Argument[]
   options?: O
   /** A clause without a full stop. Code is in backticks. */
   help: string
-  /** `database` by default. */
+  /** The default is `database`. */
   needs?: N
-  /** Describes a contradiction between options, or null. */
+  /** Describes a contradiction between options; null if there is none. */
   findContradiction?(values: Values<O>): string | null
-  /** Returns the exit status. Imports its code when it is called, so that help does not load a whole store. */
+  /**
+   * Runs the command and returns the exit status. Imports its code only when called, so the help does not load a whole
+   * store.
+   */
   run(context: Contexts[N], values: Values<O>, ...args: string[]): Promise<number>
 }
 
-/** The options of this command are checked when it is called. */
+/** A command whose option types are erased. Its options are checked at run time. */
 export type Command = Required<CommandDefinition<Needs, Options>>
 
 /**
- * Erases the option types: `readCommandLine` reads values by its options, `runCommand` opens the context by its needs.
+ * Defines a command and erases its option types. `readCommandLine` reads the values by the options, and `runCommand`
+ * opens the context by the needs.
  */
 export function defineCommand<N extends Needs = 'database', O extends Options = Record<never, never>>(
   definition: CommandDefinition<N, O>,

@@ -5,7 +5,7 @@ import { formatTable } from './format-table.ts'
 
 const EXIT_REFUSED = 2
 
-/** Secrets are masked. Starts nothing. */
+/** Prints the settings, with secrets masked. Starts nothing. */
 export function printConfig({ out, err }: Terminal, json: boolean): number {
   const { settings, problems, misspelt } = readEnvironment()
   if (json) {

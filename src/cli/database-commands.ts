@@ -29,7 +29,7 @@ export async function migrate({ config, terminal, logger }: Contexts['settings']
   }
 }
 
-/** Works beside a running store or without one. */
+/** Backs up the embedded database, beside a running store or without one. */
 export async function backUp({ config, terminal }: Contexts['settings'], target: string): Promise<number> {
   assertEmbedded(config)
   const database = await openExistingDatabase(config)
@@ -42,7 +42,7 @@ export async function backUp({ config, terminal }: Contexts['settings'], target:
   }
 }
 
-/** Reconciles topic and lake with the restored database. */
+/** Restores a backup, and reconciles topic and lake with the database. */
 export async function restore(settings: Contexts['settings'], source: string): Promise<number> {
   const { config, terminal } = settings
   assertEmbedded(config)
@@ -61,8 +61,8 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   const { addresses } = database
   const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
-    // Both log what is repaired later: the stream repairs the lost slot, and the replay below lost events. A step that
-    // fails throws.
+    // These calls would log problems that are repaired later: the stream repairs the lost slot, and the replay below
+    // the lost events. A failed step throws.
     const quiet = logger.child({}, { level: 'fatal' })
     await prepareDatabase(addresses, quiet)
     await ensureIncarnationOf(config, { pool, url: addresses.api, logger: quiet })
@@ -76,7 +76,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   }
 }
 
-/** The source is the embedded store, or another server's. */
+/** Moves a store into this configuration's database, from the embedded store or from another server. */
 export async function moveStore(settings: Contexts['settings'], from: string | undefined): Promise<number> {
   const { config, terminal, logger } = settings
   const target = config.databaseAddresses

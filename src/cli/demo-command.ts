@@ -13,7 +13,10 @@ import { onStopSignal } from './stop-signal.ts'
 
 type DemoArguments = Pick<DemoOptions, 'isFast' | 'isForced' | 'orders'>
 
-/** If no store runs, it runs the embedded one as `serve` does, so that mails and lake follow. */
+/**
+ * Fills a store with demo data. If no store runs, it runs the embedded one like `serve`, so mails and lake files
+ * follow.
+ */
 export async function demo(settings: Contexts['settings'], given: DemoArguments): Promise<number> {
   const { config, logger, terminal } = settings
   if (config.databaseAddresses === null && (await findEmbeddedPostgres(dataFolder(config.dataDir))) === null) {

@@ -9,7 +9,10 @@ import { escapeControls } from './format-table.ts'
 const STATUS_WIDTH = 9
 const NAME_WIDTH = 17
 
-/** Exit status 1 when there is a problem. Ends the process, because a server may hang. */
+/**
+ * Prints what doctor finds. The exit status is 1 if there is a problem. Ends the process, because a hanging server may
+ * keep it alive.
+ */
 export async function printDiagnosis({ out, exit }: Terminal, json: boolean): Promise<number> {
   const { config, problems, misspelt } = readEnvironment()
   const versions = { store: packageJson.version, node: process.versions.node }

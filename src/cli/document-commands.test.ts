@@ -7,7 +7,7 @@ import { LANGUAGES } from '../language.ts'
 import { UsageError } from './command.ts'
 import { writeMailTemplates } from './document-commands.ts'
 
-test('mail templates writes every built-in template of the languages, and overwrites none', async (t) => {
+test('mail templates writes every built-in template of the languages, and overwrites no file', async (t) => {
   const parent = mkdtempSync(join(tmpdir(), 'storefront-templates-'))
   t.after(() => rmSync(parent, { recursive: true, force: true }))
   const folder = join(parent, 'new', 'templates')

@@ -20,7 +20,7 @@ export async function printOpenApi(terminal: Terminal): Promise<number> {
   return 0
 }
 
-/** Prints the document, or writes it and a JSON Schema for each event into a folder. */
+/** Prints the AsyncAPI document, or writes it into a folder with a JSON Schema for each event. */
 export async function printAsyncApi(terminal: Terminal, folder: string | null): Promise<number> {
   const { makeFolder } = await import('../db/embedded/data-folder.ts')
   const { eventDocument, eventFiles } = await import('./event-document.ts')
@@ -37,7 +37,7 @@ export async function printAsyncApi(terminal: Terminal, folder: string | null): 
   return 0
 }
 
-/** Overwrites no file: throws UsageError. */
+/** Writes the built-in templates. Throws UsageError instead of overwriting a file. */
 export async function writeMailTemplates(terminal: Terminal, folder: string, languages: readonly Language[]): Promise<number> {
   const { makeFolder } = await import('../db/embedded/data-folder.ts')
   const { builtInFiles } = await import('../mail/templates.ts')

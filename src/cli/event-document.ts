@@ -20,7 +20,7 @@ const NATS_HEADERS = {
   },
 }
 
-/** A JSON Schema for each event and an AsyncAPI document of all, by file name. */
+/** By file name: a JSON Schema for each event, and an AsyncAPI document of all events. */
 export function eventFiles(): Record<string, object> {
   const schemas = Object.entries({ ...orderEventSchemas(), ...catalogueEventSchemas() }).map(([type, schema]) => [
     `schemas/${shortName(type)}.schema.json`,
@@ -29,7 +29,7 @@ export function eventFiles(): Record<string, object> {
   return { ...Object.fromEntries(schemas), 'asyncapi.json': eventDocument() }
 }
 
-/** AsyncAPI 3.0. */
+/** The AsyncAPI 3.0 document of all events. */
 export function eventDocument(): object {
   const [orders, catalogue] = [Object.keys(orderEventSchemas()), Object.keys(catalogueEventSchemas())]
   const schemas = Object.entries({ ...orderEventSchemas(), ...catalogueEventSchemas() })
@@ -111,7 +111,7 @@ function messageOf(type: string): object {
   }
 }
 
-/** `storefront.order.created` → `An order was created`. */
+/** Turns `storefront.order.created` into `An order was created`. */
 function titleOf(type: string): string {
   const [, subject = '', change = ''] = type.split('.')
   const subjects: Record<string, string> = { order: 'An order was', product: 'A product was', price: 'A price was', stock: 'Stock was' }
@@ -120,7 +120,10 @@ function titleOf(type: string): string {
 
 type Schema = Record<string, unknown>
 
-/** Types get a name: the title, or the property and its parent, or the whole path when schemas share that name. */
+/**
+ * The named types. The name is the type's title, or the property and its parent, or the whole path if schemas share
+ * that name.
+ */
 function namedSchemas(roots: readonly (readonly [string, Schema])[]): Record<string, Schema> {
   const contents = new Map<string, Set<string>>()
   for (const [root, schema] of roots)
@@ -169,12 +172,12 @@ function mapParts(schema: Schema, path: readonly string[], map: (part: Schema, p
   )
 }
 
-/** Inside the document the place identifies a schema. */
+/** Removes `$id`. Inside the document a schema is identified by its place. */
 function withoutId({ $id: _, ...schema }: TObject & { $id?: string }): Schema {
   return schema as Schema
 }
 
-/** `storefront.order.created` → `order-created`. */
+/** Turns `storefront.order.created` into `order-created`. */
 function shortName(type: string): string {
   return type.replace('storefront.', '').replaceAll('.', '-')
 }

@@ -3,7 +3,7 @@ import { isDiskFull } from '../db/embedded/full-disk.ts'
 import { INSUFFICIENT_PRIVILEGE, sqlState } from '../db/sql-state.ts'
 import { AppError, OperatorError } from '../errors.ts'
 
-// https://nodejs.org/api/tls.html#x509-certificate-error-codes
+// The codes of https://nodejs.org/api/tls.html#x509-certificate-error-codes
 const UNTRUSTED = [
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -30,7 +30,7 @@ export function explainError(error: unknown): { message: string; exitStatus: num
   return message === null ? null : { message: message.replaceAll(/\s*\n\s*/g, ' '), exitStatus: 1 }
 }
 
-/** An unknown authority signed the server's certificate. */
+/** Whether an unknown authority signed the server's certificate. */
 export function isUntrusted(error: unknown): boolean {
   const { code = '', cause } = error as { code?: string; cause?: unknown }
   return UNTRUSTED.includes(code) || (cause instanceof Error && isUntrusted(cause))

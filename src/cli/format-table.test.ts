@@ -31,7 +31,7 @@ test('formats rows as JSON objects, and null as an empty cell in a list', () => 
   assert.equal(formatTable({ columns: ['id', 'error'], rows: [['a', null]] }, { none: '' }), 'id | error\n---+------\na  |\n(1 row)')
 })
 
-test('shows control characters as escapes, so that a cell cannot move the cursor or reverse the text', () => {
+test('shows control characters as escapes, so a cell cannot move the cursor or reverse the text', () => {
   const text = formatTable({ columns: ['a\n'], rows: [['\u001b[2J\r\n\t\u009b1m\u202e\u2028 \u007f']] })
   assert.equal(text.split('\n').length, 4)
   assert.ok(text.includes('\\u001b[2J\\r\\n\\t\\u009b1m\\u202e\\u2028 \\u007f'), text)

@@ -5,18 +5,18 @@ interface Table {
   rows: readonly (readonly unknown[])[]
 }
 
-/** The table leaves the cell of null empty. */
+/** Prints rows as a table or as JSON. The table shows null as an empty cell. */
 export function printRows({ out }: Pick<Terminal, 'out'>, table: Table, json: boolean): number {
   out(json ? formatJson(table) : formatTable(table, { none: '' }))
   return 0
 }
 
-/** A JSON array of objects on one line. Of columns with the same name the last one is used. */
+/** A JSON array of objects on one line. If columns have the same name, the last one wins. */
 export function formatJson({ columns, rows }: Table): string {
   return JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index] ?? null]))))
 }
 
-/** `none` stands for null. Control characters in cells are shown as escapes. */
+/** An aligned text table. `none` is the text for null. Shows control characters in cells as escapes. */
 export function formatTable({ columns, rows }: Table, { none = 'NULL' } = {}): string {
   const table = [columns, ...rows].map((row) => row.map((cell) => escapeControls(cell === null ? none : String(cell))))
   const widths = columns.map((_, column) => table.reduce((width, row) => Math.max(width, lengthOf(row[column] ?? '')), 0))

@@ -3,7 +3,7 @@ import type { Command, Flag, Option } from './command.ts'
 const WIDTH = 120
 const INDENT = 34
 
-/** `storefront mail list [--status queued|sent|failed] …` on one line. */
+/** One line such as `storefront mail list [--status queued|sent|failed] …`. */
 export function usageOf({ name, arguments: args, options }: Command): string {
   const standIns = args.flatMap(({ or }) => (or === undefined ? [] : [or]))
   const words = args.map((argument) => (argument.or === undefined ? argument.name : `${argument.name}|--${argument.or}`))
@@ -35,7 +35,7 @@ export function commandHelp(command: Command): string {
   return [`usage: ${usageOf(command)}`, wrap(`${sentence}.`, 0), ...(options.length === 0 ? [] : [options.join('\n')])].join('\n\n')
 }
 
-/** Backticks mark names in the table of commands. */
+/** Removes backticks, which mark names in the table of commands. */
 function plain(help: string): string {
   return help.replaceAll('`', '')
 }
@@ -58,7 +58,7 @@ function entry(term: string, explanation: string): string {
   return term.length + 4 > INDENT ? `  ${term}\n${' '.repeat(INDENT)}${lines}` : `${`  ${term}`.padEnd(INDENT)}${lines}`
 }
 
-/** Lines of at most WIDTH. All lines except the first are indented. */
+/** Wraps text into lines of at most WIDTH. Indents all lines except the first. */
 function wrap(text: string, indent: number): string {
   const lines = ['']
   for (const word of text.split(' ')) {

@@ -8,7 +8,7 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { startStore } from '../../test/store.ts'
 import { proveProducts } from './import-commands.ts'
 
-/** What `storefront catalogue import --prove` prints for files with these contents. */
+/** Returns a function that prints what `storefront catalogue import --prove` prints for files with these contents. */
 async function startImports(t: TestContext) {
   const { pool, config, addresses } = await startStore(t)
   const folder = mkdtempSync(join(tmpdir(), 'import-'))
@@ -27,14 +27,14 @@ async function startImports(t: TestContext) {
 const logger = pino({ level: 'silent' })
 const line = (sku: string) => `${JSON.stringify({ sku, name: sku, category: 'Kitchen', price: { amount: 850, currency: 'EUR' } })}\n`
 
-test('a dry run of products says how many are new and how many the store has', async (t) => {
+test('a dry run of products shows how many are new and how many the store has', async (t) => {
   const run = await startImports(t)
   assert.equal((await run('first.ndjson', line('MUG-1'))).status, 0)
   const dry = await run('second.ndjson', line('MUG-1') + line('MUG-2') + line('MUG-3'), true)
   assert.deepEqual(dry, { status: 0, lines: ['dry run: 2 created, 0 refused, 1 present', 'every line can be imported'] })
 })
 
-test('the proof counts the drafts and the active products of lines that name a status', async (t) => {
+test('the proof counts the drafts and the active products of lines that have a status', async (t) => {
   const run = await startImports(t)
   const withStatus = (sku: string, status: string) => `${JSON.stringify({ ...JSON.parse(line(sku)), status })}\n`
   const first = await run('first.ndjson', withStatus('MUG-1', 'draft') + withStatus('MUG-2', 'active') + line('MUG-3'))
@@ -44,7 +44,7 @@ test('the proof counts the drafts and the active products of lines that name a s
   assert.deepEqual([first.status, second.status], [0, 0])
 })
 
-test("another shop's export is refused with the command that converts it, and is not compared", async (t) => {
+test("refuses another shop system's export, naming the command that converts it, and compares nothing", async (t) => {
   const run = await startImports(t)
   const { status, lines } = await run('shopify.csv', 'Handle,Title,Variant SKU,Variant Price\nmug,Mug,MUG-1,8.50\n')
   assert.equal(status, 1)

@@ -29,7 +29,7 @@ interface ImportValues {
   json: boolean
 }
 
-/** Status 0 only when the store has every customer of the file. */
+/** Imports customers. The exit status is 0 only if the store then has every customer of the file. */
 export async function moveCustomersIn(
   { pool, terminal }: Contexts['database'],
   file: string,
@@ -45,7 +45,7 @@ export async function moveCustomersIn(
   )
 }
 
-/** Status 0 only when the store has every order of the file, and the sums are equal. */
+/** Imports orders. The exit status is 0 only if the store then has every order of the file, with equal sums. */
 export async function moveOrdersIn(
   { pool, addresses, terminal }: Contexts['database'],
   file: string,
@@ -60,7 +60,10 @@ export async function moveOrdersIn(
   )
 }
 
-/** Status 0 only when the store has every product of the file, and the sums of the prices are equal. */
+/**
+ * Compares products with the store. The exit status is 0 only if the store has every product of the file, and the sums
+ * of the prices are equal.
+ */
 export async function proveProducts(
   { pool, config, terminal }: Contexts['database'],
   file: string,
@@ -99,7 +102,7 @@ async function report(
     ([name, count]) => count > 0 || name === 'created' || name === 'refused',
   )
   terminal.out(`${isDryRun ? 'dry run: ' : ''}${named.map(([name, count]) => `${count} ${name}`).join(', ')}`)
-  // Lines that could not be read were printed with their reasons.
+  // Unreadable lines were already printed with their reasons.
   const readable = groups.filter(({ group }) => group !== UNREADABLE)
   if (readable.length > 0) terminal.out(formatTable({ columns: COLUMNS, rows: readable.map(toRow) }))
   for (const { group } of readable.filter((one) => !one.isEqual)) terminal.err(`${group}: the file and the store differ`)
@@ -130,7 +133,7 @@ export async function importFile(
   file: string,
   { format, encoding }: { format: ImportFormat | undefined; encoding: string | undefined },
 ): Promise<number> {
-  // This saves a hundred megabytes in a long import: V8 collects the many short-lived lines too late.
+  // V8 collects many short-lived lines too late. These flags save a hundred megabytes in a long import.
   setFlagsFromString('--optimize-for-size')
   setFlagsFromString('--semi-space-growth-factor=1')
   const source = file === '-' ? process.stdin : openFile(file)
@@ -150,13 +153,13 @@ export async function importFile(
 }
 
 export function openFile(file: string): ReadStream {
-  // An error of reading does not name the file.
+  // A read error does not name the file, so this adds the name.
   return createReadStream(file).on('error', (error: NodeJS.ErrnoException) => {
     error.path ??= file
   })
 }
 
-/** Writes the form that the import reads. */
+/** Writes products in the form that the import reads. */
 export async function exportProducts(
   { pool }: Contexts['database'],
   format: ImportFormat | undefined,
@@ -172,7 +175,7 @@ export async function exportProducts(
   }
 }
 
-/** Status 1 when a record was refused. */
+/** Converts another shop system's file. The exit status is 1 if a record was refused. */
 export async function convertFile(
   { err }: Terminal,
   [shop, what, file]: readonly [shop: string, what: string, file: string],

@@ -10,7 +10,7 @@ import { createKey, listKeys, reportRestoredKeys, revokeKey, rotateKey } from '.
 
 const store = await startStore({ after })
 
-/** What a command gets, on the database of the running store, and what it has printed. */
+/** The context of a command on the running store's database, and the lines that the command printed. */
 function context() {
   const lines: string[] = []
   const exit = () => assert.fail('exits')
@@ -22,7 +22,7 @@ const scopes = ['orders:read', 'orders:move'] as const
 const status = async (token: string) => (await store.call('GET', '/admin/orders', { token })).status
 const keyIn = (lines: readonly string[]) => lines.find((line) => line.startsWith('key: '))?.slice(5) ?? ''
 
-test('a key is made, listed, rotated and revoked by commands beside a running store', async () => {
+test('commands make, list, rotate and revoke a key beside a running store', async () => {
   const made = context()
   assert.equal(await createKey(made.context, 'Payment provider', { scopes, expiresInDays: 30 }), 0)
   const [, id = ''] = /^made the key (\S{36})$/.exec(made.lines[0] ?? '') ?? []
@@ -64,7 +64,7 @@ test('a key is made, listed, rotated and revoked by commands beside a running st
   )
 })
 
-test('refuses in one line what an operator can repair', async () => {
+test('refuses in one line what an operator can correct', async () => {
   const nobody = '01900000-0000-7000-8000-000000000000'
   const wrong: [() => Promise<number>, new (message: string) => Error, RegExp][] = [
     [() => createKey(context().context, ' blank', { scopes, expiresInDays: undefined }), UsageError, /^the name must be one line/],
@@ -81,7 +81,7 @@ test('refuses in one line what an operator can repair', async () => {
   await assert.rejects(rotateKey(made.context, id, undefined), { message: 'The API key is revoked: make another one.' })
 })
 
-test('lists no more keys than the limit, newest first, over several pages', async () => {
+test('lists no more keys than the limit, the newest first, over several pages', async () => {
   const made = []
   for (let i = 0; i < 3; i++) {
     const { lines, context: own } = context()
@@ -97,7 +97,7 @@ test('lists no more keys than the limit, newest first, over several pages', asyn
   assert.deepEqual((await idsOf(10_000)).slice(0, 3), made.toReversed())
 })
 
-test('a restore reports that keys are as in the backup, where there are any', async (t) => {
+test('a restore reports that keys are as in the backup, if there are any', async (t) => {
   const { lines, context: own } = context()
   await reportRestoredKeys(own)
   assert.match(lines.join('\n'), /^API keys are as in the backup \(\d+ active\): revoke again those that were revoked since/)

@@ -39,7 +39,7 @@ export async function listKeys({ pool, terminal }: Context, limit: number, json:
   return printRows(terminal, { columns, rows }, json)
 }
 
-/** Prints the new secret once. */
+/** Replaces a key's secret, and prints the new one once. */
 export async function rotateKey({ pool, terminal }: Context, id: string, overlapHours: number | undefined): Promise<number> {
   assertKeyId(id)
   const overlapSeconds = overlapHours === undefined ? DEFAULT_OVERLAP_SECONDS : overlapHours * 3_600
@@ -60,7 +60,7 @@ export async function revokeKey({ pool, terminal }: Context, id: string): Promis
   return 0
 }
 
-/** The backup lacks later changes of keys. */
+/** Reports keys after a restore, because the backup lacks later changes of keys. */
 export async function reportRestoredKeys({ pool, terminal }: Pick<Context, 'pool' | 'terminal'>): Promise<void> {
   const active = await countActiveKeys(pool, new Date())
   if (active === 0) return
@@ -78,12 +78,12 @@ function assertKeyId(id: string): void {
   if (!KEY_ID.test(id)) throw new UsageError(`${JSON.stringify(id)} is no id of a key; storefront keys list shows them`)
 }
 
-/** One run's activities share an id. */
+/** The audit context of a command's run. All activities of the run share its id. */
 function auditContext(action: string) {
   return { ...auditContextOfCommand(action), requestId: randomUUIDv7() }
 }
 
-/** Turns the API's refusals into lines for an operator. */
+/** Runs `work`, and turns the API's refusals into lines for an operator. */
 async function explained<T>(id: string, work: Promise<T>): Promise<T> {
   try {
     return await work

@@ -8,7 +8,7 @@ import type { Contexts } from './command.ts'
 import { formatJson, formatTable } from './format-table.ts'
 import { withProgress } from './progress.ts'
 
-/** Needs no server: the lake is files. */
+/** Queries the lake. It needs no server, because the lake consists of files. */
 export async function runQuery(
   { lake, terminal }: Contexts['lake'],
   text: string,

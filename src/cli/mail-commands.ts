@@ -3,7 +3,7 @@ import { type DeliveryFilter, listDeliveries, retryFailed } from '../mail/email-
 import type { Contexts } from './command.ts'
 import { printRows } from './format-table.ts'
 
-/** The answer to "did the mail go out?". */
+/** Lists mails, to answer whether a mail was sent. */
 export async function list({ pool, terminal }: Contexts['database'], filter: DeliveryFilter, json: boolean): Promise<number> {
   const mails = await listDeliveries(pool, filter)
   const columns = ['event_id', 'order', 'event', 'status', 'attempts', 'queued_at', 'not_before', 'sent_at', 'last_error']
@@ -21,7 +21,10 @@ export async function list({ pool, terminal }: Contexts['database'], filter: Del
   return printRows(terminal, { columns, rows }, json)
 }
 
-/** `eventId` null: all failed mails. Status 1 when that mail has not failed. */
+/**
+ * Queues a failed mail again; `eventId` null means all failed mails. The exit status is 1 if the given mail has not
+ * failed.
+ */
 export async function retry({ pool, config, terminal }: Contexts['database'], eventId: string | null): Promise<number> {
   const auditContext = auditContextOfCommand('mail retry')
   const queued = await retryFailed(pool, { eventId, maxPerHour: config.mailMaxPerHour, now: new Date(), auditContext })

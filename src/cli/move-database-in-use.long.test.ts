@@ -14,7 +14,7 @@ const SKIP = { skip: debianPostgresMissing }
 const move = (t: Cleanup, store: RestorableStore, settings: Record<string, string>, args: string[]) =>
   runStorefront(t, ['database', 'move', ...args], { env: { ...store.environment, ...settings } })
 
-test('no store that is started during a move sells from the old database', SKIP, async (t) => {
+test('a store that starts during a move cannot sell from the old database', SKIP, async (t) => {
   const [old, target] = [await startOwnServer(t), await startOwnServer(t)]
   const store = createRestorableStore(t, old.settings)
   const migrated = await runStorefront(t, ['migrate'], { env: store.environment })
@@ -36,7 +36,7 @@ test('no store that is started during a move sells from the old database', SKIP,
   const refusal = (database: string, session: string) =>
     `storefront: ${database} is in use (${session}): stop every process of the store first; nothing was moved\n`
 
-  // The name of the sessions is anybody's choice.
+  // A session can have any name, so the move must not depend on names.
   const addresses = Object.entries(old.settings).filter(([name]) => name.startsWith('DATABASE_'))
   Object.assign(store.environment, Object.fromEntries(addresses.map(([name, url]) => [name, `${url}?application_name=hidden`])))
   const hidden = await store.start()
@@ -70,7 +70,7 @@ test('no store that is started during a move sells from the old database', SKIP,
   const started = await runStorefront(t, ['serve'], { env: store.environment })
   assert.equal(started.status, 1)
   assert.match(started.stderr, /too many connections for database "shop"/)
-  // The limit does not count for superusers.
+  // Connection limits do not apply to superusers.
   const superuser = await connect(`${old.address}/shop?application_name=late`)
   mover.kill('SIGCONT')
   assert.deepEqual([(await ended)[0], errors], [1, refusal('the database in --from', 'late')])
@@ -90,7 +90,7 @@ test('no store that is started during a move sells from the old database', SKIP,
     interrupted.stderr,
     /^storefront: the database in --from lets nobody in: [^\n]* "alter database shop connection limit -1"[^\n]*\n$/,
   )
-  // What the message says lets the old store start again.
+  // The command in the message lets the old store start again.
   await oldAdmin.query('alter database shop connection limit -1')
   await (await store.start()).stop()
 })

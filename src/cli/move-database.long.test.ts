@@ -21,7 +21,7 @@ import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
 const DOCUMENTED = readCommands('3. Run this where `DATA_DIR` is, with the settings of the store and the three addresses:')
 const SKIP = { skip: debianPostgresMissing }
 
-/** A stopped embedded store with orders; the change of the last one is only in the replication slot. */
+/** A stopped embedded store with orders. The last order's change is only in the replication slot. */
 async function makeStore(t: Cleanup, settings: Record<string, string> = { STOREFRONT_SECRET: TEST_SECRET }) {
   const store = createRestorableStore(t, settings)
   const running = await store.start()
@@ -54,7 +54,7 @@ async function countRows(
   return (await pool.query(`select from ${table}`)).rowCount ?? 0
 }
 
-/** Every order once in topic, mails and lake, and `verify` finds nothing. */
+/** Asserts that topic, mails and lake have every order once, and that `verify` finds nothing. */
 async function assertWhole(store: RestorableStore, running: Awaited<ReturnType<RestorableStore['start']>>, events: number): Promise<void> {
   await running.untilDelivered()
   const report = await running.verify()
@@ -65,9 +65,9 @@ async function assertWhole(store: RestorableStore, running: Awaited<ReturnType<R
   assert.equal(new Set(rows.map(({ eventId }) => eventId)).size, events)
 }
 
-test('a store moves from the embedded database to one of its own with all that was in flight, and back', SKIP, async (t) => {
+test('a store moves from the embedded database to another server and back, with all work in flight', SKIP, async (t) => {
   const server = await startOwnServer(t)
-  // It keeps its own secret.
+  // The store keeps the secret in its own folder.
   const { store, numbers } = await makeStore(t, {})
   const { STOREFRONT_SECRET: _, ...addresses } = server.settings
   symlinkSync(BIN, join(store.dataDir, 'storefront'))
@@ -101,7 +101,7 @@ test('a store moves from the embedded database to one of its own with all that w
   assert.deepEqual(activities, [{ action: 'database move' }])
   await running.stop()
 
-  // The copied database has the schema of a new one.
+  // The copied database must have the same schema as a new one.
   await server.run(`createdb --host 127.0.0.1 --port "$PORT" --username postgres fresh`, { PORT: new URL(server.address).port })
   const fresh = `${server.address}/fresh`
   const migrated = await runStorefront(t, ['migrate'], { env: { DATABASE_URL: fresh, STOREFRONT_SECRET: TEST_SECRET } })
@@ -112,7 +112,8 @@ test('a store moves from the embedded database to one of its own with all that w
   }
   assert.equal(await dump('shop'), await dump('fresh'))
 
-  // Back, without what was sold on the other server: as a restored store, whose numbers nobody has seen.
+  // The old embedded database is used again, without the sales on the other server. The store must treat it like a
+  // restored database, whose later order numbers are unknown.
   for (const name of Object.keys(server.settings)) delete store.environment[name]
   Object.assign(store.environment, embedded)
   renameSync(movedCluster(store) ?? assert.fail('no moved cluster'), join(store.dataDir, 'postgres'))
@@ -125,10 +126,10 @@ test('a store moves from the embedded database to one of its own with all that w
   await back.stop()
 })
 
-test('a move that is killed or cut off leaves source and target usable, and the next one completes it', SKIP, async (t) => {
+test('a killed or interrupted move leaves source and target usable, and the next one completes it', SKIP, async (t) => {
   const server = await startOwnServer(t)
   const { store } = await makeStore(t)
-  // Enough rows to be in the middle of a table.
+  // There are enough rows to interrupt the move in the middle of a table.
   const embedded = await startEmbeddedPostgres(dataFolder(store.dataDir))
   const client = new pg.Client({ connectionString: embedded.url })
   await client.connect()
@@ -181,7 +182,7 @@ test('a move that is killed or cut off leaves source and target usable, and the 
 
   const completed = await move(t, store, server.settings)
   assert.equal(completed.status, 0, completed.stderr)
-  // A process that was killed after the commit left the embedded database as it was.
+  // A process killed after the commit leaves the embedded database as it was.
   const moved = movedCluster(store) ?? assert.fail('no moved cluster')
   rmSync(join(moved, 'storefront-restored'))
   renameSync(moved, join(store.dataDir, 'postgres'))
@@ -202,7 +203,7 @@ test('a move that is killed or cut off leaves source and target usable, and the 
   await afterwards.stop()
 })
 
-test('a store moves from PostgreSQL 15 to 18, and nobody uses the old database by accident', SKIP, async (t) => {
+test('a store moves from PostgreSQL 15 to 18, and the old database cannot be used by accident', SKIP, async (t) => {
   const server = await startOwnServer(t)
   const { store, numbers } = await makeStore(t)
   assert.equal((await move(t, store, server.settings)).status, 0)
@@ -241,7 +242,7 @@ test('a store moves from PostgreSQL 15 to 18, and nobody uses the old database b
 
   Object.assign(store.environment, newServer)
   const running = await store.start()
-  // The slots are made after the server has begun to listen.
+  // The server listens before the slots exist, so this waits for them.
   await eventually(async () => (await running.failing()).length === 0, { what: 'a ready store' })
   assert.equal((await running.place()).number, Math.max(...numbers) + 2)
   await assertWhole(store, running, 7)
@@ -253,7 +254,7 @@ test('a store moves from PostgreSQL 15 to 18, and nobody uses the old database b
 })
 
 describe('a move is refused before it changes anything', SKIP, () => {
-  test('when source, target or settings are not as they must be', async (t) => {
+  test('when source, target or settings are unsuitable', async (t) => {
     const server = await startOwnServer(t)
     const store = createRestorableStore(t, { STOREFRONT_SECRET: TEST_SECRET })
     const running = await store.start()

@@ -17,7 +17,7 @@ export function flag(help: string): Flag {
   return { help }
 }
 
-/** `Date` reads 30 February as 2 March. */
+/** Whether the text is an existing day. `Date` alone would read 30 February as 2 March. */
 function isDay(text: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text)
 }
@@ -97,7 +97,7 @@ export const databaseUrl: Option<string> = {
   read: (given) => (URL.canParse(given) && /^postgres(ql)?:$/.test(new URL(given).protocol) ? given : undefined),
 }
 
-/** A day or a time of the shop's clock becomes an instant once the shop's time zone is known. */
+/** A day or time by the shop's clock. It becomes an instant once the shop's time zone is known. */
 export type GivenTime = (timeZone: string) => Date
 
 const timeOf = (help: string): Option<GivenTime> => ({

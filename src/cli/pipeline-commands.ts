@@ -26,13 +26,15 @@ import { reportRestoredKeys } from './key-commands.ts'
 import { withProgress } from './progress.ts'
 import { type AuditRecord, summarizeReport, withRecord } from './record-audit.ts'
 
-// The status differs from 2, that of a wrong command line.
+// An undecided result. The status differs from 2, which means a wrong command line.
 const EXIT_UNDECIDED = 3
 const MAX_LINES = 100
 
 const now = () => new Date()
 
-/** Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
+/**
+ * Verifies the store. The exit status is 1 if something is missing, duplicated or corrupt, and 3 if that is undecided.
+ */
 export async function verifyStore(context: Contexts['database'], verifyArguments: VerifyArguments): Promise<number> {
   const { isJson, from, to, runId } = verifyArguments
   if (from !== undefined && to !== undefined && from >= to) throw new UsageError('--to must be later than --from')
@@ -48,7 +50,7 @@ interface VerifyArguments {
   isJson: boolean
   from: Date | undefined
   to: Date | undefined
-  /** The id under which the console has recorded the run. */
+  /** The id of the run that the console has recorded. */
   runId?: string | undefined
 }
 
@@ -78,15 +80,15 @@ interface ReplayArguments {
   since: Date | undefined
   orderId: string | undefined
   subscriber: SubscriberName | undefined
-  /** Begins a new incarnation without evidence from topic and lake. */
+  /** Whether to begin a new incarnation without evidence from topic and lake. */
   isRestored?: boolean | undefined
-  /** The id under which the console has recorded the run. */
+  /** The id of the run that the console has recorded. */
   runId?: string | undefined
-  /** The recorded command, when this is a step of another one. */
+  /** The command to record, if this run is a step of another command. */
   command?: string
 }
 
-/** Publishes missing events, or rewinds one subscriber. Status 1 when events could not be created. */
+/** Publishes missing events, or rewinds one subscriber. The exit status is 1 if events could not be created. */
 export async function replayOrders(context: Contexts['database'], replayArguments: ReplayArguments): Promise<number> {
   const { command = describeCommand(replayArguments) } = replayArguments
   return withRecord(context, { kind: 'replay', command, id: replayArguments.runId }, (record) =>
@@ -117,15 +119,15 @@ async function replayWith(
   const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
   if (subscriber === undefined) await assertReachable(context.addresses, ['stream'])
-  // This precedes the topic, which may begin a new epoch in a restored database.
+  // This comes before the topic opens, because the topic may begin a new epoch in a restored database.
   const options = { pool, url, logger: context.logger }
   await ensureIncarnationOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
   if (isRestored) {
     terminal.out('order numbers, versions and sequences were advanced, and every session has ended')
     await reportRestoredKeys({ pool, terminal })
   }
-  // The run is recorded before the first change, because a killed replay has changed something. The console records
-  // its own runs.
+  // The run is recorded before its first change, because even a killed replay has changed something. The console
+  // records its own runs itself.
   if (replayArguments.runId === undefined) {
     const after = { command: replayArguments.command ?? describeCommand(replayArguments) }
     await recordActivity(pool, auditContextOfCommand('replay'), { subjectType: 'audit', subjectId: null, before: null, after })
@@ -205,7 +207,7 @@ async function repairWith(
   }
 }
 
-/** Prints the lost orders, whose customers should be informed. */
+/** Reconciles topic and lake after a restore. Prints the lost orders, whose customers should be informed. */
 async function reconcileAfterRestore(
   { config, pool, addresses, terminal }: Contexts['database'],
   topic: Topic,
@@ -222,7 +224,7 @@ async function reconcileAfterRestore(
     terminal.out(`product ${id} has lost changes that were made after the backup: its present state is published`)
 }
 
-/** Like `withTopic`, with the catalogue partition, too. */
+/** Like `withTopic`, with the catalogue partition too. */
 function withTopics(
   context: Contexts['database'],
   work: (topic: Topic, catalogueTopic: Topic<CatalogueEvent>) => Promise<number>,
@@ -257,7 +259,10 @@ async function withTopic(
   }
 }
 
-/** A starting topic would wait for the broker, but a command must not. Throws OperatorError. */
+/**
+ * Throws OperatorError if the broker does not answer. A starting topic would wait for the broker, but a command must
+ * not.
+ */
 async function assertBroker(topic: Topic, servers: string): Promise<void> {
   try {
     await topic.newestSequence()

@@ -8,7 +8,7 @@ function streamOf(isTTY: boolean) {
   return { written, isTTY, columns: 30, write: (text: string) => written.push(text) > 0 }
 }
 
-/** Moves the clock, second by second. */
+/** Advances the clock second by second. */
 async function pass(t: TestContext, seconds: number): Promise<void> {
   for (let second = 0; second < seconds; second++) {
     t.mock.timers.tick(1_000)
@@ -16,7 +16,7 @@ async function pass(t: TestContext, seconds: number): Promise<void> {
   }
 }
 
-test('rewrites one line that fits the terminal, counts the seconds, and removes it once', async (t) => {
+test('rewrites one line that fits the terminal, counts the seconds, and removes the line once', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const stream = streamOf(true)
   const progress = createProgress(stream)
@@ -31,7 +31,7 @@ test('rewrites one line that fits the terminal, counts the seconds, and removes 
   assert.deepEqual(stream.written, ['\r\x1b[KReading …', long, long, '\r\x1b[K'])
 })
 
-test('writes nothing of short work to what is no terminal, and of long work a line every half minute', async (t) => {
+test('to a stream that is not a terminal, writes nothing for short work, and a line every half minute for long work', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const stream = streamOf(false)
   const progress = createProgress(stream)

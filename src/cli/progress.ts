@@ -8,11 +8,11 @@ export interface Progress {
 }
 
 const EVERY_MS = 1_000
-/** Pause between two lines where a line cannot be rewritten, such as in a log or a mail of cron. */
+/** The pause between two lines if a line cannot be rewritten, such as in a log or a mail from cron. */
 const LOGGED_EVERY_MS = 30_000
 const CLEAR_LINE = '\r\x1b[K'
 
-/** A terminal shows progress. Other streams get a line every half minute, so none for short work. */
+/** Shows progress on a terminal. Another stream gets a line every half minute, so short work writes nothing. */
 export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | 'write'> = process.stderr): Progress {
   const startedAt = performance.now()
   let text = ''
@@ -33,7 +33,7 @@ export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | '
   const draw = () => {
     const seconds = Math.floor((performance.now() - startedAt) / 1_000)
     const line = seconds === 0 ? `${text} …` : `${text} … ${seconds} s`
-    // A longer line would be wrapped, and only its last part is rewritten.
+    // A longer line would be wrapped, and the terminal rewrites only its last part.
     stream.write(`${CLEAR_LINE}${line.slice(0, Math.max(20, stream.columns || 80) - 1)}`)
   }
   const endTicks = every(EVERY_MS, () => text === '' || draw(), { ref: false })

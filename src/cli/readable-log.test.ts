@@ -9,7 +9,7 @@ function collect() {
   return { lines, log, logger: pino({ level: 'trace' }, log) }
 }
 
-test('a line has the time, the level, the message and the fields', () => {
+test('a line contains the time, the level, the message and the fields', () => {
   const { lines, logger } = collect()
   logger.info({ port: 3000, name: 'with a space', path: '/docs', roles: ['api'] }, 'listens')
   logger.child({ subscriber: 'email' }).debug('reads')
@@ -22,7 +22,7 @@ test('an error is followed by its stack', () => {
   assert.match(lines.join(''), /error failed id=7\n {2}Error: no such luck\n {6}at .+\n/)
 })
 
-test('a text that somebody sent writes no control character and no line of its own', () => {
+test('text from clients can write neither control characters nor lines of its own', () => {
   const { lines, logger } = collect()
   const hostile = 'x\x1b]0;title\x07\r\n12:00:00 error forged\x9b2J\x7f'
   logger.warn({ agent: hostile, err: Object.assign(new Error(hostile), { stack: hostile }) }, hostile)
@@ -34,7 +34,7 @@ test('a text that somebody sent writes no control character and no line of its o
   )
 })
 
-test('a brief log leaves out what is no warning', () => {
+test('a brief log omits lines below warnings', () => {
   const { lines, log, logger } = collect()
   log.isBrief = true
   logger.info('starts')

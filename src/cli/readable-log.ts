@@ -8,13 +8,13 @@ const WARN = 40
 const ERROR = 50
 const IN_EVERY_LINE = ['level', 'time', 'pid', 'hostname', 'msg', 'err']
 
-/** Writes pino's lines for a reader. */
+/** Writes pino's lines in a readable form. */
 export interface ReadableLog extends DestinationStream {
   /** Whether lines below `warn` are left out. */
   isBrief: boolean
 }
 
-/** `beforeLine` is called before each line, for example to remove a line of progress. */
+/** Creates a readable log. `beforeLine` is called before each line, for example to remove a progress line. */
 export function createReadableLog(destination: DestinationStream, beforeLine: () => void = () => {}): ReadableLog {
   return {
     isBrief: false,
@@ -35,7 +35,10 @@ interface LogRecord {
   [field: string]: unknown
 }
 
-/** `12:03:45 warn  message field=value`, and the stack of an error. Control characters cannot forge a line. */
+/**
+ * Formats a record as `12:03:45 warn  message field=value` with an error's stack. Escapes control characters, so a
+ * field cannot forge a line.
+ */
 function formatLog(record: LogRecord): string {
   const { level, time, msg = '', err } = record
   const name = (LEVELS[level] ?? String(level)).padEnd(5)
@@ -47,5 +50,5 @@ function formatLog(record: LogRecord): string {
   return `${new Date(time).toTimeString().slice(0, 8)} ${shownName} ${escapeControls(msg + fields.join(''))}${stack.join('')}\n`
 }
 
-/** Logged errors must not contain the values of rows. */
+/** Serializers that keep the values of rows out of logged errors. */
 export const serializers = { err: (error: unknown) => pino.stdSerializers.err(loggableError(error) as Error) }

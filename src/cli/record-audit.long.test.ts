@@ -4,7 +4,7 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { startStore, TEST_SECRET } from '../../test/store.ts'
 import { runStorefront } from '../../test/store-process.ts'
 
-test('verify gives its result although the database refuses the record, or does not take it', async (t) => {
+test('verify returns its result even if the database refuses the record or does not accept it in time', async (t) => {
   const store = await startStore(t, { hasSlot: true })
   const { api, stream } = store.addresses
   const env = { DATABASE_URL: api, DATABASE_STREAM_URL: stream, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir }
@@ -23,7 +23,8 @@ test('verify gives its result although the database refuses the record, or does 
   const client = await store.pool.connect()
   onCleanup(t, () => client.release())
   await client.query('begin')
-  // The transaction gets no id: others that create a replication slot on this server would wait for its end.
+  // A share lock gives the transaction no id. Otherwise, other sessions that create a replication slot on this server
+  // would wait for it.
   await client.query('lock table audit_runs in share mode')
   await verify(/the database did not answer within 5 s/)
   await client.query('rollback')

@@ -19,18 +19,18 @@ const MAX_OUTPUT = 30_000
 export interface Audit {
   kind: AuditKind
   command: string
-  /** The id of an existing record, when the console starts the run. */
+  /** The id of an existing record, if the console started the run. */
   id: string | undefined
 }
 
-/** `terminal` prints, and what it prints is recorded. */
+/** A recorded audit. `terminal` prints, and its lines are recorded. */
 export interface AuditRecord {
   terminal: Terminal
   withSteps<T>(text: string, work: (onStep: OnStep) => Promise<T>): Promise<T>
   setResult(result: object): void
 }
 
-/** Records the audit for the console. The audit continues when the database refuses the record. */
+/** Runs an audit and records it for the console. The audit continues if the database refuses the record. */
 export async function withRecord(
   context: Contexts['database'],
   audit: Audit,
@@ -71,7 +71,7 @@ class Recording implements AuditRecord {
     this.terminal = { out: recorded(out), err: recorded(err), exit }
   }
 
-  /** Throws OperatorError when the process began too late and the console has given up the run. */
+  /** Throws OperatorError if the console has given up the run because this process began too late. */
   static async begin(context: Contexts['database'], { id, ...audit }: Audit): Promise<Recording> {
     const { pool } = context
     const recording = new Recording(context)
@@ -80,7 +80,7 @@ class Recording implements AuditRecord {
     )
     if (known === '') throw new OperatorError(`the run ${id} is over, or was never recorded`)
     recording.#id = known
-    // The timer must not keep a process alive whose work has ended.
+    // The timer must not keep a process alive after its work.
     if (known !== null) recording.#endBeats = every(EVERY_MS, () => void recording.#beat(), { ref: false })
     return recording
   }
@@ -116,7 +116,7 @@ class Recording implements AuditRecord {
     if (this.#isWriting || !isDue || this.#id === null) return
     this.#isWriting = true
     const [id, step] = [this.#id, this.#step]
-    // A failed write is retried in a second, and the end reports it.
+    // A failed write is retried within a second. The end of the run reports a lasting failure.
     const isWritten = await reportRun(this.#context.pool, id, step).catch(() => null)
     if (isWritten !== null) {
       this.#writtenStep = step
@@ -140,7 +140,7 @@ class Recording implements AuditRecord {
   }
 }
 
-/** A record has fewer examples than the report. */
+/** The part of a report that is recorded, which has fewer examples. */
 export function summarizeReport(report: VerifyReport): VerifyReport {
   const findings = report.findings.map((finding) => ({
     ...finding,

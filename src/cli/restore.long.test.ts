@@ -16,10 +16,10 @@ import { withDatabase } from './run-command.ts'
 
 const countIncarnations = async ({ pool }: RunningStore) => (await pool.query('select from database_incarnations')).rowCount
 
-// The store's customer and operator log in at each start.
+// The store's customer and operator log in at each start, which opens two sessions.
 const countOpenSessions = async ({ pool }: RunningStore) => (await pool.query('select from sessions where revoked_at is null')).rowCount
 
-/** Makes the lake one of an earlier release, whose files counted by their names. */
+/** Turns the lake into one of a previous release, which counted files by their names. */
 function makeOld(lake: string): void {
   rmSync(join(lake, 'iceberg'), { recursive: true })
   for (const name of readdirSync(lake, { encoding: 'utf8', recursive: true }))
@@ -34,7 +34,7 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   onCleanup(t, () => {
     for (const path of [target, lakeCopy]) rmSync(path, { recursive: true, force: true })
   })
-  // The lake as it was at the backup: it cannot show that anything was lost.
+  // Resets the lake to its state at the backup, so it cannot show that anything was lost.
   const putLakeBack = () => {
     rmSync(folder.lake, { recursive: true })
     cpSync(lakeCopy, folder.lake, { recursive: true })
@@ -42,7 +42,7 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   const before = await store.start()
   await before.place()
   await before.untilDelivered()
-  // A process was running this job when the backup was made.
+  // A process was running this job at the time of the backup.
   await before.pool.query(
     `insert into cache_purges (purge_id, cache, tags, lease, leased_until)
     values (gen_random_uuid(), 'none', array['products'], gen_random_uuid(), now() + interval '15 s')`,
@@ -69,7 +69,7 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   assert.equal(await countIncarnations(again), 2)
   await again.stop()
 
-  // A process that is killed after the swap leaves this.
+  // A process killed after the swap leaves this state.
   await restoreCluster(folder, target)
   putLakeBack()
   makeOld(folder.lake)
@@ -77,12 +77,12 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   assert.equal(await countIncarnations(restoredAgain), 2)
   const second = await restoredAgain.place()
   assert.ok(second.number > lost.number)
-  // The previous restore of the same backup left no trace either.
+  // The previous restore of the same backup left no trace in topic or lake either.
   assert.notEqual(second.number, first.number)
   await restoredAgain.stop()
 })
 
-test('a backup below the cluster is refused, and a failed one leaves no partial copy', async (t) => {
+test('refuses a backup below the cluster, and leaves no partial copy of a failed backup', async (t) => {
   const store = createRestorableStore(t)
   const { cluster } = dataFolder(store.dataDir)
   const [target, link] = [`${store.dataDir}-backup`, `${store.dataDir}-link`]
@@ -103,7 +103,7 @@ test('a backup below the cluster is refused, and a failed one leaves no partial 
   await running.stop()
 })
 
-test('of two backups into one folder at once one is whole, and the other is refused', async (t) => {
+test('of two simultaneous backups into one folder, one is complete and the other is refused', async (t) => {
   const store = createRestorableStore(t)
   const target = `${store.dataDir}-backup`
   onCleanup(t, () => {
@@ -127,7 +127,7 @@ test('of two backups into one folder at once one is whole, and the other is refu
       path,
     )
 
-  // What a killed one has left belongs to nobody that is known here.
+  // The owner of a killed backup's remains is unknown.
   const killed = `${target}.partial`
   mkdirSync(killed)
   writeFileSync(join(killed, 'file'), 'kept')
@@ -135,7 +135,7 @@ test('of two backups into one folder at once one is whole, and the other is refu
   await assert.rejects(running.backUp(target), /delete it if no backup runs/)
   assert.equal(readFileSync(join(killed, 'file'), 'utf8'), 'kept')
   rmSync(killed, { recursive: true })
-  // Somebody else fills the folder meanwhile.
+  // Another process fills the folder meanwhile.
   const late = running.backUp(target)
   await eventually(async () => existsSync(killed), { what: 'the partial backup' })
   mkdirSync(target)
@@ -146,7 +146,7 @@ test('of two backups into one folder at once one is whole, and the other is refu
   await running.stop()
 })
 
-test('a backup of another schema is refused before anything is changed', async (t) => {
+test('refuses a backup of another schema before it changes anything', async (t) => {
   const store = createRestorableStore(t)
   const folder = dataFolder(store.dataDir)
   const target = `${store.dataDir}-backup`
@@ -186,7 +186,7 @@ test('a backup of another schema is refused before anything is changed', async (
     assert.deepEqual(readFileSync(join(folder.cluster, 'global', 'pg_control')), control)
     assert.deepEqual(readdirSync(store.dataDir).toSorted(), before)
   }
-  // An earlier version of the store lacks the newest migration, which is applied after the restore.
+  // A previous version of the store lacks the newest migration, which the restore applies.
   writeFileSync(file, JSON.stringify({ ...manifest, migrations: migrations.slice(0, -1) }))
   await store.restore(target)
 })

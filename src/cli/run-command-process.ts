@@ -8,22 +8,24 @@ import { OperatorError } from '../errors.ts'
 
 const PROGRAM = fileURLToPath(new URL('../../bin/storefront.mjs', import.meta.url))
 const END_WITH_PARENT = new URL('../../bin/end-with-parent.mjs', import.meta.url).href
-/** Lower than requests and the pipeline. */
+/** The process priority, lower than that of requests and the pipeline. */
 const PRIORITY = 10
 const MAX_OUTPUT_BYTES = 32 * 1_048_576
 
-/** Uses the settings of this process. Throws OperatorError when the command prints more than 32 MiB. */
+/** Runs a command with the settings of this process. Throws OperatorError if the command prints more than 32 MiB. */
 export const runCommandProcess: RunCommand = async (args, { signal }) => {
   const folder = await mkdtemp(join(tmpdir(), 'storefront-command-'))
   try {
     return await runIn(folder, args, signal)
   } finally {
-    // A killed command leaves files behind.
+    // A killed command leaves files in the folder.
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-/** `folder` is for temporary files. The command removes it, too, when this process was killed. */
+/**
+ * Runs a command. `folder` is for its temporary files. The command removes the folder itself if this process is killed.
+ */
 async function runIn(folder: string, args: readonly string[], signal: AbortSignal): Promise<CommandOutcome> {
   signal.throwIfAborted()
   const child = spawn(process.execPath, ['--import', END_WITH_PARENT, PROGRAM, ...args], {
@@ -43,7 +45,7 @@ async function runIn(folder: string, args: readonly string[], signal: AbortSigna
       else output[name] += text
     })
   }
-  // Standard input stays open: the command ends when this process does.
+  // Standard input stays open while this process lives. The command ends once it closes.
   child.stdin.on('error', () => {})
   try {
     const status = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve))

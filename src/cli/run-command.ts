@@ -23,7 +23,7 @@ async function readSettings(terminal: Terminal): Promise<Contexts['settings']> {
   ])
   const config = readConfig()
   for (const line of readEnvironment().misspelt) terminal.err(`storefront: ${line}`)
-  // Standard output is for the command's result. The log goes to standard error.
+  // Standard output is for the command's result, so the log goes to standard error.
   const level = config.logLevel === 'info' ? 'warn' : config.logLevel
   return { terminal, config, logger: pino({ level, serializers }, pino.destination(2)) }
 }
@@ -34,7 +34,7 @@ export async function withDatabase(
   work: (context: Contexts['database']) => Promise<number>,
 ): Promise<number> {
   const { config, logger } = settings
-  // Imported here, so that help does not load it.
+  // These modules are imported here, so the help does not load them.
   const [{ assertEmbeddedIsMeant }, { assertReachable }, { openExistingDatabase }, { createPool }, { COMMAND_BOUNDS }, { assertMigrated }] =
     await Promise.all([
       import('../config.ts'),

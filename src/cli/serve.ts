@@ -20,12 +20,12 @@ import { createWorkers } from './workers.ts'
 const EXIT_FAILURE = 1
 const STOP_PATIENCE_MS = 9_500
 const PIPE_BUF_BYTES = 4_096
-// The heap grows by this share of its live part until V8 collects again: docs/decisions/operations-processes.md.
+// The share of its live part by which the heap grows before V8 collects again: docs/decisions/operations-processes.md.
 const HEAP_GROWTH_PERCENT = 40
 
 /**
- * `roles` replace those of the setting. On a terminal the log is readable, with a summary of the start. The signal of
- * `onStarted` aborts when the store shall stop.
+ * Runs the store. `roles` replace those of the setting. On a terminal the log is readable and summarizes the start. The
+ * signal passed to `onStarted` aborts when the store must stop.
  */
 export async function serve(
   settings: Config,
@@ -38,7 +38,7 @@ export async function serve(
   const progress = createProgress()
   const { logger, destination, readable } = createLog(config, { isShared: config.webConcurrency > 1, beforeLine: progress.clear })
   const ended = Promise.withResolvers<number>()
-  // A worker may be refused before anybody waits.
+  // A worker may be refused before anything waits for this promise.
   ended.promise.catch(() => {})
   const stopping = new AbortController()
   onStopSignal(
@@ -49,7 +49,7 @@ export async function serve(
     () => exit(EXIT_INTERRUPTED),
   )
   if (readable !== null) {
-    // Other levels, such as `debug`, show every line.
+    // Other log levels, such as `debug`, show every line.
     readable.isBrief = config.logLevel === 'info'
     const isFirst = config.databaseAddresses === null && !hasCluster(dataFolder(config.dataDir))
     progress.show(isFirst ? 'Creating the database: only the first start does this' : 'Starting')
@@ -78,7 +78,7 @@ export async function serve(
   }
 }
 
-/** Runs until a signal, or until the parent process disconnects or ends. */
+/** Runs a worker until a signal, or until the parent process disconnects or ends. */
 export async function serveWorker(
   config: Config,
   { exit, readStates, onStarted }: { exit: Terminal['exit']; onStarted: (report: ProcessReport) => void } & Pick<AppOptions, 'readStates'>,
@@ -120,7 +120,7 @@ async function stopInTime(app: App, { drainDelaySeconds }: Config, logger: Logge
   clearTimeout(impatience)
 }
 
-/** Takes effect with the next collection. Set before the start, it would delay that. */
+/** Takes effect at the next collection. Setting it before the start would delay the start. */
 function collectGarbageSooner(): void {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
 }
@@ -131,9 +131,9 @@ interface Log {
   readable: ReadableLog | null
 }
 
-/** `isShared`: several processes write to the same output. */
+/** Creates the log. `isShared` says whether several processes write to the same output. */
 function createLog(config: Config, { isShared, beforeLine }: { isShared: boolean; beforeLine?: () => void }): Log {
-  // One write has all lines logged meanwhile. Writes up to this size do not mix in a shared pipe:
+  // Each write contains all lines logged meanwhile. Writes up to this size do not mix in a shared pipe:
   // https://man7.org/linux/man-pages/man7/pipe.7.html
   const destination = pino.destination({ fd: 1, sync: false, ...(isShared ? { maxWrite: PIPE_BUF_BYTES } : {}) })
   const readable = isReadable(config) ? createReadableLog(destination, beforeLine) : null
@@ -174,7 +174,7 @@ async function createStore(
   }
 }
 
-/** PostgreSQL starts during the import: each takes about a second. */
+/** Imports the store's code while PostgreSQL starts, because each takes about a second. */
 async function loadStore(options: DatabaseOptions & Pick<Config, 'roles'>) {
   const [opening, loading] = await Promise.allSettled([openOwnDatabase(options), importStore(options)])
   if (opening.status === 'rejected') throw opening.reason
@@ -183,7 +183,7 @@ async function loadStore(options: DatabaseOptions & Pick<Config, 'roles'>) {
   throw loading.reason
 }
 
-/** The API is half of all code, so other roles do not import it. */
+/** Imports the code for the roles. The API is half of all code, so other roles do not import it. */
 async function importStore({ roles }: Pick<Config, 'roles'>) {
   const [store] = await Promise.all([import('../app.ts'), roles.includes('api') ? import('../app/create-api.ts') : null])
   return store

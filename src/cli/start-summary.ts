@@ -7,7 +7,7 @@ import { dataFolder } from '../db/embedded/data-folder.ts'
 const CHECKOUT_COMMAND = fileURLToPath(new URL('../../storefront', import.meta.url))
 const EXAMPLE_SHOP = new URL('../../examples/shop/serve.ts', import.meta.url)
 
-/** Contains no secret. */
+/** The summary of a start, without secrets. */
 export function startSummary(config: Config): string {
   const { baseUrl, roles, smtpUrl, lakeBucket, databaseAddresses } = config
   const command = `${databaseAddresses === null ? dataDirPrefix(config) : ''}${commandName()}`
@@ -35,13 +35,13 @@ export function startSummary(config: Config): string {
   return ['', hasApi ? `Storefront answers at ${baseUrl}` : 'Storefront runs', '', ...lines, '', 'Ctrl-C stops it.', '', ''].join('\n')
 }
 
-/** Variables that another terminal in this folder needs for its commands. Empty when it needs none. */
+/** The variables that commands in another terminal in this folder need. Empty if they need none. */
 function dataDirPrefix({ dataDir }: Config): string {
   const path = shortPath(dataFolder(dataDir).path)
   return path === 'data' ? '' : `DATA_DIR=${/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`} `
 }
 
-/** A checkout, a path, or an installed package. */
+/** The command for a checkout, a path or an installed package. */
 function commandName(): string {
   if (!existsSync(CHECKOUT_COMMAND)) return 'npx --no -- storefront'
   return process.cwd() === dirname(CHECKOUT_COMMAND) ? './storefront' : CHECKOUT_COMMAND

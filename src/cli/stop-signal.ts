@@ -1,18 +1,20 @@
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
-/** A terminal and npm both send a signal that was typed once, so two signals within this time count as one. */
+/**
+ * The time within which two signals count as one, because a terminal and npm both send a signal that was typed once.
+ */
 const SAME_MS = 300
 const FORCED_BY = 3
 
 /**
- * `onForce` is called at the third signal. The second changes nothing: requests in flight are answered. The parent gets
- * a report of each signal, and then does not forward it.
+ * Calls `onStop` at the first signal and `onForce` at the third. The second changes nothing, because requests in flight
+ * are still being answered. Reports each signal to the parent, which then does not forward it.
  */
 export function onStopSignal(onStop: () => void, onForce: () => void): void {
   let count = 0
   let lastAt = Number.NEGATIVE_INFINITY
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      // The parent may have disconnected. Without a callback the error would end the process.
+      // The callback is needed because the parent may have disconnected. Without it, the error would end the process.
       process.send?.(signal, undefined, undefined, () => {})
       const isRepeated = performance.now() - lastAt < SAME_MS
       lastAt = performance.now()

@@ -17,7 +17,10 @@ import { printRows } from './format-table.ts'
 
 type Context = Contexts['database']
 
-/** Prints the secret once. `events`: event types separated by commas. `all` or undefined for every type. */
+/**
+ * Adds an endpoint and prints its secret once. `events` are event types separated by commas; `all` or undefined means
+ * every type.
+ */
 export async function add({ pool, addresses, config, terminal }: Context, url: string, events: string | undefined): Promise<number> {
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
   const eventTypes = events === undefined || events === 'all' ? null : events.split(',').map((type) => type.trim())
@@ -64,7 +67,7 @@ export async function deliveries(
   return printRows(terminal, { columns, rows }, json)
 }
 
-/** `eventId` null: all failed deliveries. */
+/** Redelivers events to an endpoint; `eventId` null means all failed deliveries. */
 export async function redeliverEvents({ pool, terminal }: Context, id: string, eventId: string | null): Promise<number> {
   await getEndpoint(pool, id)
   const queued = await redeliver(pool, id, eventId, { auditContext: auditContextOfCommand('webhook redeliver') })
@@ -84,7 +87,7 @@ export async function enable({ pool, terminal }: Context, id: string): Promise<n
   return 0
 }
 
-/** Prints the new secret once. */
+/** Replaces an endpoint's secret, and prints the new one once. */
 export async function rotate({ pool, addresses, config, terminal }: Context, id: string): Promise<number> {
   await getEndpoint(pool, id)
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')

@@ -1,5 +1,5 @@
-// A further process of the store: see src/cli/workers.ts. Its parent sends the settings, and it ends when the parent
-// does.
+// A further process of the store: see src/cli/workers.ts. Its parent sends the settings, and the process ends when the
+// parent does.
 import { once } from 'node:events'
 import { boundCheck, type ProcessReport } from '../app/service.ts'
 import type { Config } from '../config.ts'
@@ -9,7 +9,7 @@ import { Questions } from './questions.ts'
 import { serveWorker } from './serve.ts'
 import type { ParentMessage, WorkerMessage } from './workers.ts'
 
-/** The parent asks the others for a second, and the pipeline is read within two. */
+/** The parent waits a second for the other processes, and the pipeline's state is read within two. */
 const STATES_MS = 1_500
 
 const exit = () => process.exit()
@@ -21,14 +21,14 @@ const tell = (message: WorkerMessage) => {
 }
 let report: ProcessReport | null = null
 const questions = new Questions()
-// The parent asks what it shows, or only whether this process still answers.
+// The parent asks for a report, or only whether this process still answers.
 process.on('message', async (message: ParentMessage) => {
   if (message === 'ping') return tell('alive')
   if (!('about' in message)) return questions.take(message)
   const answer = await report?.[message.about]().catch(() => undefined)
   tell({ id: message.id, answer })
 })
-/** The states of the whole start, which the parent knows. */
+/** The parent knows the states of all processes of the start. */
 const readStates = async () =>
   (await questions.ask((question, onSent) => process.send?.(question, undefined, undefined, onSent), 'states', STATES_MS)) ?? []
 let status = 1
@@ -44,11 +44,11 @@ try {
 } catch (error) {
   const refusal = explainError(error)?.message
   if (refusal === undefined || process.send === undefined) console.error(`storefront: ${refusal ?? (error as Error).stack}`)
-  // The parent logs it.
+  // The parent logs the refusal.
   else
     await new Promise((resolve) =>
       process.send?.({ refusal, isOutage: isDatabaseOutage(error) } satisfies WorkerMessage, undefined, undefined, resolve),
     )
 }
-// The open channel would keep it alive.
+// The open channel would keep the process alive.
 process.exit(status)

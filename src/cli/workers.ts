@@ -12,42 +12,48 @@ import { type Answer, type Question, Questions } from './questions.ts'
 const PROGRAM = fileURLToPath(new URL('worker.ts', import.meta.url))
 const STRIP_TYPES = new URL('../../bin/strip-types.mjs', import.meta.url).href
 /**
- * A young generation of this size, in MiB, saves 50 MiB and slows down only the API:
+ * The size of the young generation in MiB. It saves 50 MiB and slows down only the API:
  * docs/decisions/operations-processes.md#garbage.
  */
 const PIPELINE_FLAGS = ['--max-semi-space-size=4']
 const MIN_PAUSE_MS = 500
 const MAX_PAUSE_MS = 10_000
-/** After a run of this length the pauses begin with the shortest again. */
+/** After a run of this length, the pauses between restarts begin again with the shortest. */
 const STABLE_RUN_MS = 60_000
-/** Longer than an API takes to cut its last requests, shorter than the patience of `serve`. */
+/**
+ * The longest time to stop. It is longer than an API needs to end its last requests, and shorter than the patience of
+ * `serve`.
+ */
 const STOP_MS = 7_000
-/** Four intervals without an answer end a process. That is far more than the longest stall of a request. */
+/**
+ * The interval of pings. Four intervals without an answer end a process, which is far more than the longest stall of a
+ * request.
+ */
 const PING_EVERY_MS = 2_500
 const MAX_UNANSWERED = 4
-/** Until a process has started: importing the code takes long on a busy machine. */
+/** The limit until a process has started, because importing the code takes long on a busy machine. */
 const MAX_UNANSWERED_AT_START = 24
-/** A process that takes longer fails in `/readyz`, and is 0 in `storefront_process_up`. */
+/** The time limit of an answer. A slower process fails in `/readyz`, and is 0 in `storefront_process_up`. */
 const ANSWER_MS = CHECK_MS + 1_000
-/** The state of the pipeline in the console is read within two seconds. */
+/** The time limit for states, because the console reads the pipeline's state within two seconds. */
 const STATES_MS = 1_000
 
 interface Refusal {
-  /** Why it cannot start, for an operator. */
+  /** The reason for an operator why the process cannot start. */
   refusal: string
-  /** The database is unavailable for now. */
+  /** Whether the reason is a temporary outage of the database. */
   isOutage: boolean
 }
 
-/** What a worker tells its parent. */
+/** A worker's message to its parent. */
 export type WorkerMessage = 'alive' | 'started' | Question | Answer | Refusal
 
-/** What a parent tells its workers, after their settings. */
+/** A parent's message to its workers, after their settings. */
 export type ParentMessage = 'ping' | Question | Answer
 
 /**
- * A process that ends is started again, with growing pauses. `onRefused` is called when one cannot start for the first
- * time, for a reason that an operator must remove. An outage of the database is none.
+ * Runs the further processes. Restarts one that ends, with growing pauses. Calls `onRefused` if a first start fails for
+ * a reason that an operator must remove, which an outage of the database is not.
  */
 export function createWorkers(configs: readonly Config[], logger: Logger, onRefused: (error: OperatorError) => void): Workers {
   const workers = configs.map(
@@ -63,7 +69,7 @@ export function createWorkers(configs: readonly Config[], logger: Logger, onRefu
       return read.map((metrics, index) => ({ process: index + 2, metrics: metrics ?? null }))
     },
     readStates,
-    /** Does not wait for the workers, because this process answers already. */
+    /** Does not wait for the workers, because this process already answers. */
     async start() {
       for (const loop of loops) await loop.start()
     },
@@ -77,9 +83,9 @@ interface Worker {
   readonly config: Config
   readonly number: number
   hasStarted: boolean
-  /** Why it ended, null while it runs. */
+  /** The reason why the process ended; null while it runs. */
   reason: string | null
-  /** It is null while the process does not run. */
+  /** Null while the process does not run. */
   child: ChildProcess | null
   readonly questions: Questions
 }
@@ -95,7 +101,7 @@ async function findFailingOf(worker: Worker): Promise<Failing[]> {
   return failing.map((each) => ({ ...each, process: number }))
 }
 
-/** Returns undefined when the worker does not run, or does not answer in time. */
+/** Asks a worker. Returns undefined if it does not run, or does not answer in time. */
 async function ask<About extends keyof ProcessReport>({ child, questions }: Worker, about: About, patienceMs: number) {
   return child === null ? undefined : questions.ask((question, onSent) => child.send(question, onSent), about, patienceMs)
 }
@@ -103,7 +109,7 @@ async function ask<About extends keyof ProcessReport>({ child, questions }: Work
 interface Context {
   logger: Logger
   onRefused: (error: OperatorError) => void
-  /** Each API process answers `GET /admin/pipeline` for the whole start. */
+  /** Reads the states of the whole start, for which each API process answers `GET /admin/pipeline`. */
   readStates: () => Promise<SubscriberState[]>
 }
 
@@ -126,7 +132,10 @@ function keepRunning(worker: Worker, { logger, onRefused, readStates }: Context)
   })
 }
 
-/** Returns how the process ended. After `signal` it answers its requests and ends. Throws when it cannot start. */
+/**
+ * Runs a process until it ends, and returns how it ended. After `signal` the process answers its requests and ends.
+ * Throws if it cannot start.
+ */
 async function runWorker(
   worker: Worker,
   signal: AbortSignal,
@@ -136,11 +145,11 @@ async function runWorker(
   const child = fork(PROGRAM, {
     execArgv: [...(config.roles.includes('api') ? [] : PIPELINE_FLAGS), '--disable-warning=ExperimentalWarning', '--import', STRIP_TYPES],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    // Settings have more than JSON can express.
+    // Advanced serialization, because JSON cannot express all settings.
     serialization: 'advanced',
   })
   const ended = once(child, 'exit')
-  // A lack of descriptors leaves no channel, and the error follows.
+  // Without a channel, usually for lack of file descriptors, an error event follows.
   if (!child.connected) return { how: describeEnd(await ended), refusal: null }
   let refusal = null as Refusal | null
   const watch = killWhenSilent(child)
@@ -162,12 +171,12 @@ async function runWorker(
     patience = setTimeout(() => child.kill('SIGKILL'), STOP_MS + 1_000 * config.drainDelaySeconds)
   }
   try {
-    // Other processes of the same user can read the environment, so the settings go through the channel. An error here
-    // means that the process has ended.
+    // The settings go through the channel, because other processes of the same user can read the environment. An error
+    // here means that the process has ended.
     child.send(config, () => {})
     signal.addEventListener('abort', end)
     const how = describeEnd(await ended)
-    // What it has told last is read before its channel ends.
+    // The process's last message is read before its channel ends.
     if (child.connected) await once(child, 'disconnect')
     return { how: watch.silentMs === null ? how : `no answer for ${watch.silentMs / 1_000} s`, refusal }
   } finally {
@@ -183,7 +192,10 @@ function describeEnd([code, signal]: unknown[]): string {
   return signal === null ? `exit status ${code}` : String(signal)
 }
 
-/** Counts questions, because a pause of this process is one question and must not kill a worker. */
+/**
+ * Kills a process that leaves too many pings unanswered. It counts pings instead of time, because a pause of this
+ * process must not kill a worker.
+ */
 function killWhenSilent(child: ChildProcess) {
   let [most, unanswered] = [MAX_UNANSWERED_AT_START, 0]
   let silentMs: number | null = null

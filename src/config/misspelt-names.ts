@@ -1,12 +1,14 @@
-// Names of AWS's SDK, which has many more than the store reads, and of OpenTelemetry's logs and metrics.
+// Names that the store does not read: AWS's SDK has many more than the store reads, and OpenTelemetry has settings for
+// logs and metrics.
 const FOREIGN = /^(?:AWS_|OTEL_(?:BLRP|LOGS|METRICS|METRIC)_|OTEL_EXPORTER_OTLP_(?:LOGS|METRICS)_)/
 const LONG_NAME = 10
 
-/** Names that resemble one of `known`, with the nearest. Never shows a value. */
+/** The variable names that resemble one in `known`, with the nearest. Never shows a value. */
 export function findMisspeltNames(env: NodeJS.ProcessEnv, known: readonly string[]): string[] {
   return Object.keys(env).flatMap((name) => {
     if (known.includes(name) || FOREIGN.test(name)) return []
-    // Two letters of a short name make it another word: NATS_PORT, which Kubernetes sets, is not NATS_CERT.
+    // Two changed letters turn a short name into another word: NATS_PORT, which Kubernetes sets, is not a misspelt
+    // NATS_CERT.
     const most = name.length >= LONG_NAME ? 2 : 1
     const [nearest] = known
       .filter((setting) => Math.abs(setting.length - name.length) <= most)
@@ -17,7 +19,7 @@ export function findMisspeltNames(env: NodeJS.ProcessEnv, known: readonly string
   })
 }
 
-/** Optimal string alignment: letters to insert, drop, replace or swap with their neighbour. */
+/** The optimal string alignment distance: the number of letters to insert, drop, replace or swap with a neighbour. */
 function distanceBetween(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, column) => column)]
   const at = (row: number, column: number) => rows[row]?.[column] ?? Number.POSITIVE_INFINITY

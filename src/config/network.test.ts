@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readConfig, readEnvironment } from '../config.ts'
 
-test('takes the address of a product in the shop with a place for its slug, and refuses what would lead elsewhere', () => {
+test("accepts a shop's product address with a placeholder for the slug, and refuses addresses that lead elsewhere", () => {
   const places = [
     'https://shop.example/{slug}',
     'http://localhost:4000/#/products/{slug}',
@@ -33,7 +33,7 @@ test('takes the address of a product in the shop with a place for its slug, and 
   }
 })
 
-test('limits by network do not apply where only this machine reaches the store, unless they are asked for', () => {
+test('limits by network are off if only this machine reaches the store, unless they are set', () => {
   const isLimited = (env: NodeJS.ProcessEnv) => readConfig(env).isNetworkLimited
   assert.equal(isLimited({}), false)
   assert.equal(isLimited({ HOST: '::1', BASE_URL: 'http://[::1]:3000' }), false)
@@ -45,7 +45,7 @@ test('limits by network do not apply where only this machine reaches the store, 
   assert.equal(isLimited({ BASE_URL: 'https://shop.example', RATE_LIMITS: 'off' }), false)
 })
 
-test('takes origins as browsers send them, all, or none', () => {
+test('accepts a list of origins as browsers send them, all origins, or none', () => {
   assert.deepEqual([readConfig({}).corsOrigins, readConfig({ CORS_ORIGINS: '*' }).corsOrigins], [null, '*'])
   assert.deepEqual(readConfig({ CORS_ORIGINS: 'https://shop.example/' }).corsOrigins, ['https://shop.example'], 'as copied from a browser')
   for (const origin of [

@@ -41,7 +41,7 @@ export function readAllowedHosts({ setting }: Settings): readonly string[] {
 export function readCorsOrigins({ setting }: Settings): readonly string[] | '*' | null {
   const parse = (value: string) => {
     if (value === '*') return value
-    // The address bar of a browser shows a slash after the host.
+    // People copy the slash that a browser's address bar shows after the host.
     const origins = value.split(',').map((origin) => origin.trim().replace(/(?<=[^/])\/$/, ''))
     return origins.every(isOrigin) ? origins : undefined
   }
@@ -49,7 +49,10 @@ export function readCorsOrigins({ setting }: Settings): readonly string[] | '*' 
   return setting<readonly string[] | '*'>('CORS_ORIGINS', { mustBe, parse, secrecy: 'url' }, { value: null, documented: '' })
 }
 
-/** The form that browsers send: no path, no default port, in lower case. Apps have their own schemes. */
+/**
+ * Whether the text is an origin as browsers send it: without a path or default port, in lower case. Apps have their own
+ * schemes.
+ */
 function isOrigin(text: string): boolean {
   if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#@*\s]+$/.test(text) || !URL.canParse(text)) return false
   const { origin } = new URL(text)
@@ -97,6 +100,6 @@ export function readOperations({ setting, text, isSet }: Settings) {
   const kind = { mustBe: `off or a whole number from 0 to ${MAX_PORT}`, parse }
   const port = setting<number | 'off'>('OPS_PORT', kind, { value: 9464, documented: '9464' })
   const host = text('OPS_HOST', 'localhost', 'an address or a name of this machine')
-  // When OPS_PORT is set, the process does not start without the port.
+  // If OPS_PORT is set, the process refuses to start without the port.
   return port === 'off' ? null : { host, port, isRequired: isSet('OPS_PORT') }
 }

@@ -5,7 +5,7 @@ export interface OidcProviderSettings {
   name: string
   issuer: string
   clientId: string
-  /** Is null for a public client, which has only PKCE. It must not be logged. */
+  /** Null for a public client, which uses only PKCE. Must not be logged. */
   clientSecret: string | null
 }
 
@@ -31,7 +31,7 @@ export function readOidcProviders({ setting, optional, text, isSet, problems }: 
       clientSecret: optional(`${prefix}_CLIENT_SECRET`, 'any text', 'none: the client is public', 'secret'),
     }
   })
-  // The issuer identifies an account.
+  // Issuers must be unique, because the issuer identifies an account's provider.
   const issuers = providers.flatMap(({ issuer }) => issuer || [])
   if (new Set(issuers).size !== issuers.length) problems.push('OIDC_PROVIDERS must have different issuers')
   return providers

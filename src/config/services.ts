@@ -8,7 +8,10 @@ import type { Settings } from './settings.ts'
 const DEFAULT_SENDER = 'Storefront <no-reply@storefront.example>'
 const SENDER = /^(?:[^<>\r\n]*<[^\s<>@]+@[A-Za-z0-9.-]+>|[^\s<>@]+@[A-Za-z0-9.-]+)$/
 
-/** Converts the domain to ASCII (IDNA, RFC 5891), as in the envelope and in `Message-ID`. Undefined for no address. */
+/**
+ * Reads a sender, and converts its domain to ASCII (IDNA, RFC 5891) like in the envelope and in `Message-ID`. Undefined
+ * if it is not an address.
+ */
 function toSender(value: string): string | undefined {
   const sender = value.replace(/(?<=@)[^\s<>@]*[\u0080-\u{10ffff}][^\s<>@]*(?=>?$)/u, (domain) => domainToASCII(domain))
   return SENDER.test(sender) ? sender : undefined
@@ -19,11 +22,11 @@ export function readMailFrom({ setting }: Settings): string {
   return setting('MAIL_FROM', { mustBe, parse: toSender }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
 }
 
-/** Mails and the page of an order show it. It is null where the shop has set nothing. */
+/** The shop's name and contact, for mails and the order page. A property is null if it is not set. */
 export interface Shop {
   name: string | null
   logoUrl: string | null
-  /** The colour of buttons, such as `#0b5394`. */
+  /** The buttons' colour, such as `#0b5394`. */
   color: string
   contact: string | null
 }
@@ -39,7 +42,7 @@ export function readShop({ setting }: Settings, mailFrom: string): Shop {
     name: setting<string | null>('SHOP_NAME', oneLine(80), name),
     logoUrl: setting<string | null>(
       'SHOP_LOGO_URL',
-      // Every customer gets it.
+      // Every customer gets this URL, so it must contain no credentials.
       { mustBe: 'a URL that starts with https:// or http:// and has no credentials', parse: parseOpenUrl, secrecy: 'url' },
       { value: null, documented: 'none' },
     ),
@@ -64,7 +67,7 @@ export function readMailReplyTo({ setting }: Settings): string | null {
 
 const MAX_STAFF_ADDRESSES = 10
 
-/** The result null: the staff gets no mails. */
+/** Reads the settings of mails to the staff. The result is null if the staff gets no mails. */
 export function readStaffMails({ setting, oneOf }: Settings, defaultLanguage: Language) {
   const to = setting<readonly string[] | null>(
     'STAFF_MAIL',
@@ -93,7 +96,7 @@ export function readMailEventsSecret({ setting }: Settings): string | null {
   return setting('MAIL_EVENTS_SECRET', { mustBe, parse, secrecy: 'secret' }, { value: null, documented: 'none: no reports are accepted' })
 }
 
-/** A mail has these headers already, or they change its delivery. */
+/** Headers that a mail already has, or that change its delivery. */
 const TAKEN_HEADERS =
   /^(?:from|to|cc|bcc|sender|reply-to|return-path|subject|date|message-id|in-reply-to|references|received|content-.*|mime-version|auto-submitted|list-.*|x-storefront-event|dkim-signature|resent-.*)$/i
 
@@ -115,7 +118,10 @@ export function readTimeZone({ setting }: Settings): string {
   return setting('SHOP_TIME_ZONE', { mustBe, parse }, { value: 'UTC', documented: 'UTC' })
 }
 
-/** MAIL_LOCALE is older and gives the default: a shop with Austrian amounts has German mails. */
+/**
+ * Reads the default language. It is derived from the older MAIL_LOCALE, so a shop with Austrian amounts has German
+ * mails.
+ */
 export function readDefaultLanguage({ setting }: Settings, mailLocale: string | null): Language {
   const derived = mailLocale === null ? null : languageOf(mailLocale)
   const parse = (value: string) => (isLanguage(value) ? value : undefined)
@@ -130,7 +136,7 @@ export function readCatalogueLanguage({ setting, isSet }: Settings, defaultLangu
   return setting<string>('CATALOGUE_LANGUAGE', { mustBe: 'a language tag in canonical form such as en, pt-BR or zh-Hant', parse }, unset)
 }
 
-/** The result is null without `NATS_URL`. Paths are null when not set. */
+/** Reads the NATS settings. The result is null without `NATS_URL`, and unset paths are null. */
 export function readNats({ optional, oneOf, setting, isSet, problems }: Settings) {
   const servers = setting(
     'NATS_URL',
@@ -146,7 +152,7 @@ export function readNats({ optional, oneOf, setting, isSet, problems }: Settings
   // An even number survives the loss of no more servers than the odd number below it.
   const replicas = Number(oneOf('NATS_REPLICAS', ['1', '3', '5'], '1'))
   if (isSet('NATS_URL') && isSet('NATS_CERT') !== isSet('NATS_KEY')) problems.push('NATS_CERT and NATS_KEY must be set together')
-  // A login in one of the servers is used for all.
+  // A login in one server's address is used for all servers.
   return servers === null ? null : Object.freeze({ servers, replicas, ...files })
 }
 
@@ -158,7 +164,10 @@ function parseServers(text: string): string | undefined {
 
 const PROTOCOLS = ['postgres:', 'postgresql:']
 
-/** The result is null for the embedded database. The default of each address is `DATABASE_URL`. */
+/**
+ * Reads the database addresses. The result is null for the embedded database. The default of each address is
+ * `DATABASE_URL`.
+ */
 export function readDatabaseAddresses(settings: Settings): DatabaseAddresses | null {
   const { isSet, problems } = settings
   const api = settings.url('DATABASE_URL', PROTOCOLS, 'the embedded PostgreSQL')
@@ -171,7 +180,7 @@ export function readDatabaseAddresses(settings: Settings): DatabaseAddresses | n
     if (!isSet(name)) continue
     if (!isSet('DATABASE_URL')) problems.push(`${name} goes with DATABASE_URL, which is not set`)
     if (api === null || value === null) continue
-    // `storefront migrate` grants rights to the role in an address.
+    // `storefront migrate` grants rights to the role in an address, so the address must name it.
     if (roleOf(api) === '' || roleOf(value) === '') problems.push(`with ${name}, it and DATABASE_URL must each name their role`)
     if (databaseOf(api) !== databaseOf(value)) problems.push(`${name} must be an address of the database in DATABASE_URL`)
   }
@@ -185,7 +194,10 @@ function databaseOf(url: string): string {
 
 const LAKE_URL = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.'()=/-]*))?$/
 
-/** AWS's SDK reads credentials itself. No `endpoint`: AWS. No `region`: the SDK finds it. Null without `LAKE_URL`. */
+/**
+ * Reads the lake's bucket; null without `LAKE_URL`. AWS's SDK reads the credentials itself. Without an `endpoint` the
+ * bucket is at AWS, and without a `region` the SDK finds it.
+ */
 export function readLakeBucket({ setting, isSet, problems }: Settings) {
   const place = setting(
     'LAKE_URL',
@@ -224,9 +236,9 @@ function parseOpenUrl(text: string) {
   return url !== null && ['http:', 'https:'].includes(url.protocol) && url.username + url.password === '' ? text : undefined
 }
 
-/** Region and credentials of AWS's SDK, and authorities of TLS. */
+/** The variables for AWS's SDK: the region, credentials and certificate authorities. */
 export function readObjectStoreEnvironment({ optional, isSet }: Settings, env: NodeJS.ProcessEnv): Record<string, string> {
-  // The store has no list of the SDK's variables, and knows only those that are set.
+  // The store has no list of the SDK's variables, so only those that are set count as known.
   const names = Object.keys(env).filter((name) => name.startsWith('AWS_') && name !== 'AWS_REGION')
   if (isSet('LAKE_URL')) for (const name of names) optional(name, "as AWS's SDK documents it", '', 'secret')
   return Object.fromEntries(

@@ -6,7 +6,7 @@ export class ConfigError extends OperatorError {
   override readonly exitStatus = 2
 }
 
-/** The visible part of a value. `url`: an address without its login. A refused address is not shown. */
+/** How a value is shown. `url` means an address without its login. A refused address is never shown. */
 type Secrecy = 'none' | 'url' | 'secret'
 
 export interface Kind<T> {
@@ -18,7 +18,7 @@ export interface Kind<T> {
 
 export interface Unset<T> {
   value: T
-  /** The default for `storefront config`, where `value` is null. */
+  /** The default that `storefront config` shows if `value` is null. */
   documented: string
   from?: string | null
 }
@@ -27,10 +27,10 @@ export interface ReadSetting {
   name: string
   mustBe: string
   documented: string
-  /** Masked. Null when there is no value, or it was refused. */
+  /** The masked value. Null if there is none, or it was refused. */
   value: string | null
   origin: 'environment' | 'default' | 'derived' | 'refused'
-  /** The settings that it is derived from. Null for any other origin. */
+  /** The settings from which the value is derived. Null for any other origin. */
   from: string | null
 }
 
@@ -40,7 +40,10 @@ const ENCODE_LOGIN = 'has / ? # and % of user and password percent-encoded (%2F 
 const MASK = '***'
 const LONGEST_SHOWN = 60
 
-/** Empty means not set. A refused value is read as not set, so all problems are found at once. */
+/**
+ * Reads settings from the environment. An empty variable counts as not set. A refused value counts as not set too, so
+ * all problems are found at once.
+ */
 export function settingsOf(env: NodeJS.ProcessEnv) {
   const problems: string[] = []
   const read = new Map<string, ReadSetting>()
@@ -60,7 +63,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     }
     const origin = text === null ? (from === null ? 'default' : 'derived') : parsed === undefined ? 'refused' : 'environment'
     const effective = parsed === undefined ? value : parsed
-    // A parsed value is shown as it was written, or as its default is documented.
+    // A parsed value is shown as written in the environment, or as its default is documented.
     const written = origin === 'environment' ? text : null
     const shown = origin === 'refused' ? null : isPlain(effective) ? effective : written
     read.set(name, {
@@ -78,7 +81,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     read,
     setting,
     integer,
-    /** True also for a refused value. */
+    /** Whether the setting is given, even with a refused value. */
     isSet: (name: string) => given(name) !== null,
     text: (name: string, unset: string | Unset<string>, mustBe: string) => setting(name, { mustBe, parse: (text) => text }, asUnset(unset)),
     optional: (name: string, mustBe: string, documented = '', secrecy: Secrecy = 'none') =>
@@ -87,7 +90,10 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
       const parse = (text: string) => allowed.find((value) => value === text)
       return setting(name, { mustBe: `one of ${allowed.join(', ')}`, parse }, asUnset(fallback))
     },
-    /** From 1 to `max`, or null for `off`. A zero is refused: it could mean no limit, or nothing at all. */
+    /**
+     * Reads an integer from 1 to `max`, or null for `off`. Refuses zero, which could mean either no limit or nothing at
+     * all.
+     */
     integerOrOff(name: string, fallback: number | null, max: number, documented = String(fallback ?? 'off')) {
       const parse = (text: string) => (text === 'off' ? null : wholeNumber(1, max)(text))
       return setting<number | null>(name, { mustBe: `off or a whole number from 1 to ${max}`, parse }, { value: fallback, documented })
@@ -95,7 +101,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     url(name: string, protocols: readonly string[], unset: string | Unset<string | null>): string | null {
       const parse = (text: string) => (URL.canParse(text) && protocols.includes(new URL(text).protocol) ? text : undefined)
       const starts = protocols.map((protocol) => `${protocol}//`)
-      // A login with one of these signs ends where the host begins, and the address is not shown.
+      // An unencoded character of a login can end the host too early. Such an address is not shown.
       const text = given(name) ?? ''
       const isUnencoded = parse(text) === undefined && starts.some((start) => text.startsWith(start))
       const mustBe = `a URL that starts with ${starts.join(' or ')}${isUnencoded ? ` and ${ENCODE_LOGIN}` : ''}`
@@ -105,7 +111,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
         typeof unset === 'string' ? { value: null, documented: unset } : unset,
       )
     },
-    /** In the order of `allowed`. Default: all of them. */
+    /** Reads a list, in the order of `allowed`. The default is all of it. */
     list<T extends string>(name: string, allowed: readonly T[]): readonly T[] {
       const parse = (value: string) => {
         const wanted = value.split(',').flatMap((part) => part.trim() || [])
@@ -140,12 +146,12 @@ function show(value: unknown, secrecy: Secrecy): string {
 
 const SHOWN_PARAMETERS = ['sslmode', 'sslrootcert', 'host', 'port']
 
-/** The login and the values of the query may contain a password. The role in an address of PostgreSQL stays. */
+/** Masks the login and the query's values, which may contain a password. Keeps the role in a PostgreSQL address. */
 function maskUrl(text: string): string {
   if (!/[:@]/.test(text)) return text
   if (!URL.canParse(text)) return MASK
   const url = new URL(text)
-  // When an address is not written as one, its path may contain a login.
+  // The path of a malformed address may contain a login.
   if (url.pathname.includes('@') || !/^[a-z0-9+.-]+:\/\//i.test(text)) return `${url.protocol}${MASK}`
   if (url.password !== '') url.password = MASK
   if (url.username !== '' && !url.protocol.startsWith('postgres')) url.username = MASK

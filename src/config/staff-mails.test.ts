@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readConfig, readEnvironment } from '../config.ts'
 
-test('the staff has one to ten addresses, each once, and mails in the language of the shop at once unless set otherwise', () => {
+test("the staff has one to ten addresses, each once, and gets mails at once in the shop's language unless set otherwise", () => {
   assert.equal(readConfig({ STAFF_MAIL_ORDERS: 'hourly' }).staffMails, null)
   assert.deepEqual(readConfig({ STAFF_MAIL: ' a@shop.example, b@läden.example,a@shop.example', DEFAULT_LANGUAGE: 'fr' }).staffMails, {
     ...{ to: ['a@shop.example', 'b@xn--lden-loa.example'], orders: 'at_once', language: 'fr' },
@@ -11,7 +11,7 @@ test('the staff has one to ten addresses, each once, and mails in the language o
   assert.deepEqual(readConfig(given).staffMails, { to: ['a@shop.example'], orders: 'never', language: 'es' })
 })
 
-test('what is no address of the staff is refused with what is', () => {
+test('refuses an invalid staff address and names it', () => {
   const eleven = Array.from({ length: 11 }, (_, index) => `a${index}@shop.example`).join(',')
   for (const STAFF_MAIL of ['nope', 'a@shop.example,', 'Staff <a@shop.example>', 'a@shop.example b@shop.example', eleven]) {
     const { problems } = readEnvironment({ STAFF_MAIL })

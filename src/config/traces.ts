@@ -11,7 +11,7 @@ const DEFAULT_ENDPOINT = 'http://localhost:4318'
 export type TracesConfig = NonNullable<ReturnType<typeof readTraces>>
 
 /**
- * Headers and endpoints may contain secrets and must not be logged. Settings:
+ * Reads the trace settings. Headers and endpoints may contain secrets and must not be logged. Settings:
  * https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
  */
 export function readTraces(read: Settings) {
@@ -87,7 +87,7 @@ const LIST: Kind<Record<string, string>> = {
   parse: parseList,
 }
 
-// RFC 9110 §5.6.2 and §5.5.
+// The grammar of RFC 9110 §5.6.2 and §5.5.
 const HEADER_NAME = /^[!#$%&'*+.^_`|~A-Za-z0-9-]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const HEADERS: Kind<Record<string, string>> = {
