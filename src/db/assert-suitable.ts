@@ -27,7 +27,10 @@ export async function assertServer(db: Queryable): Promise<void> {
 
 const SETTINGS = { api: 'DATABASE_URL', stream: 'DATABASE_STREAM_URL', owner: 'DATABASE_OWNER_URL' }
 
-/** Throws OperatorError with the setting's name. `isNeeded`: throws also when the server is unavailable. */
+/**
+ * Throws OperatorError, which names the setting, if a server refuses the store. With `isNeeded`, also throws if a
+ * server is unavailable.
+ */
 export async function assertReachable(
   addresses: DatabaseAddresses,
   roles: readonly (keyof DatabaseAddresses)[],
@@ -51,7 +54,7 @@ export async function assertReachable(
 const PATIENCE_MS = 60_000
 const PAUSE_MS = 1_000
 
-/** Repeats `work` for a minute while the server is full, starting or unavailable. Throws a refusal at once. */
+/** Repeats `work` for up to a minute while the server is full, starting or unavailable. Throws a refusal at once. */
 export async function onceAvailable(
   options: { logger: Logger; signal?: AbortSignal | undefined },
   work: () => Promise<void>,
@@ -70,11 +73,11 @@ export async function onceAvailable(
   }
 }
 
-/** Number of a pooler's connections that are occupied before the session counts as having its own connection. */
+/** The number of pooler connections to occupy before a session counts as having its own connection. */
 const ROUNDS = 5
 const ATTEMPTS = 3
 
-/** Throws OperatorError for a transaction pooler, and when triggers would not run. `open` opens another session. */
+/** Throws OperatorError for a transaction pooler, or if triggers would not run. `open` opens another session. */
 export async function assertSession(session: pg.Client, setting: string, open: () => Promise<pg.Client & AsyncDisposable>): Promise<void> {
   const { rows } = await session.query<{ role: string; database: string; replication_role: string; pid: number; port: number | null }>(
     `select session_user as role, current_database() as database, current_setting('session_replication_role') as replication_role,
@@ -85,9 +88,9 @@ export async function assertSession(session: pg.Client, setting: string, open: (
     throw new OperatorError(
       `session_replication_role is ${replicationRole} for the role ${role}, so no trigger of the store runs: run "alter role ${quote(role)} in database ${quote(database)} set session_replication_role = origin" as the database's administrator`,
     )
-  // The server sees this very socket, so no pooler is between.
+  // The server sees this very socket, so there is no pooler between.
   if (port !== null && port === socketOf(session).localPort) return
-  // Other clients of a busy pooler may take and return the connection at the wrong moment in every round.
+  // In every round, other clients of a busy pooler may take and return the connection at the wrong moment.
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++)
     if (await isLent(session, pid, open))
       throw new OperatorError(
@@ -95,19 +98,19 @@ export async function assertSession(session: pg.Client, setting: string, open: (
       )
 }
 
-/** Whether other sessions get the connection of `session`, or it gets another one than `pid`. */
+/** Whether a pooler lends the connection of `session` to other sessions, or lends it a connection other than `pid`. */
 async function isLent(session: pg.Client, pid: number | undefined, open: () => Promise<pg.Client & AsyncDisposable>): Promise<boolean> {
   await using held = new AsyncDisposableStack()
   for (let round = 1; round <= ROUNDS; round++) {
     const other = held.use(await open())
-    // The open transaction keeps the connection that a pooler would lend to `session` next.
+    // The open transaction keeps the connection that a pooler would next lend to `session`.
     const isRefused = await other.query('begin').then(() => false, refusesTransactions)
     if (isRefused || (await readPid(other)) === pid || (await readPid(session)) !== pid) return true
   }
   return false
 }
 
-/** PgBouncer's mode `statement`. */
+/** Whether this is a refusal by PgBouncer in its mode `statement`. */
 function refusesTransactions(error: unknown): boolean {
   if (sqlState(error) === PROTOCOL_VIOLATION) return true
   throw error
@@ -128,7 +131,7 @@ interface OwnerRights {
   lacks_create_in_database: boolean
 }
 
-/** Throws OperatorError unless this role may change the schema, and the role that gets rights exists. */
+/** Throws OperatorError unless this role may change the schema and the role that gets rights exists. */
 export async function assertOwner(db: Queryable, apiRole: string): Promise<void> {
   const { rows } = await db.query<OwnerRights>(
     `select

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createTestDatabase } from '../../test/database.ts'
 import { clockDifference, readClockDifference } from './clock.ts'
 
-test('the difference of two clocks is what the way to the database and back does not explain', async (t) => {
+test('the difference of two clocks is the part that the time of the query cannot explain', async (t) => {
   assert.equal(clockDifference(1_000, 1_500, 2_000), 0)
   assert.equal(clockDifference(3_000, 1_000, 4_000), 2)
   assert.equal(clockDifference(1_000, 5_500, 2_000), -3.5)

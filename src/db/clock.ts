@@ -1,6 +1,9 @@
 import type { Queryable } from './pool.ts'
 
-/** Seconds by which this process is ahead. `before` and `after`: its readings around `clock`, in milliseconds. */
+/**
+ * The seconds by which this process's clock is ahead of `clock`. `before` and `after` are its readings around `clock`,
+ * in milliseconds.
+ */
 export function clockDifference(before: number, clock: number, after: number): number {
   return (Math.max(before - clock, 0) - Math.max(clock - after, 0)) / 1_000
 }

@@ -5,7 +5,8 @@ import { listIncarnations } from '../topic/incarnations.ts'
 import { createPool } from './pool.ts'
 
 /**
- * Pools of the API's role, as several processes have them, and the reasons why their connections began incarnations.
+ * Pools with the API's role, like those of several processes, and the reasons for which their connections began
+ * incarnations.
  */
 async function openProcesses(t: TestContext) {
   const { addresses, pool } = await createTestDatabase(t)
@@ -20,7 +21,7 @@ async function openProcesses(t: TestContext) {
   return { pool, reasons, openProcess, nextNumber }
 }
 
-test('many connections at once that find another server begin one incarnation, and have its numbers from their first statement', async (t) => {
+test('simultaneous connections to another server begin one incarnation, and use its numbers from their first statement', async (t) => {
   const { pool, reasons, openProcess, nextNumber } = await openProcesses(t)
   const before = await nextNumber()
   await pool.query(`update database_incarnations set identity = '1.00000001.1', compared_at = now()`)
@@ -44,7 +45,7 @@ test('many connections at once that find another server begin one incarnation, a
   assert.match(reasons[0] ?? '', /^the database was 1\.00000001\.1 and is \d+\.[0-9A-F]{8}\.\d+$/)
 })
 
-test('a connection to an older state of the same server, such as its restored files, begins an incarnation past the numbers that this process gave', async (t) => {
+test("a connection to an older state of the same server begins an incarnation with numbers above the process's last one", async (t) => {
   const { pool, reasons, openProcess, nextNumber } = await openProcesses(t)
   const given = (await nextNumber()) + 500_000
   await openProcess(given).query('select 1')
@@ -58,7 +59,7 @@ for (const [age, seconds] of [
   ['10 hours', 36_000],
   ['5 years', 86_400],
 ] as const) {
-  test(`the numbers advance by the age of the newest order, for a day at most: ${age}`, async (t) => {
+  test(`the numbers advance by the age of the newest order, for at most a day: ${age}`, async (t) => {
     const { pool, openProcess, nextNumber } = await openProcesses(t)
     await pool.query(
       `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
@@ -77,7 +78,7 @@ for (const [age, seconds] of [
   })
 }
 
-test('new connections to the same server begin nothing', async (t) => {
+test('new connections to the same server begin no incarnation', async (t) => {
   const { pool, reasons, openProcess, nextNumber } = await openProcesses(t)
   const given = await nextNumber()
   for (let restarts = 0; restarts < 3; restarts++) await openProcess(given).query('select 1')

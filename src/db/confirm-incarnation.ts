@@ -2,14 +2,18 @@ import type pg from 'pg'
 import { type Sql, sql } from './sql.ts'
 import { sqlState, UNDEFINED_FUNCTION } from './sql-state.ts'
 
-/** `<system id>.<timeline>.<oid>` differs for a copy, and after a promotion or recovery to a point in time. */
+/**
+ * The server's identity `<system id>.<timeline>.<oid>`. It differs for a copy, and after a promotion or a point-in-time
+ * recovery.
+ */
 export const IDENTITY: Sql = sql`(select system_identifier from pg_catalog.pg_control_system()) || '.'
   || left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) || '.'
   || (select oid from pg_catalog.pg_database where datname = pg_catalog.current_database())`
 
 /**
- * Begins the next incarnation for another server, or an older state. Returns the reason, or null. Throws SQLSTATE 25006
- * on a standby, whose promotion would not end the connection: docs/decisions/audit-incarnations.md.
+ * Begins the next incarnation if the server is another one or has an older state. Returns the reason; null if none
+ * began. Throws SQLSTATE 25006 on a standby, whose promotion would not end the connection:
+ * docs/decisions/audit-incarnations.md.
  */
 export async function confirmIncarnation(client: Pick<pg.ClientBase, 'query'>, givenOrderNumber = 0): Promise<string | null> {
   try {

@@ -8,7 +8,7 @@ function databaseError(code: string, message: string): pg.DatabaseError {
   return Object.assign(new pg.DatabaseError(message, message.length, 'error'), { code, severity: 'ERROR' })
 }
 
-test('a full disk of the database and a full max_connections are reported as that, and not as a server that is down', () => {
+test('reports a full database disk and a full max_connections as such, not as an unavailable server', () => {
   const full = databaseError(DISK_FULL, 'could not extend file "base/5/16401": No space left on device')
   assert.equal(
     explainConnection(full, 'DATABASE_URL'),

@@ -14,15 +14,15 @@ import {
 const REFUSALS = new Set<string | undefined>([INVALID_AUTHORIZATION, INVALID_PASSWORD, UNKNOWN_DATABASE])
 const NO_PASSWORD = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a/
 
-// PgBouncer reports a refused login with the same SQLSTATE as its own outages. The text differs.
+// PgBouncer reports a refused login with the same SQLSTATE as its own outages. Only the text differs.
 const REFUSED_LOGIN = /authentication failed|no such (?:user|database)/
 
-/** A pooler such as PgBouncer has refused the login, which waiting does not change. */
+/** Whether a pooler such as PgBouncer has refused the login. Waiting does not help. */
 function isPoolerRefusal(error: unknown): boolean {
   return sqlState(error) === PROTOCOL_VIOLATION && REFUSED_LOGIN.test((error as Error).message)
 }
 
-/** Why no connection to the address in the setting `name` was possible, in one line. Null for other errors. */
+/** Explains in one line why a connection to the address in setting `name` failed. Null for other errors. */
 export function explainConnection(error: unknown, name: string): string | null {
   const reason = explainRefusal(error, name)
   if (reason !== null) return reason
@@ -33,7 +33,7 @@ export function explainConnection(error: unknown, name: string): string | null {
   return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and ${name}` : null
 }
 
-/** Like `explainConnection`, for a server that refuses this address, so waiting does not help. */
+/** Like `explainConnection`, only for refusals by the server, after which waiting does not help. */
 export function explainRefusal(error: unknown, name: string): string | null {
   const { message = '', severity, role, database } = error as Partial<Record<string, string>>
   if (NO_PASSWORD.test(message)) return `the database cannot be used: ${name} has no password, and the server asks for one`

@@ -4,12 +4,12 @@ import type { Queryable, Transaction } from './pool.ts'
 import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 
 export interface CopyOptions {
-  /** Afterwards a transaction locks its tables against writes until the caller rolls it back. */
+  /** The database to copy. Its tables stay locked against writes until the caller rolls the transaction back. */
   source: Queryable
   target: Transaction
-  /** Tables whose rows in the target stay: `schema.table`, or a name in the connection's schema. */
+  /** Tables whose target rows stay: `schema.table`, or a name in the connection's schema. */
   kept: readonly string[]
-  /** Tables that have no rows in a new store. The copy replaces all rows, so it is refused when one has rows. */
+  /** Tables without rows in a new store. The copy replaces all rows, so it is refused if one of these has rows. */
   emptyInNewStore: readonly string[]
   onStep: (text: string) => void
 }
@@ -24,7 +24,8 @@ interface Table {
 const BATCH_SIZE = 200
 
 /**
- * No trigger runs, and unlogged tables are left out. Throws OperatorError when schemas differ, or the target has rows.
+ * Copies all rows, without triggers and unlogged tables. Throws OperatorError if the schemas differ or the target has
+ * rows.
  */
 export async function copyDatabase({ source, target, kept, emptyInNewStore, onStep }: CopyOptions): Promise<{
   tables: number
@@ -32,7 +33,7 @@ export async function copyDatabase({ source, target, kept, emptyInNewStore, onSt
 }> {
   const [from, to] = [await listTables(source), await listTables(target)]
   assertSameTables(from, to)
-  // The lock precedes the first query, whose snapshot counts.
+  // The tables are locked before the first query, because that query takes the transaction's snapshot.
   await source.query('begin isolation level repeatable read; set local idle_in_transaction_session_timeout = 0')
   try {
     await source.query(sql`lock table ${commaList(from.map(nameOf))} in share mode`)
@@ -101,7 +102,7 @@ function assertSameTables(from: readonly Table[], to: readonly Table[]): void {
   throw new OperatorError(`the two databases have different schemas (${first}): run storefront migrate for each with the same version`)
 }
 
-/** A missing table is empty, too. Throws TargetNotEmpty. */
+/** Throws TargetNotEmpty unless the tables are empty or missing. */
 export async function assertEmpty(db: Queryable, tables: readonly string[]): Promise<void> {
   for (const table of tables) {
     const { rows } = await db.query<{ exists: boolean }>(sql`select to_regclass(${table}) is not null as exists`)
@@ -119,7 +120,7 @@ export class TargetNotEmpty extends Error {
   }
 }
 
-/** Tables can be filled in any order without their foreign keys. */
+/** The statements that drop and add all foreign keys. Without them, tables can be filled in any order. */
 async function listForeignKeys(db: Queryable, tables: readonly Table[]): Promise<{ drop: string; add: string }> {
   const { rows } = await db.query<{ drop: string | null; add: string | null }>(sql`
     select

@@ -8,7 +8,7 @@ const ROWS = [
   ['', '{}'],
   ['a tab\t, a line\r\n, a \\N and a "quote"', '{"a":"\\n\\\\"}'],
   ['Grüße, 価格, 🛒', '{"of two bytes":"é","of four":"🛒"}'],
-  // These are longer than one chunk: in UTF-16 units, and only in bytes.
+  // The first text exceeds one chunk in UTF-16 units, and the second only in bytes.
   ['x'.repeat(200_000), JSON.stringify({ long: 'y'.repeat(70_000) })],
   ['価'.repeat(60_000), '[]'],
   ...Array.from({ length: 3_000 }, (_, index) => [`row ${index}`, `{"index":${index}}`]),
@@ -18,7 +18,7 @@ for (const { copy, format } of [
   { copy: copyRows, format: 'text' },
   { copy: copyTexts, format: 'binary' },
 ]) {
-  test(`stores rows unchanged and in order in the ${format} format, and nothing when one is refused`, async (t) => {
+  test(`stores rows unchanged and in order in the ${format} format, and none if one is refused`, async (t) => {
     const { pool } = await createTestDatabase(t)
     await pool.query('create table texts (sequence bigint generated always as identity, name text not null unique, body json not null)')
     const store = (rows: string[][]) => inTransaction(pool, (tx) => copy(tx, `copy texts (name, body) from stdin (format ${format})`, rows))

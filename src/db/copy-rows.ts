@@ -3,12 +3,14 @@ import type { Transaction } from './pool.ts'
 
 type CopyValue = string | number | null
 
-/** `statement` is a `copy … from stdin`. Send no other statement to `tx` before this has ended. */
+/**
+ * Copies rows into a table. `statement` is a `copy … from stdin`. Send no other statement to `tx` until this has ended.
+ */
 export function copyRows(tx: Transaction, statement: string, rows: Iterable<readonly CopyValue[]>): Promise<void> {
   return copy(tx, statement, encode(rows))
 }
 
-/** Like `copyRows`, for a binary `copy` of text and json columns. Long texts cost the server a third less. */
+/** Like `copyRows`, for a binary `copy` of text and json columns. For long texts it costs the server a third less. */
 export function copyTexts(tx: Transaction, statement: string, rows: Iterable<readonly string[]>): Promise<void> {
   return copy(tx, statement, encodeTexts(rows))
 }
@@ -19,7 +21,7 @@ function copy(tx: Transaction, statement: string, chunks: Iterable<Buffer>): Pro
   return promise
 }
 
-/** Extends `pg.Query`, because a pipeline takes no other object. */
+/** Extends `pg.Query`, because a pipeline accepts no other object. */
 class Copy extends pg.Query {
   readonly #statement: string
   readonly #chunks: Iterable<Buffer>
@@ -45,7 +47,7 @@ interface CopyConnection {
 
 const CHUNK_LENGTH = 65_536
 
-/** COPY's text format: https://www.postgresql.org/docs/current/sql-copy.html */
+/** Encodes COPY's text format: https://www.postgresql.org/docs/current/sql-copy.html */
 function* encode(rows: Iterable<readonly CopyValue[]>): Generator<Buffer> {
   let text = ''
   for (const row of rows) {
@@ -66,7 +68,7 @@ function encodeValue(value: CopyValue): string {
   return value.replace(SPECIAL, (character) => ESCAPES[character] ?? character)
 }
 
-// https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": the signature, flags, and an empty extension.
+// The signature, flags and an empty extension: "Binary Format" of https://www.postgresql.org/docs/current/sql-copy.html
 const BINARY_HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1')
 const BINARY_END = Buffer.from([0xff, 0xff])
 const MAX_UTF8_BYTES_PER_UNIT = 3

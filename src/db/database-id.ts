@@ -2,7 +2,10 @@ import { IDENTITY } from './confirm-incarnation.ts'
 import type { Queryable } from './pool.ts'
 import { sql } from './sql.ts'
 
-/** A standby has the same id. A database on another server or of another name has another one. */
+/**
+ * An id of the database. A standby has the same id, and a database with another name or on another server has another
+ * one.
+ */
 export async function readDatabaseId(db: Queryable): Promise<string> {
   const { rows } = await db.query<{ id: string }>(
     `select system_identifier || '.' || (select oid from pg_database where datname = current_database()) as id from pg_control_system()`,
@@ -10,7 +13,7 @@ export async function readDatabaseId(db: Queryable): Promise<string> {
   return rows[0]?.id ?? ''
 }
 
-/** Identifies the server, too: see `IDENTITY`. Throws on a standby. */
+/** Like `readDatabaseId`, and also identifies the server: see `IDENTITY`. Throws on a standby. */
 export async function readIdentity(db: Queryable): Promise<string> {
   const { rows } = await db.query<{ identity: string }>(sql`select ${IDENTITY} as identity`)
   return rows[0]?.identity ?? ''

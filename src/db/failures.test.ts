@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { explainRefusal } from './connection-refusal.ts'
 import { isDatabaseOutage } from './failures.ts'
 
-test('classifies as an outage what passes by itself: a server that is unavailable, restarting, full or being replaced', () => {
+test('classifies temporary failures as outages: a server that is unavailable, restarting, full or being replaced', () => {
   const codes = [
     '08006',
     '57P01',
@@ -30,7 +30,7 @@ test('classifies as an outage what passes by itself: a server that is unavailabl
   assert.ok(isDatabaseOutage(new Error('timeout exceeded when trying to connect')))
 })
 
-test('a start tells a login that a pooler refuses, which waiting does not change, from its outages with the same SQLSTATE', () => {
+test("a start distinguishes a pooler's lasting refusal of a login from its outages with the same SQLSTATE", () => {
   const fatal = (message: string) => Object.assign(new Error(message), { code: '08P01', severity: 'FATAL' })
   for (const message of [
     'password authentication failed for user "shop"',
@@ -52,7 +52,7 @@ test('a start tells a login that a pooler refuses, which waiting does not change
   }
 })
 
-test('does not classify faults of our own as an outage', () => {
+test("does not classify the store's own faults as outages", () => {
   for (const code of ['42601', '42P01', '23505', '22P02', '40001', 'ERR_INVALID_ARG_TYPE']) {
     assert.ok(!isDatabaseOutage(Object.assign(new Error('Connection terminated'), { code })), code)
   }

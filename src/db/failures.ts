@@ -13,8 +13,8 @@ import {
   TRANSACTION_TIMEOUT,
 } from './sql-state.ts'
 
-// Class 08: connection exception. 28 and 3D: a refused login, such as after a failover or during a change of its
-// password. 53: insufficient resources.
+// Class 08 is a connection exception. Classes 28 and 3D are refused logins, such as after a failover or while a
+// password changes. Class 53 is insufficient resources.
 const OUTAGE_CLASSES = ['08', '28', '3D', '53']
 const OUTAGES = new Set([
   ...[ADMIN_SHUTDOWN, CRASH_SHUTDOWN, CANNOT_CONNECT_NOW],
@@ -22,41 +22,42 @@ const OUTAGES = new Set([
   ...[IDLE_IN_TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT, IDLE_SESSION_TIMEOUT],
   ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN'],
   ...['EHOSTDOWN', 'EHOSTUNREACH', 'ENETDOWN', 'ENETRESET', 'ENETUNREACH'],
-  // This process, or its machine, has no descriptor left for another connection.
+  // This process or machine has no file descriptor left for another connection.
   ...['EMFILE', 'ENFILE'],
 ])
 const LOST_CONNECTION =
   /^(Connection terminated|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/
 
-/** Whether the database is unavailable for now. Otherwise the statement has a fault. */
+/** Whether the database is temporarily unavailable. Otherwise the statement has a fault. */
 export function isDatabaseOutage(error: unknown): boolean {
   const { code, message, severity, syscall } = (error ?? {}) as { code?: string; message?: string; severity?: string; syscall?: string }
-  // The server ends the session, for example when it may not connect to this database.
+  // The server has ended the session, for example because it may not connect to this database.
   if (severity === 'FATAL') return true
-  // The socket of a local server. Any other missing file is a fault of this process.
+  // The missing file is a local server's socket. Any other missing file is a fault of this process.
   if (code === 'ENOENT') return syscall === 'connect'
   if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
   return message !== undefined && LOST_CONNECTION.test(message)
 }
 
-/** A timeout of a lock or statement, or a cancellation by an operator. The transaction is rolled back. */
+/** Whether a lock or statement timed out, or an operator cancelled it. The transaction is rolled back. */
 export function isTimeout(error: unknown): boolean {
   const state = sqlState(error)
   return state === LOCK_NOT_AVAILABLE || state === QUERY_CANCELED
 }
 
-/** PostgreSQL has undone the whole transaction, which may run again. */
+/** Whether PostgreSQL has rolled back the whole transaction, which may run again. */
 export function isConflict(error: unknown): boolean {
   const state = sqlState(error)
   return state === SERIALIZATION_FAILURE || state === DEADLOCK_DETECTED
 }
 
-/** The same request may succeed in a moment, so the answer is 503, never 500. */
+/** Whether the same request may succeed in a moment, so the answer is 503 and not 500. */
 export function isTemporary(error: unknown): boolean {
   return isDatabaseOutage(error) || isTimeout(error) || isConflict(error)
 }
 
-// Data exception, integrity constraint violation, transaction rollback, program limit exceeded, raised by a trigger.
+// Data exception, integrity constraint violation, transaction rollback, program limit exceeded, and errors raised by a
+// trigger.
 const ROW_CLASSES = new Set(['22', '23', '40', '54', 'P0'])
 
 export function canOneRowBeAtFault(error: unknown): boolean {

@@ -16,7 +16,7 @@ interface Word {
   word: string
 }
 
-/** A database with one word, and a pool that counts what it is asked and can be unavailable. */
+/** A database with one word, and a pool that counts its queries and can be made unavailable. */
 async function makeWords(t: TestContext) {
   const database = await createTestDatabase(t)
   const { pool } = database
@@ -32,7 +32,7 @@ async function makeWords(t: TestContext) {
   return { database, pool, asked, askedPool, change }
 }
 
-/** What a copy of the word has learned, the newest last. */
+/** The words that a copy has learned, the newest last. */
 function addWord(copies: FreshCopies, definition: Partial<CopyDefinition<Word>> = {}) {
   const learned: ({ word: string } & Reading)[] = []
   const copy: FreshCopy<Word> = copies.add<Word>({
@@ -46,7 +46,7 @@ function addWord(copies: FreshCopies, definition: Partial<CopyDefinition<Word>> 
   return { copy, learned, newest: () => learned.at(-1)?.word }
 }
 
-test('a change is known within the age of the copy, and no question is asked for it', async (t) => {
+test("a change is known within the copy's maximum age, without a separate query", async (t) => {
   const { database, pool, asked, askedPool, change } = await makeWords(t)
   const connect = (signal: AbortSignal) => connectClient(database.url, 'copies', signal)
   const copies = new FreshCopies({ pool: askedPool, connect, logger })
@@ -82,7 +82,7 @@ test('one statement on one connection reads every copy', async (t) => {
   assert.equal(gate.connections, 1)
 })
 
-test('copies that are used are polled twice in their age, and others about once', async (t) => {
+test('used copies are polled twice in their maximum age, and others about once', async (t) => {
   const { database, pool } = await makeWords(t)
   const connect = (signal: AbortSignal) => connectClient(database.url, 'copies', signal)
   const copies = new FreshCopies({ pool, connect, logger })
@@ -115,7 +115,7 @@ test('a notification starts a poll long before the next one is due', async (t) =
   await promptly(pool, async () => newest() === 'second', { withinMs: 1_000 })
 })
 
-test('without polls a copy is fresh no longer than its age: then those who need it share a question, or get its error', async (t) => {
+test('without polls a copy is fresh until its maximum age, after which its users share a query or its error', async (t) => {
   const { database, asked, askedPool, change } = await makeWords(t)
   const { copies, gate, cut } = makeCopies(t, database, { askedPool })
   const { copy, newest, learned } = addWord(copies, { maxAgeMs: 300 })
@@ -139,7 +139,7 @@ test('without polls a copy is fresh no longer than its age: then those who need 
   assert.equal(learned.at(-1)?.word, 'second')
 })
 
-test('a later poll reads what has committed since the previous one, also when it began earlier', async (t) => {
+test('a later poll reads what has committed since the previous one, even if the transaction began earlier', async (t) => {
   const { database, pool } = await makeWords(t)
   const { copies, poll } = makeCopies(t, database)
   await pool.query('create table news (id int, transaction_id xid8 not null default pg_current_xact_id())')
@@ -168,7 +168,7 @@ test('a later poll reads what has committed since the previous one, also when it
   assert.deepEqual([...known], [2, 1])
 })
 
-test('a refresh begins after the change that it is about, and an older reading does not undo it', async (t) => {
+test('a refresh reads after its change, and an older reading does not undo it', async (t) => {
   const { database, change } = await makeWords(t)
   const { copies, gate } = makeCopies(t, database)
   const { copy, newest, learned } = addWord(copies)
@@ -188,7 +188,7 @@ test('a refresh begins after the change that it is about, and an older reading d
   assert.equal(newest(), 'second')
 })
 
-test('a change that cannot be read back is no failure: the copy is not fresh, and a poll that began earlier does not make it so', async (t) => {
+test('a change that cannot be read back does not throw: the copy is not fresh, even after a poll that began earlier', async (t) => {
   const { database, asked, askedPool, change } = await makeWords(t)
   const { copies, gate } = makeCopies(t, database, { askedPool })
   const { copy, newest } = addWord(copies)
@@ -209,7 +209,7 @@ test('a change that cannot be read back is no failure: the copy is not fresh, an
   assert.deepEqual([newest(), copy.isFresh], ['second', true])
 })
 
-test('what only a poll has read that was left out is read again by the next one', async (t) => {
+test('the next poll rereads what only an ignored poll has read', async (t) => {
   const { database, pool, asked, askedPool } = await makeWords(t)
   await pool.query('create table news (id integer, transaction_id xid8 default pg_current_xact_id())')
   const { copies, gate } = makeCopies(t, database, { askedPool })
@@ -241,7 +241,7 @@ test('what only a poll has read that was left out is read again by the next one'
   assert.deepEqual([[...known], copy.isFresh], [[1], true])
 })
 
-test('a question that began too long ago satisfies only those who asked it', async (t) => {
+test('a query that began too long ago satisfies only the callers that waited for it', async (t) => {
   const { database, pool, change } = await makeWords(t)
   const [answered, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const askedPool: Queryable = {
@@ -264,7 +264,7 @@ test('a question that began too long ago satisfies only those who asked it', asy
   assert.equal(newest(), 'second')
 })
 
-test('stop waits for what is being taken up, and polls do not', async (t) => {
+test('stop waits for learning in progress, and polls do not', async (t) => {
   const { database, change } = await makeWords(t)
   const { copies, poll } = makeCopies(t, database)
   const loading = Promise.withResolvers<void>()
@@ -288,7 +288,7 @@ test('stop waits for what is being taken up, and polls do not', async (t) => {
   assert.equal(isLoaded, true)
 })
 
-test('polls of a locked table leave no sessions at the server, and copies are fresh again when it is free', async (t) => {
+test('polls of a locked table leave no sessions at the server, and copies are fresh again after the lock', async (t) => {
   const { database, pool, change } = await makeWords(t)
   const { copies, gate, poll } = makeCopies(t, database)
   const { copy, newest } = addWord(copies)
@@ -310,7 +310,7 @@ test('polls of a locked table leave no sessions at the server, and copies are fr
   assert.equal(newest(), 'second')
 })
 
-test('starts while the database is unavailable, stops before start, twice, and during a poll that gets no answer', async (t) => {
+test('starts during a database outage, and stops before start, twice, and during a poll without an answer', async (t) => {
   const { database } = await makeWords(t)
   const before = makeCopies(t, database)
   await before.copies.stop()
@@ -333,7 +333,7 @@ test('starts while the database is unavailable, stops before start, twice, and d
   await empty.stop()
 })
 
-test('an age is measured by the monotonic clock', async (t) => {
+test('ages are measured by the monotonic clock', async (t) => {
   const { database } = await makeWords(t)
   const { copies } = makeCopies(t, database)
   const { copy } = addWord(copies)

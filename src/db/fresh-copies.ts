@@ -6,7 +6,7 @@ import type { Queryable } from './pool.ts'
 import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 import { type Connect, withReconnect } from './with-reconnect.ts'
 
-/** Polls per maximum age. A used copy stays fresh when one poll is late or lost. */
+/** The number of polls per maximum age. A used copy stays fresh when one poll is late or lost. */
 const POLLS_IN_AGE = { used: 2, unused: 1.1 }
 const QUERY_TIMEOUT_MS = 2_000
 const RETRY_MS = 250
@@ -15,28 +15,34 @@ const EVERYTHING = '0'
 export interface CopyDefinition<Row extends object> {
   name: string
   columns: readonly (keyof Row & string)[]
-  /** Every poll contains it, so it must be cheap. `since`: the oldest transaction that no poll has seen, or '0'. */
+  /**
+   * The query of the copy. Every poll contains it, so it must be cheap. `since` is the oldest transaction that no poll
+   * has seen, or '0'.
+   */
   read(since: string): Sql
   maxAgeMs: number
   channel?: string
-  /** Polls do not wait for a returned promise. `refresh` does. */
+  /** Takes in a row. Polls do not wait for a returned promise, but `refresh` does. */
   learn(row: Row, reading: Reading): void | Promise<void>
 }
 
 export interface Reading {
   beganAt: number
-  /** Whether `since` was '0'. Rows of an earlier reading may be gone then. */
+  /** Whether `since` was '0'. Then rows of an earlier reading may be gone. */
   isWhole: boolean
 }
 
 interface CopiesOptions {
-  /** Neither it nor `connect` may lead to a standby, whose state is older. */
+  /** The pool and `connect` must not lead to a standby, whose state is older. */
   pool: Queryable
   connect: Connect
   logger: Logger
 }
 
-/** While polls fail no copy stays fresh, and its owner queries the database. See docs/decisions/db-copies.md. */
+/**
+ * Keeps copies of database state fresh by polls. While polls fail no copy stays fresh, and its owner queries the
+ * database. See docs/decisions/db-copies.md.
+ */
 export class FreshCopies {
   readonly #options: CopiesOptions
   readonly #copies: Polled[] = []
@@ -60,7 +66,7 @@ export class FreshCopies {
     })
   }
 
-  /** Call it before `start`. Until then the copy is never fresh. */
+  /** Adds a copy, which is not fresh before `start`. Call before `start`. */
   add<Row extends object>(definition: CopyDefinition<Row>): FreshCopy<Row> {
     const { pool, logger } = this.#options
     const copy = new FreshCopy(definition, { pool, logger, nextPoll: () => this.#nextPoll.promise })
@@ -82,7 +88,7 @@ export class FreshCopies {
 
   async #keepPolling(client: pg.Client, signal: AbortSignal, well: () => void): Promise<void> {
     await this.#listen(client)
-    // Transaction ids belong to one server, so a new connection reads everything again.
+    // Transaction ids belong to one server, so a new connection rereads everything.
     let since = EVERYTHING
     while (!signal.aborted) {
       this.#wakeSignal.reset()
@@ -100,13 +106,14 @@ export class FreshCopies {
   }
 
   async #listen(client: pg.Client): Promise<void> {
-    // The server ends a poll that is no longer awaited. Otherwise each would keep its session while a table is locked.
+    // The server ends a poll that is no longer awaited. Otherwise each such poll would keep its session while a table
+    // is locked.
     await client.query(sql`set statement_timeout = ${literal(QUERY_TIMEOUT_MS)}`)
     client.on('notification', this.#wakeSignal.notify)
     for (const { channel } of this.#copies) if (channel !== undefined) await client.query(sql`listen ${identifier(channel)}`)
   }
 
-  /** Returns the start of the next poll: every transaction before it has ended. */
+  /** Polls every copy. Returns the start of the next poll: every earlier transaction has ended. */
   async #poll(client: pg.Client, since: string): Promise<string> {
     const polled = this.#nextPoll
     this.#nextPoll = Promise.withResolvers()
@@ -120,9 +127,9 @@ export class FreshCopies {
 
 interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeMs' | 'channel'> {
   readonly columns: readonly string[]
-  /** Call it before a reading, and the returned function with its row. */
+  /** Call before a reading, and then call the returned function with the reading's row. */
   begin(isWhole: boolean): (row: Record<string, unknown>) => void
-  /** The start of this copy's next poll. `since` is that of all copies. */
+  /** The start of this copy's next poll. The parameter is the start for all copies. */
   sinceOf(since: string): string
   wasUsedSincePoll(): boolean
   settled(): Promise<void>
@@ -157,7 +164,7 @@ export class FreshCopy<Row extends object> implements Polled {
   readonly #options: CopyOptions
   #readAt = Number.NEGATIVE_INFINITY
   #wasUsed = false
-  /** A poll was skipped or overtaken by another reading, so the next one reads everything. */
+  /** Whether the next poll must read everything, because one was skipped or another reading overtook it. */
   #isIncomplete = false
   #begun = 0
   #learned = 0
@@ -179,7 +186,7 @@ export class FreshCopy<Row extends object> implements Polled {
     const shared = this.#reading
     try {
       await (shared ?? this.#read())
-      // The poll may have begun longer ago than the maximum age.
+      // The shared poll may have begun longer ago than the maximum age.
       if (shared !== null && !this.isFresh) await this.#read()
     } catch (error) {
       if (!this.isFresh) throw error
@@ -187,8 +194,8 @@ export class FreshCopy<Row extends object> implements Polled {
   }
 
   /**
-   * Reads the copy after a change by this process. Calls share a reading that begins after all of them. Does not throw:
-   * after a failure the copy is not fresh until a later reading.
+   * Reads the copy after a change by this process. Simultaneous calls share a reading that begins after all of them.
+   * Does not throw: after a failure the copy is not fresh until a later reading.
    */
   async refresh(): Promise<void> {
     try {
@@ -200,7 +207,10 @@ export class FreshCopy<Row extends object> implements Polled {
     }
   }
 
-  /** Reads the copy after a possible change by another process. Does not throw, and keeps the copy's freshness. */
+  /**
+   * Reads the copy after a possible change by another process. Does not throw, and does not change the copy's freshness
+   * on a failure.
+   */
   async look(): Promise<void> {
     await this.#read().catch((error) => this.#options.logger.warn({ err: error, copy: this.name }, 'could not look for a change'))
   }
@@ -229,7 +239,7 @@ export class FreshCopy<Row extends object> implements Polled {
     return wasUsed
   }
 
-  /** Returns after a poll that begins later than this call, also when it fails. */
+  /** Returns after a poll that begins later than this call, even if the poll fails. */
   nextPoll(): Promise<void> {
     return this.#options.nextPoll()
   }
@@ -258,7 +268,7 @@ export class FreshCopy<Row extends object> implements Polled {
     const beganAt = performance.now()
     const turn = ++this.#begun
     return (row) => {
-      // The reading that began first may have read an older state.
+      // A reading that began earlier may have read an older state.
       if (turn < this.#learned) {
         this.#isIncomplete = true
         return

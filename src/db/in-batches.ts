@@ -1,10 +1,13 @@
 import type { Queryable } from './pool.ts'
 import type { Sql } from './sql.ts'
 
-/** The maximum of rows that one statement changes, so locks stay short. */
+/** The most rows that one statement changes, so locks stay short. */
 export const BATCH_ROWS = 1_000
 
-/** Batches leave out rows that another process has locked. Returns the number of rows. */
+/**
+ * Repeats a statement until it changes no more rows. Batches skip rows that another process has locked. Returns the
+ * number of changed rows.
+ */
 export async function inBatches(db: Queryable, statement: Sql): Promise<number> {
   for (let total = 0; ; ) {
     const { rowCount } = await db.query(statement)

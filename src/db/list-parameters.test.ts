@@ -14,7 +14,7 @@ test('encodes UUIDs as the array that PostgreSQL reads', async () => {
   }
 })
 
-test('refuses a text that is no UUID', () => {
+test('refuses text that is not a UUID', () => {
   for (const text of ['', 'a', `${randomUUID()}0`, randomUUID().replace(/.$/, 'x'), `urn:uuid:${randomUUID()}`])
     assert.throws(() => uuidArray([randomUUID(), text, randomUUID()]), RangeError, text)
 })

@@ -21,7 +21,10 @@ const REPORT_MS = 5_000
 const LOOK_MS = 250
 const MAX_NAMED = 5
 
-/** Each attempt ends after the `lock_timeout` of its sessions, and others pass in the pause. */
+/**
+ * Retries work that needs locks. Each attempt ends after its sessions' `lock_timeout`, and other sessions proceed in
+ * the pause.
+ */
 export class LockRetries {
   readonly #options: Required<LockRetryOptions>
   readonly #startedAt = performance.now()
@@ -31,7 +34,10 @@ export class LockRetries {
     this.#options = { waitMs: LOCK_WAIT_MS, onWaiting: () => {}, pauseMs: PAUSE_MS, reportMs: REPORT_MS, ...options }
   }
 
-  /** `work` must have undone everything when it throws. Throws OperatorError when the time is over. */
+  /**
+   * Runs `work` until it gets its locks. When `work` throws, it must have undone everything. Throws OperatorError once
+   * the time is over.
+   */
   async run<T>(work: (watch: Watch) => Promise<T>): Promise<T> {
     for (;;) {
       const sessions: number[] = []
@@ -129,7 +135,7 @@ async function findBlockers(db: Queryable, sessions: readonly number[]): Promise
 
 function describe({ pid, application, role, state, query_start: began, wanted }: Blocker): string {
   if (pid === 0) return `a prepared transaction (pg_prepared_xacts) holds ${wanted}`
-  // State and times of other roles' sessions are visible only to pg_read_all_stats.
+  // Only members of pg_read_all_stats see the state and times of other roles' sessions.
   const known = [application, role, state, began === null ? null : `query began ${began.toISOString()}`]
   return `pid ${pid} (${known.filter((each) => each !== null).join(', ')}) holds ${wanted}`
 }

@@ -4,7 +4,7 @@ import pino from 'pino'
 import { createTestDatabase } from '../../test/database.ts'
 import { loggableError } from './loggable-error.ts'
 
-test('logs only codes and names of a database error, and no value of a row', async (t) => {
+test('logs only codes and names of a database error, and no row values', async (t) => {
   const { pool } = await createTestDatabase(t)
   await pool.query('create table people (email text constraint people_email_unique unique, age integer)')
   await pool.query(`insert into people values ('hunter2@example.com', 1)`)

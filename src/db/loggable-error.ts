@@ -1,8 +1,11 @@
-// https://www.postgresql.org/docs/current/errcodes-appendix.html class 22, data exception: its messages quote the
-// value.
+// Class 22, data exception, whose messages quote the value:
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
 const DATA_EXCEPTION_CLASS = '22'
 
-/** PostgreSQL's `detail`, `where` and message can contain values of a row. Returns other errors unchanged. */
+/**
+ * Removes row values from a database error: PostgreSQL's `detail`, `where` and message can contain them. Returns other
+ * errors unchanged.
+ */
 export function loggableError(error: unknown): unknown {
   if (!isDatabaseError(error)) return error
   const { name: type, code = '', constraint, table, column } = error
@@ -18,14 +21,14 @@ export function reasonOf(error: unknown, depth = 0): string {
   const parts = [message.replaceAll(/\s*\n\s*/g, ' ')]
   if ((typeof code === 'string' || typeof code === 'number') && !message.includes(String(code))) parts.push(`(${code})`)
   const own = parts.filter(Boolean).join(' ') || (typeof error === 'string' ? error : (name ?? typeof error))
-  // Node.js leaves the message empty when it has tried several addresses of a host.
+  // The message of Node.js is empty if it has tried several addresses of a host.
   const inner = errors?.[0] ?? cause
   if (!(inner instanceof Error) || depth === MAX_CAUSES) return own
   const reason = reasonOf(inner, depth + 1)
   return message === '' ? reason : own.includes(reason) ? own : `${own}: ${reason}`
 }
 
-/** Commands load this file without `pg`, so this is not `pg`'s class. */
+/** An error of `pg`. This file does not import the class, because commands load it without `pg`. */
 interface DatabaseError extends Error {
   severity: string
   code?: string

@@ -13,7 +13,7 @@ import { inTransaction } from './transaction.ts'
 const FILES = readdirSync(new URL('../../migrations', import.meta.url)).filter((name) => name.endsWith('.sql'))
 const NAMES = FILES.map((name) => name.replace(/\.sql$/, '')).toSorted()
 
-test('reports how many migrations an empty database lacks, and nothing once they are applied', async (t) => {
+test('reports the number of migrations that an empty database lacks, and none once they are applied', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
   await assert.rejects(assertMigrated(pool), (error: Error) => {
     assert.ok(error instanceof MigrationsPending)
@@ -33,13 +33,13 @@ test('of several concurrent migrations one works and the others wait for it', as
   await assertMigrated(pool)
 })
 
-test('notices a database that lacks the newest migration', async (t) => {
+test('detects a database that lacks the newest migration', async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query('delete from migrations where name = $1', [NAMES.at(-1)])
   await assert.rejects(assertMigrated(db.pool), /lacks 1 of \d+ migrations; run storefront migrate/)
 })
 
-test('refuses a database that a development version has made, and leaves it unchanged', async (t) => {
+test('refuses a database made by a development version, and leaves it unchanged', async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query(`update migrations set name = '0001_accounts' where name = $1`, [NAMES[0]])
   const isRefusal = (error: Error) => {
@@ -56,7 +56,7 @@ test('refuses a database that a development version has made, and leaves it unch
   )
 })
 
-test('refuses a database whose migrations a development version applied in another order, and leaves it unchanged', async (t) => {
+test("refuses a database with a development version's order of migrations, and leaves it unchanged", async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query('delete from migrations where name = $1', [NAMES.at(-2)])
   await assert.rejects(migrate(db.url), DevelopmentSchema)
@@ -75,7 +75,7 @@ test('accepts a database that a later version has migrated', async (t) => {
   assert.deepEqual(await migrate(db.url), [])
 })
 
-test('a database has the functions of src/<room>/sql, and no others', async (t) => {
+test('a database has exactly the functions of src/<room>/sql', async (t) => {
   const { pool } = await createTestDatabase(t)
   const { rows } = await pool.query<{ name: string }>(`select proname::text as name from pg_proc
     where pronamespace = current_schema()::regnamespace
@@ -83,9 +83,9 @@ test('a database has the functions of src/<room>/sql, and no others', async (t) 
   assert.deepEqual(rows.map(({ name }) => name).toSorted(), (await readFunctions()).map(({ name }) => name).toSorted())
 })
 
-test('rolls back a whole migration that fails, and continues from there', async (t) => {
+test('rolls back a failed migration completely, and continues from there', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
-  // Blocks the second table of its file.
+  // This table blocks the second table of its migration's file.
   await pool.query('create table topic_subscribers (taken boolean)')
   await assert.rejects(migrate(url))
   const { rows } = await pool.query(`select to_regclass('topic_messages') as messages`)
@@ -95,7 +95,7 @@ test('rolls back a whole migration that fails, and continues from there', async 
   await assertMigrated(pool)
 })
 
-test('what waited in the queue of jobs waits in the tables of deliveries', async (t) => {
+test('jobs that waited in the queue of jobs wait in the tables of deliveries', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
   await inTransaction(pool, (client) => createFunctions(client, () => true))
   const earlier = readMigrations(join(import.meta.dirname, '../..')).filter(({ name }) => name < '0015')
@@ -136,14 +136,14 @@ test('what waited in the queue of jobs waits in the tables of deliveries', async
   assert.deepEqual(due, [{ due: 9 }])
 })
 
-test('rejects when its connection breaks, and the next run continues', async (t) => {
+test('rejects if its connection breaks, and the next run continues', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
   const holder = await pool.connect()
-  // Blocks the migration at its first table.
+  // This lock blocks the migration at its first table.
   await holder.query('begin')
   await holder.query('create table users (taken boolean)')
   onCleanup(t, () => holder.release(true))
-  // A connection that is opened during the migration finds functions whose tables are not there yet.
+  // A connection opened during the migration finds functions whose tables do not exist yet.
   const cutter = await pool.connect()
   onCleanup(t, () => cutter.release(true))
   const migration = migrate(url)
@@ -167,7 +167,7 @@ test('rejects when its connection breaks, and the next run continues', async (t)
   await assertMigrated(cutter)
 })
 
-test('functions that catch errors are parallel unsafe: before PostgreSQL 17 a parallel query fails at an exception block', async (t) => {
+test('functions that catch errors are parallel unsafe, because a parallel query fails at them before PostgreSQL 17', async (t) => {
   const { pool } = await createTestDatabase(t)
   const { rows } = await pool.query(
     `select proname, proparallel from pg_proc

@@ -11,12 +11,12 @@ import { identifier, sql } from './sql.ts'
 import { createFunctions, listFunctions } from './sql-functions.ts'
 import { INSUFFICIENT_PRIVILEGE, INVALID_PARAMETER_VALUE, SUCCESSFUL_COMPLETION, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
 
-/** The lock id of node-pg-migrate in earlier releases, so no two versions migrate at once. */
+/** The lock id that previous releases used with node-pg-migrate, so no two versions migrate at once. */
 const LOCK_ID = 7_241_865_325_823_964
 const CREATED_INDEX = /^create (?:unique )?index concurrently if not exists (\w+)/m
 const CONCURRENT = /^(?:create (?:unique )?|drop )index concurrently\b/m
 const BATCH = /^do\b/m
-/** Less than `deadlock_timeout`, so an order never has to give way to a batch. */
+/** Less than `deadlock_timeout`, so an order never gives way to a batch. */
 const BATCH_LOCK_MS = 300
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))
@@ -25,18 +25,23 @@ export class MigrationsPending extends OperatorError {
   override readonly name = 'MigrationsPending'
 }
 
-/** A development version made the schema, before the migrations of the first release. */
+/** A development version made the schema, before the first release's migrations. */
 export class DevelopmentSchema extends OperatorError {
   override readonly name = 'DevelopmentSchema'
 }
 
-/** Several processes may call it. A migration that gets no lock is undone and retried, and earlier ones stay. */
+/**
+ * Applies all missing migrations. Several processes may call this. A migration that gets no lock is undone and retried,
+ * and earlier ones stay.
+ */
 export async function migrate(url: string, retries = new LockRetries({ url })): Promise<string[]> {
   await using client = await connectClient(url, 'storefront-migrate')
   if ((await countPending(client)).pending === 0) return []
-  // The bounds precede the wait, which has a snapshot: another process's concurrent index build waits for each attempt.
+  // The timeouts are set before the wait. The wait has a snapshot, and another process's concurrent index build waits
+  // for each attempt's snapshot.
   await setUpSession(client, MIGRATION_BOUNDS)
-  // Held in the pauses, too, until the connection ends: two processes in turn would leave none for orders.
+  // The lock is held in the pauses too, until the connection ends. Two processes in turn would leave no pause for
+  // orders.
   await retries.run(async (watch) => {
     await watch(client)
     await client.query(sql`select pg_advisory_lock(${LOCK_ID})`)
@@ -47,8 +52,8 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
     sql`create table if not exists migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null)`,
   )
   const pending = [...(await listKnown()).difference(await listApplied(client))].toSorted()
-  // Tables of a migration may call new functions. Existing ones stay those of the previous schema until the last
-  // migration.
+  // A migration's tables may call new functions, which are therefore created first. Existing functions stay those of
+  // the previous schema until the last migration.
   const earlier = await listFunctions(client)
   await inTransaction(client, () => createFunctions(client, (name) => !earlier.has(name)))
   for (const name of pending) {
@@ -67,7 +72,7 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
   return pending
 }
 
-/** Ends the session's work soon after this process was killed. A server on Windows cannot. */
+/** Makes the server end the session's work soon after this process is killed. A server on Windows cannot do this. */
 async function endWithClient(client: pg.Client): Promise<void> {
   await client.query(`set client_connection_check_interval = '1s'`).catch((error: unknown) => {
     if (sqlState(error) !== INVALID_PARAMETER_VALUE) throw error
@@ -80,13 +85,13 @@ async function inTransaction(client: pg.Client, work: () => Promise<unknown>): P
     await work()
     await client.query('commit')
   } catch (error) {
-    // The first error is the reason, also when the connection has broken.
+    // The first error is the reason, even if the connection has broken.
     await client.query('rollback').catch(() => {})
     throw error
   }
 }
 
-/** Each statement commits for itself. After a kill, or without a lock, all of them run again. */
+/** Applies statements that commit one by one. After a kill, or without a lock, all of them run again. */
 async function applyStatements(client: pg.Client, text: string, retries: LockRetries): Promise<void> {
   try {
     for (const statement of statementsOf(text)) {
@@ -101,12 +106,12 @@ async function applyStatements(client: pg.Client, text: string, retries: LockRet
 }
 
 function lockTimeoutOf(statement: string, retries: LockRetries): number {
-  // No statement waits behind these, which wait for example for the end of a dump.
+  // No statement waits behind a concurrent one, which itself waits for example until a dump ends.
   if (CONCURRENT.test(statement)) return retries.leftMs
   return BATCH.test(statement) ? BATCH_LOCK_MS : MIGRATION_BOUNDS.lock
 }
 
-/** A killed or failed concurrent build leaves an index that is never used and always maintained. */
+/** Drops the index that a killed or failed concurrent build has left, which is never used and always maintained. */
 async function dropUnfinished(client: pg.Client, index: string): Promise<void> {
   const { rowCount } = await client.query(sql`select from pg_index where indexrelid = to_regclass(${index}) and not indisvalid`)
   if (rowCount === 1) await client.query(sql`drop index concurrently ${identifier(index)}`)
@@ -116,7 +121,7 @@ async function setLockTimeout(client: pg.Client, ms: number): Promise<void> {
   await client.query(sql`select set_config('lock_timeout', ${String(Math.max(1, Math.round(ms)))}, false)`)
 }
 
-/** The file's statements run one by one, without a transaction: see migrations/README.md. */
+/** Whether the file's statements run one by one, without a transaction: see migrations/README.md. */
 export function isWithoutTransaction(text: string): boolean {
   return text.startsWith('-- no transaction\n')
 }
@@ -125,7 +130,7 @@ export function statementsOf(text: string): string[] {
   return text.split(/\n\s*\n/).filter((paragraph) => /^(?!--)\S/m.test(paragraph))
 }
 
-/** Throws MigrationsPending when a migration is missing or unreadable for `db`, or DevelopmentSchema. */
+/** Throws MigrationsPending if a migration is missing or unreadable for `db`, or DevelopmentSchema. */
 export async function assertMigrated(db: Queryable): Promise<void> {
   const { pending, total } = await countPending(db)
   if (pending > 0) throw new MigrationsPending(`the database lacks ${pending} of ${total} migrations; run storefront migrate`)
@@ -146,7 +151,10 @@ export async function listMigrations(db: Queryable): Promise<AppliedMigration[]>
   return Promise.all([...applied].toSorted().map(async (name) => ({ name, sha256: known.has(name) ? await hashOf(name) : null })))
 }
 
-/** A released file never changes, so a different one of the same name is of a development version. */
+/**
+ * Throws DevelopmentSchema for a migration with an unknown content. A released file never changes, so a different one
+ * with the same name is a development version's.
+ */
 export async function assertKnownSchema(applied: readonly AppliedMigration[], what: string): Promise<void> {
   const known = await listKnown()
   const names = new Set(applied.map(({ name }) => name))
@@ -183,8 +191,7 @@ async function countPending(db: Queryable): Promise<{ pending: number; total: nu
   const applied = await listApplied(db)
   const missing = [...wanted.difference(applied)].toSorted()
   const pending = missing.length
-  // A later release has every migration of this one, and each follows the earlier ones. Any other database is of no
-  // release.
+  // A later release has every migration of this one, and its own follow them. Any other database belongs to no release.
   if (pending > 0 && [...applied].some((name) => !wanted.has(name) || name > String(missing[0]))) {
     throw new DevelopmentSchema(
       'this store was made by a development version and cannot be upgraded: export its data with that version, then remove the data folder or the database and start again, or restore a backup',
@@ -198,10 +205,10 @@ async function listApplied(db: Queryable): Promise<Set<string>> {
     const { rows } = await db.query<{ name: string }>('select name from migrations')
     return new Set(rows.map(({ name }) => name))
   } catch (error) {
-    // A role that may not read the table lacks its rights, which come with the newest migration.
+    // A role that may not read the table lacks rights, which come with the newest migration.
     const state = sqlState(error)
     if (state === UNDEFINED_TABLE) return new Set()
-    // An error that ends the connection is about the right to connect.
+    // An error that ends the connection concerns the right to connect instead.
     if (state === INSUFFICIENT_PRIVILEGE && (error as { severity?: string }).severity !== 'FATAL') {
       throw new MigrationsPending("the API's role lacks its rights in the database; run storefront migrate", { cause: error })
     }

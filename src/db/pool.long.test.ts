@@ -8,7 +8,7 @@ import { createPool } from './pool.ts'
 import { SERVING_BOUNDS } from './session-settings.ts'
 import { inTransaction } from './transaction.ts'
 
-/** A pool of two connections, which lead over a wire that can stop to forward without closing anything. */
+/** A pool of two connections over a wire that can stop forwarding without closing anything. */
 async function openPool(t: TestContext) {
   const { url } = await createTestDatabase(t)
   const wire = await openDeadWire(t, url)
@@ -23,7 +23,7 @@ const isOutage = (error: unknown) => {
   return true
 }
 
-test('gives up connections in use on which nothing moves any more, and works with new ones', async (t) => {
+test('gives up used connections without any traffic, and works with new ones', async (t) => {
   const { pool, wire } = await openPool(t)
   const holder = await pool.connect()
   await pool.query('select 1')
@@ -37,18 +37,18 @@ test('gives up connections in use on which nothing moves any more, and works wit
       inTransaction(pool, (tx) => tx.query('select 3')),
       isOutage,
     ),
-    // Finds none free.
+    // This query finds no free connection.
     assert.rejects(pool.query('select 4'), isOutage),
   ]
   await Promise.all(work)
-  // The server accepts, and does not answer.
+  // The server accepts the connection and does not answer.
   await assert.rejects(pool.query('select 5'), isOutage)
   wire.recover()
   await eventually(async () => (await pool.query('select 6 as six').catch(() => null))?.rows[0]?.six === 6)
   assert.ok(pool.totalCount <= 2)
 })
 
-test('closes no connection that waits for work, and ends no statement that the server still allows', async (t) => {
+test('closes no idle connection, and ends no statement that the server still allows', async (t) => {
   const { pool } = await openPool(t)
   const { rows: before } = await pool.query('select pg_backend_pid() as pid')
   await pool.query('select pg_sleep(0.8)')

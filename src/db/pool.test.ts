@@ -7,8 +7,8 @@ import { createTestDatabase } from '../../test/database.ts'
 import { connectClient, createPool } from './pool.ts'
 
 /**
- * A server that ends each session in the packet in which it accepts it, as PostgreSQL does when an administrator ends
- * it then.
+ * A server that ends each session in the packet that accepts it. PostgreSQL does the same when an administrator ends
+ * the session at that moment.
  */
 async function startEndingServer(t: TestContext): Promise<string> {
   const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0')
@@ -25,7 +25,7 @@ async function startEndingServer(t: TestContext): Promise<string> {
   return `postgres://storefront:none@127.0.0.1:${(server.address() as AddressInfo).port}/storefront`
 }
 
-test('a session that the server ends at once rejects, and does not end the process', async (t) => {
+test('a session that the server ends at once rejects without ending the process', async (t) => {
   const url = await startEndingServer(t)
   const pool = createPool({ url, size: 1, applicationName: 'test', onError: () => {} })
   onCleanup(t, () => pool.end())
@@ -33,7 +33,7 @@ test('a session that the server ends at once rejects, and does not end the proce
   await assert.rejects(connectClient(url, 'test'))
 })
 
-test('a connection of its own takes a statement while another one is executing, without a warning', async (t) => {
+test('a separate connection accepts a statement while another one executes, without a warning', async (t) => {
   const { url } = await createTestDatabase(t)
   const warnings: string[] = []
   const note = ({ message }: Error) => void warnings.push(message)
@@ -41,7 +41,7 @@ test('a connection of its own takes a statement while another one is executing, 
   onCleanup(t, () => void process.off('warning', note))
   await using client = await connectClient(url, 'test')
   await Promise.all([client.query('select pg_sleep(0.1)'), client.query('select 1'), client.query('select 2')])
-  // Warnings are emitted in a later turn.
+  // Warnings are emitted in a later turn of the event loop.
   await new Promise(setImmediate)
   assert.deepEqual(warnings, [])
 })

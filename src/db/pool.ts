@@ -8,7 +8,7 @@ export type Pool = pg.Pool
 export type Transaction = pg.PoolClient & { readonly __transaction?: never }
 export type Queryable = Pick<pg.ClientBase, 'query'>
 
-// All int8 columns (money, sequences, stock) are below 2^53, by constraint or because nothing counts that far.
+// All int8 columns (money, sequences, stock) are below 2^53: a constraint ensures it, or nothing counts that far.
 const types: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
     if (oid === pg.types.builtins.INT8) return Number
@@ -28,13 +28,13 @@ export interface PoolOptions {
 
 export interface DatabaseWitness {
   readonly orderNumber: number
-  /** Called when a new connection has found another server or an older state, and an incarnation has begun. */
+  /** Called when a new connection has found another server or an older state and an incarnation has begun. */
   onIncarnation(reason: string): void
 }
 
 /**
- * Closes its socket when it cannot connect: `pg` would leave it open for a minute. A broken connection rejects its
- * statements, and does not end the process. Errors get the `role` and `database` of the address.
+ * A client that closes its socket if it cannot connect, which `pg` would leave open for a minute. A broken connection
+ * rejects its statements without ending the process. Errors contain the address's `role` and `database`.
  */
 class ClosingClient extends pg.Client {
   constructor(config?: pg.ClientConfig) {
@@ -59,12 +59,15 @@ class ClosingClient extends pg.Client {
   }
 }
 
-/** The server ends each statement earlier, so a longer silence means a dead connection that no packet reports. */
+/**
+ * The silence that means a dead connection, as a multiple of the statement timeout. The server ends each statement
+ * earlier, and no packet may report the loss.
+ */
 const DEAD_AFTER_STATEMENTS = 1.5
-/** The kernel probes an unused connection after this time and gives up ten seconds later. */
+/** The kernel probes an unused connection after this time, and gives up ten seconds later. */
 const KEEP_ALIVE_DELAY_MS = 10_000
 
-/** Each new connection first runs `confirmIncarnation`, whose errors the waiting caller gets. */
+/** Creates a pool. Each new connection first runs `confirmIncarnation`, and the waiting caller gets its errors. */
 export function createPool(options: PoolOptions): Pool {
   const { bounds = SERVING_BOUNDS, witness } = options
   const deadAfterMs = DEAD_AFTER_STATEMENTS * bounds.statement
@@ -78,7 +81,7 @@ export function createPool(options: PoolOptions): Pool {
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
     types,
-    // Statements that do not depend on each other's results may be sent together.
+    // Lets statements that do not depend on each other's results be sent together.
     pipeline: true,
     async onConnect(client) {
       const socket = socketOf(client)
@@ -100,7 +103,10 @@ export function socketOf(client: pg.ClientBase): Socket {
 
 const CONNECT_TIMEOUT_MS = 30_000
 
-/** Rejects with SQLSTATE 25006 on a standby, whose promotion would not end the connection, and when `signal` aborts. */
+/**
+ * Opens a separate connection. Rejects when `signal` aborts, and with SQLSTATE 25006 on a standby, whose promotion
+ * would not end the connection.
+ */
 export function connectClient(url: string, applicationName: string, signal?: AbortSignal, bounds?: SessionBounds): Promise<Client> {
   return connect(url, { applicationName, signal, bounds }, refuseStandby)
 }
@@ -138,7 +144,7 @@ async function refuseStandby(client: pg.Client): Promise<void> {
     throw Object.assign(new Error('the server is a standby that is not promoted'), { code: READ_ONLY_TRANSACTION })
 }
 
-/** When `signal` aborts, connecting and `setUp` reject at once. */
+/** Connects and runs `setUp`. Rejects at once when `signal` aborts. */
 export async function connectUnlessAborted(client: pg.Client, signal?: AbortSignal, setUp = async (): Promise<void> => {}): Promise<void> {
   signal?.throwIfAborted()
   const abandon = () => abandonClient(client)
@@ -147,7 +153,7 @@ export async function connectUnlessAborted(client: pg.Client, signal?: AbortSign
     await client.connect()
     await setUp()
   } catch (error) {
-    // A session without its set-up would have no bounds.
+    // A session whose set-up failed would have no timeouts.
     abandon()
     throw error
   } finally {
@@ -155,7 +161,7 @@ export async function connectUnlessAborted(client: pg.Client, signal?: AbortSign
   }
 }
 
-/** Closes the connection without a message to the server, which may not answer. Pending statements reject. */
+/** Closes a connection without a message to the server, which may not answer. Pending statements reject. */
 export function abandonClient(client: pg.Client): void {
   client.connection.stream.destroy()
 }

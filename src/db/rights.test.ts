@@ -19,7 +19,7 @@ async function connect(t: Parameters<typeof onCleanup>[0], url: string): Promise
   return client
 }
 
-test('lists the rights on every table and sequence of the store, and on no other', async (t) => {
+test("lists the rights on exactly the store's tables and sequences", async (t) => {
   const { pool } = await createTestDatabase(t)
   const { rows } = await pool.query<{ name: string; kind: string }>(
     `select relname as name, relkind as kind
@@ -28,12 +28,12 @@ test('lists the rights on every table and sequence of the store, and on no other
       -- The sequences of identity columns need no right of their own.
       and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'i' and classid = 'pg_class'::regclass)`,
   )
-  // The owner alone counts migrations.
+  // Only the owner counts migrations.
   const names = rows.map(({ name }) => name).filter((name) => name !== 'migrations_id_seq')
   assert.deepEqual(names.toSorted(), Object.keys(API_RIGHTS).toSorted(), 'src/db/rights.ts says what the API may do with each table')
 })
 
-test('the API and the stream connect as roles that are no superusers and own nothing', async (t) => {
+test('the API and the stream connect as roles that are not superusers and own nothing', async (t) => {
   const { addresses, pool } = await createTestDatabase(t)
   for (const [url, isReplicating] of [
     [addresses.api, false],
@@ -98,7 +98,7 @@ test("refuses the API's role everything that it does not need", async (t) => {
   await assert.rejects(connectForReplication(addresses.api), { code: REFUSED })
 })
 
-test("refuses the stream's role the tables, and lets it replicate", async (t) => {
+test("the stream's role may replicate but not use the tables", async (t) => {
   const { addresses } = await createTestDatabase(t)
   const stream = await connect(t, addresses.stream)
   for (const statement of [
@@ -123,7 +123,7 @@ async function connectForReplication(url: string): Promise<void> {
   }
 }
 
-test('grants the rights once, also to several concurrent callers, and revokes all others', async (t) => {
+test('grants the rights once, even to several concurrent callers, and revokes all others', async (t) => {
   const { addresses, pool } = await createTestDatabase(t)
   const role = roleOf(addresses.api)
   assert.equal(await grantRights(pool, role), false)
@@ -140,7 +140,7 @@ test('grants the rights once, also to several concurrent callers, and revokes al
   assert.equal(await grantRights(pool, role), false)
 })
 
-test("only the API's role and the owner may execute a function with the owner's rights, with one role as well", async (t) => {
+test("only the API's role and the owner may execute a function with the owner's rights, even if they are one role", async (t) => {
   const { addresses, pool } = await createTestDatabase(t)
   const { rows: functions } = await pool.query<{ kind: string; signature: string }>(
     `select oid::regprocedure::text as signature, prorettype::regtype::text as kind from pg_proc where prosecdef and pronamespace = 'public'::regnamespace`,
@@ -164,14 +164,14 @@ test("only the API's role and the owner may execute a function with the owner's 
     [roleOf(addresses.api), callable],
   ] as const)
     assert.equal(await mayExecute(who), count, who)
-  // This holds in a store whose only role is the owner, too.
+  // The same holds in a store whose only role is the owner.
   await pool.query('grant execute on all functions in schema public to public')
   assert.equal(await mayExecute(role), callable)
   assert.equal(await grantRights(pool, (await pool.query('select current_user as name')).rows[0].name), true)
   assert.equal(await mayExecute(role), 0)
 })
 
-test("no moment of a migration lets everybody execute a function with the owner's rights", async (t) => {
+test("at no moment of a migration may everybody execute a function with the owner's rights", async (t) => {
   const { pool } = await createEmptyDatabase(t)
   await inTransaction(pool, (tx) => createFunctions(tx, () => true))
   const { rows } = await pool.query(
@@ -185,7 +185,7 @@ test("no moment of a migration lets everybody execute a function with the owner'
   )
 })
 
-test('the pool of a running store is no superuser', async (t) => {
+test('the pool of a running store does not connect as a superuser', async (t) => {
   const store = await startStore(t)
   const { rows } = await store.pool.query<{ role: string; rolsuper: boolean }>(
     `select distinct usename as role, rolsuper
@@ -196,7 +196,7 @@ test('the pool of a running store is no superuser', async (t) => {
   assert.deepEqual(rows, [{ role: roleOf(store.addresses.api), rolsuper: false }])
 })
 
-test("a table in the caller's temporary schema replaces none of the store in a function with the owner's rights", async (t) => {
+test("inside a function with the owner's rights, a table in the caller's temporary schema hides none of the store's", async (t) => {
   const { pool, addresses } = await createTestDatabase(t)
   const { rows } = await pool.query<{ name: string }>(
     `select proname as name

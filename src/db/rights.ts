@@ -1,7 +1,10 @@
 import type { Queryable } from './pool.ts'
 import { readRevokes } from './sql-functions.ts'
 
-/** A right that a release no longer uses stays for one more: processes of the previous release may still run. */
+/**
+ * The API role's rights by table. A right that a release stops using stays for one more release, because processes of
+ * the previous release may still run.
+ */
 export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   migrations: ['select'],
   users: ['select', 'insert', 'update', 'delete'],
@@ -34,7 +37,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   product_rankings: ['select', 'insert', 'update', 'delete'],
   inventory: ['select', 'insert', 'update'],
   stock_adjustments: ['select', 'insert'],
-  // Functions with the owner's rights write it.
+  // Only functions with the owner's rights write this table.
   product_events: ['select'],
   product_event_backfill: ['select'],
   stock_event_settings: ['select', 'update'],
@@ -48,7 +51,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   pending_order_counts: ['select', 'insert', 'update'],
   guest_holds: ['select', 'insert', 'delete'],
   idempotency_keys: ['select', 'insert', 'update', 'delete'],
-  // Triggers and functions with the owner's rights write it.
+  // Only triggers and functions with the owner's rights write this table.
   order_search_texts: ['select'],
   order_repeats: ['select', 'insert', 'update', 'delete'],
   order_event_deliveries: ['select', 'insert'],
@@ -103,7 +106,7 @@ export async function findMissingRights(db: Queryable): Promise<string[]> {
 
 type Right = 'select' | 'insert' | 'update' | 'delete' | 'usage'
 
-// $1 role, $2 and $3 the rights above. Null when there is nothing to change.
+// Reads the statements that change rights; null if none is needed. $1 is the role, and $2 and $3 are the rights above.
 const STATEMENTS = `
   with relations as (
     select
@@ -145,8 +148,9 @@ const STATEMENTS = `
   select string_agg(statement, '; ') as statements from needed`
 
 /**
- * Revokes all other rights, also everybody's on functions with the owner's rights, which a restore opens. `owner` may
- * be `role`. Several processes may call it at once. Returns whether anything changed.
+ * Grants the rights above and revokes all others, also everybody's right to execute functions with the owner's rights,
+ * which a restore grants. `owner` may be `role`. Several processes may call this at once. Returns whether anything
+ * changed.
  */
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {
   const rights = Object.values(API_RIGHTS).map((granted) => granted.toSorted().join(', '))
@@ -165,7 +169,7 @@ export async function grantRights(owner: Queryable, role: string): Promise<boole
     await owner.query('commit')
     return statements !== null
   } catch (error) {
-    // The first error is the reason, also when the connection has broken.
+    // The first error is the reason, even if the connection has broken.
     await owner.query('rollback').catch(() => {})
     throw error
   }

@@ -15,7 +15,7 @@ async function findIn(t: TestContext, { name, url, pool: admin }: TestDatabase, 
   return { pool, settings: found.map(({ setting }) => setting).sort(), found }
 }
 
-test('finds no fault in a suitable server, also where its sessions have other settings', async (t) => {
+test('finds no fault in a suitable server, even if its sessions have other settings', async (t) => {
   const set = { jit: 'on', statement_timeout: '900ms', lock_timeout: '2s', synchronous_commit: 'off', idle_session_timeout: '10min' }
   const { settings, pool } = await findIn(t, await createTestDatabase(t), set)
   assert.deepEqual(settings, ['fsync'], 'which is off on the server of the tests')
@@ -32,7 +32,7 @@ test('finds no fault in a suitable server, also where its sessions have other se
   )
 })
 
-test('reports what no session can have another way, with its value and the remedy', async (t) => {
+test('reports settings that no session can override, with value and remedy', async (t) => {
   const { found } = await findIn(t, await createTestDatabase(t), {}, 100_000)
   assert.deepEqual(
     found.map(({ setting, value }) => [setting, value]),

@@ -45,7 +45,7 @@ export interface OverriddenSetting {
   origin: string
 }
 
-/** An installation of PostgreSQL chooses these values after the machine's locale. */
+/** The values that an installation of PostgreSQL derives from the machine's locale. */
 const CHOSEN_BY_INSTALLATION: Readonly<Record<string, RegExp>> = {
   DateStyle: /^ISO/,
   TimeZone: /^/,
@@ -55,7 +55,10 @@ const CHOSEN_BY_INSTALLATION: Readonly<Record<string, RegExp>> = {
   default_text_search_config: /^/,
 }
 
-/** These changes have no effect on the store. `db`: one session that has been set up. */
+/**
+ * Finds the server's settings that the store overrides, so changing them has no effect. `db` is one session that has
+ * been set up.
+ */
 export async function findOverriddenSettings(db: Queryable): Promise<OverriddenSetting[]> {
   const { rows } = await db.query<OverriddenSetting>(
     `select name as setting, reset_val || coalesce(' ' || unit, '') as value, coalesce(

@@ -18,7 +18,7 @@ function openPool(t: TestContext, options: Pick<PoolOptions, 'url'> & Partial<Po
 
 const BOUNDS = ['lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout']
 
-test('bounds every session, and switches off the compilation of plans', async (t) => {
+test("sets every session's timeouts, and switches off the compilation of plans", async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query(`alter database ${db.name} set jit = on`)
   const { read } = openPool(t, { url: db.url })
@@ -27,21 +27,21 @@ test('bounds every session, and switches off the compilation of plans', async (t
   assert.deepEqual(await openPool(t, { url: db.url, bounds: COMMAND_BOUNDS }).read(...BOUNDS), ['1min', '6h', '1h', '1d'])
 })
 
-test('has its own bounds where those of the database are shorter or longer', async (t) => {
+test("uses its own timeouts even if the database's are shorter or longer", async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query(`alter database ${db.name} set statement_timeout = '1ms'`)
   await db.pool.query(`alter database ${db.name} set lock_timeout = '10min'`)
   assert.deepEqual(await openPool(t, { url: db.url }).read('statement_timeout', 'lock_timeout'), ['30s', '5s'])
 })
 
-test('ends, with its locks, the transaction of a process that pauses, which counts as an outage', async (t) => {
+test("ends a paused process's transaction and its locks, which counts as an outage", async (t) => {
   const db = await createTestDatabase(t)
   await db.pool.query('create table held as select 1 as id')
   const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, idle_in_transaction_session: 50 } })
   const paused = await pool.connect()
   const ended = new Promise((resolve) => paused.once('end', resolve))
   await paused.query('begin; update held set id = 2')
-  // Waits for the lock.
+  // This update waits for the lock.
   assert.equal((await db.pool.query('update held set id = 3')).rowCount, 1)
   await ended
   await assert.rejects(paused.query('commit'), (error) => isDatabaseOutage(error))
@@ -49,7 +49,7 @@ test('ends, with its locks, the transaction of a process that pauses, which coun
   assert.ok(isDatabaseOutage({ code: '25P03' }))
 })
 
-test('distinguishes a statement that timed out from a fault', async (t) => {
+test("distinguishes a statement's timeout from a fault", async (t) => {
   const db = await createTestDatabase(t)
   const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, statement: 200 } })
   await assert.rejects(pool.query('select pg_sleep(60)'), (error) => isTimeout(error) && !isDatabaseOutage(error))

@@ -2,8 +2,8 @@ import type pg from 'pg'
 import { commaList, literal, sql } from './sql.ts'
 
 /**
- * `<name>_timeout` in milliseconds. The first two end the statement, the others the session. `transaction`: PostgreSQL
- * 17.
+ * The `<name>_timeout` settings in milliseconds. The first two end the statement, and the others the session.
+ * `transaction` needs PostgreSQL 17.
  */
 export type SessionBounds = Readonly<Record<'lock' | 'statement' | 'idle_in_transaction_session' | 'transaction', number>>
 
@@ -16,7 +16,7 @@ export const SERVING_BOUNDS: SessionBounds = {
   transaction: 60 * SECOND_MS,
 }
 
-/** Commands read or write a whole store, and an export waits for its reader. */
+/** The timeouts of commands, which read or write a whole store, and of exports, which wait for their readers. */
 export const COMMAND_BOUNDS: SessionBounds = {
   lock: 60 * SECOND_MS,
   statement: 6 * HOUR_MS,
@@ -24,12 +24,12 @@ export const COMMAND_BOUNDS: SessionBounds = {
   transaction: 24 * HOUR_MS,
 }
 
-/** Longer than `deadlock_timeout`, after which a vacuum makes way, and shorter than orders wait. */
+/** The lock timeout is longer than `deadlock_timeout`, after which a vacuum gives way, and shorter than orders wait. */
 export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 1_200 }
 
 export type SessionSettings = Readonly<Record<string, string>>
 
-/** All settings that change what the store reads, writes or decides: docs/operate/database.md. */
+/** All settings that affect what the store reads, writes or decides: docs/operate/database.md. */
 export const SESSION_SETTINGS: SessionSettings = {
   DateStyle: 'ISO, MDY',
   IntervalStyle: 'postgres',
@@ -40,19 +40,19 @@ export const SESSION_SETTINGS: SessionSettings = {
   lc_monetary: 'C',
   lc_numeric: 'C',
   lc_time: 'C',
-  // `off` would lose orders that customers saw confirmed.
+  // With `off`, confirmed orders could be lost.
   synchronous_commit: 'on',
   // Connections that listen or hold a lock are idle on purpose.
   idle_session_timeout: '0',
-  // The similarity of words that a search tries instead.
+  // The least similarity of the words to which a search falls back.
   'pg_trgm.similarity_threshold': '0.3',
-  // The similarity of names in an operator's search: one wrong letter of five.
+  // The least similarity of names in an operator's search: one wrong letter of five.
   'pg_trgm.word_similarity_threshold': '0.5',
   // Compiling a plan costs more than any statement: docs/decisions/db-sessions.md#plans.
   jit: 'off',
   // Random reads cost about as much as sequential ones: docs/decisions/db-sessions.md#plans.
   random_page_cost: '1.1',
-  // No statement joins as many tables as the genetic optimizer is for.
+  // The genetic optimizer is for joins of more tables than any statement has.
   geqo: 'off',
   // The server ends a connection whose client is gone or reads nothing. Otherwise its locks would stay for hours.
   tcp_keepalives_idle: '30',
@@ -61,13 +61,13 @@ export const SESSION_SETTINGS: SessionSettings = {
   tcp_user_timeout: '30000',
 }
 
-/** Settings with PostgreSQL's built-in value, and the planner's switches `enable_…`. */
+/** Settings that get PostgreSQL's built-in value, and the planner's switches `enable_…`. */
 export const BUILT_IN_SETTINGS: readonly string[] = [
   ...['default_transaction_isolation', 'default_transaction_read_only', 'default_transaction_deferrable', 'exit_on_error'],
   ...['standard_conforming_strings', 'backslash_quote', 'array_nulls', 'transform_null_equals', 'quote_all_identifiers', 'row_security'],
   ...['gin_fuzzy_search_limit', 'default_text_search_config', 'restrict_nonsystem_relation_kind'],
   ...['default_table_access_method', 'check_function_bodies'],
-  // Few roles may set these. `findMisconfiguredSettings` reports them where ours may not.
+  // Few roles may set these. If the store's role may not, `findMisconfiguredSettings` reports them.
   ...['session_replication_role', 'zero_damaged_pages', 'ignore_checksum_failure'],
   ...['plan_cache_mode', 'constraint_exclusion', 'from_collapse_limit', 'join_collapse_limit', 'cursor_tuple_fraction'],
   ...['recursive_worktable_factor', 'seq_page_cost', 'cpu_tuple_cost', 'cpu_index_tuple_cost', 'cpu_operator_cost'],
@@ -75,11 +75,11 @@ export const BUILT_IN_SETTINGS: readonly string[] = [
   ...['force_parallel_mode', 'debug_parallel_query', 'debug_logical_replication_streaming', 'logical_decoding_mode'],
 ]
 
-/** A table of the first migration: the store is in its schema. */
+/** A table of the first migration. The schema that contains it is the store's. */
 const STORE_TABLE = 'session_revocations'
 
-// A new store is made in the first schema of the path. An existing one is found where it is, and nothing shadows its
-// tables. A hosted server may have pg_trgm in a schema of its own.
+// The search path. A new store is created in the path's first schema. An existing store is found in its own schema, and
+// nothing shadows its tables. A hosted server may have pg_trgm in a separate schema.
 const SEARCH_PATH = sql`
   select pg_catalog.quote_ident(home.nspname) || coalesce((
     select ', ' || pg_catalog.quote_ident(nspname)
@@ -101,14 +101,15 @@ const SEARCH_PATH = sql`
   )`
 
 /**
- * A pooler refuses or ignores settings of the connection, so this is a statement. A replication connection takes no
- * parameters.
+ * Sets a session's timeouts and settings. It uses a statement, because a pooler refuses or ignores settings of the
+ * connection. A replication connection takes no parameters.
  */
 export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds, more: SessionSettings = {}): Promise<void> {
   const timeouts = Object.entries(bounds).map(([name, bound]) => [`${name}_timeout`, String(bound)] as const)
   const ours = [...Object.entries(SESSION_SETTINGS), ...timeouts, ...Object.entries(more)]
   const rows = ours.map(([name, value]) => sql`(${literal(name)}, ${literal(value)})`)
-  // Alone, because a bound of the role would apply to all of a longer text. Without jit no plan below takes seconds.
+  // This is a separate query, because the role's own timeout would apply to the whole of a longer text. Without jit, no
+  // plan below takes seconds.
   await client.query(sql`set statement_timeout = ${literal(bounds.statement)}; set jit = off`.text)
   await client.query(
     sql`with wanted (name, value) as (

@@ -32,10 +32,13 @@ export async function listFunctions(db: Queryable): Promise<ReadonlySet<string>>
   return new Set(rows.map(({ name }) => name))
 }
 
-/** Call it in a transaction. `grantRights` decides who may call functions with the owner's rights. */
+/**
+ * Creates the wanted functions. Call in a transaction. `grantRights` decides who may call functions with the owner's
+ * rights.
+ */
 export async function createFunctions(db: Queryable, isWanted: (name: string) => boolean): Promise<void> {
-  // Bodies may use tables of later migrations. `pg_temp` is last: otherwise a temporary table of the caller would
-  // replace one of the store in a function with the owner's rights.
+  // Function bodies may use tables of later migrations. `pg_temp` is last: otherwise a temporary table of the caller
+  // would hide one of the store in a function with the owner's rights.
   await db.query(
     sql`select set_config('check_function_bodies', 'off', true), set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`,
   )
@@ -45,7 +48,10 @@ export async function createFunctions(db: Queryable, isWanted: (name: string) =>
   if (revokes !== null) await db.query(revokes)
 }
 
-/** PostgreSQL opens functions with the owner's rights to everybody. Null for none. */
+/**
+ * The statements that revoke everybody's right to execute functions with the owner's rights, which PostgreSQL grants by
+ * default. Null if there are none.
+ */
 export async function readRevokes(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ revokes: string | null }>(
     sql`select string_agg(format('revoke execute on function %s from public', oid::regprocedure), '; ') as revokes

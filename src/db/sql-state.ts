@@ -1,4 +1,4 @@
-// The SQLSTATEs that the store reacts to: https://www.postgresql.org/docs/current/errcodes-appendix.html
+// The SQLSTATEs to which the store reacts: https://www.postgresql.org/docs/current/errcodes-appendix.html
 export const SUCCESSFUL_COMPLETION = '00000'
 export const PROTOCOL_VIOLATION = '08P01'
 export const INVALID_PARAMETER_VALUE = '22023'
@@ -29,6 +29,6 @@ export const IDLE_SESSION_TIMEOUT = '57P05'
 
 export function sqlState(error: unknown): string | undefined {
   const { code } = (error ?? {}) as { code?: unknown }
-  // No class of PostgreSQL begins with E. Codes of Node.js do, and EPIPE has five characters, too.
+  // No PostgreSQL class begins with E. Codes of Node.js do, and EPIPE also has five characters.
   return typeof code === 'string' && /^[0-9A-DF-Z][0-9A-Z]{4}$/.test(code) ? code : undefined
 }

@@ -1,10 +1,13 @@
 import pg from 'pg'
 import sql, { empty, join, raw, type Sql } from 'sql-template-tag'
 
-/** Values always become parameters. test/sql-text.test.ts refuses any other `${…}`: docs/decisions/db-statements.md. */
+/**
+ * Template values always become parameters. test/sql-text.test.ts refuses any other `${…}`:
+ * docs/decisions/db-statements.md.
+ */
 export { empty as noSql, type Sql, sql }
 
-/** Empty for no values. The library's `join` would accept any text as separator. */
+/** A list of parameters; empty without values. The library's `join` would accept any text as separator. */
 export function commaList(values: readonly unknown[]): Sql {
   return values.length === 0 ? empty : join(values)
 }
@@ -21,7 +24,7 @@ export function identifier(name: string): Sql {
   return raw(pg.escapeIdentifier(name))
 }
 
-/** For commands that take no parameters, such as FETCH, SET and those of replication. Throws RangeError. */
+/** A literal for commands that take no parameters, such as FETCH, SET and replication commands. Throws RangeError. */
 export function literal(value: string | number): Sql {
   if (typeof value === 'string') return raw(pg.escapeLiteral(value))
   if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is no whole number`)
@@ -32,7 +35,7 @@ const MAX_PAGE_ROWS = 101
 const LIMITS = Array.from({ length: MAX_PAGE_ROWS + 1 }, (_, rows) => sql`limit ${literal(rows)}`)
 
 /**
- * A constant `limit`: with a parameter PostgreSQL expects a tenth of the table, and plans each execution. Throws
+ * A constant `limit`. With a parameter, PostgreSQL expects a tenth of the table and plans each execution. Throws
  * RangeError.
  */
 export function limitTo(rows: number): Sql {

@@ -32,7 +32,7 @@ test('commits the work and returns its result', async (t) => {
   assert.deepEqual(await balances(db), [7, 13])
 })
 
-test('rolls everything back when the work throws or a statement fails, and throws the same error', async (t) => {
+test('rolls everything back if the work throws or a statement fails, and throws the same error', async (t) => {
   const db = await makeAccounts(t)
   const changedMind = new Error('changed my mind')
   await assert.rejects(
@@ -53,7 +53,7 @@ test('rolls everything back when the work throws or a statement fails, and throw
   assert.deepEqual([db.pool.idleCount, db.pool.totalCount], [1, 1])
 })
 
-test('completes both of two transactions that deadlock: the victim runs again', async (t) => {
+test('completes two transactions that deadlock by running the victim again', async (t) => {
   const db = await makeAccounts(t)
   const bothHold = Promise.withResolvers<void>()
   let holders = 0
@@ -61,7 +61,7 @@ test('completes both of two transactions that deadlock: the victim runs again', 
   let runs = 0
   const transfer = async (from: string, to: string) => {
     await inTransaction(db.pool, async (tx) => {
-      // The victim's second run could deadlock with the survivor again before that one has woken up.
+      // In its second run, the victim could deadlock again with the survivor, which has not woken up yet.
       if (++runs > 2) await survivor.promise
       await tx.query(add(from, -1))
       if (++holders === 2) bothHold.resolve()
@@ -85,11 +85,11 @@ test('gives up on a transaction that is the victim three times, with a pause bef
   })
   await assert.rejects(work, { code: '40001' })
   assert.equal(runs, 3)
-  // The shortest pauses between the three attempts.
+  // The sum of the shortest pauses between the three attempts.
   assert.ok(performance.now() - began >= 15)
 })
 
-test('a connection that broke in a transaction is not reused, and its work is rolled back', async (t) => {
+test('does not reuse a connection that broke in a transaction, and the work is rolled back', async (t) => {
   const db = await makeAccounts(t)
   const broken = inTransaction(db.pool, async (tx) => {
     await tx.query(add('ada', 5))
@@ -101,7 +101,7 @@ test('a connection that broke in a transaction is not reused, and its work is ro
   assert.deepEqual(await balances(db), [10, 10])
 })
 
-test('a connection that is left in an open transaction by a lost commit is closed by the server', async (t) => {
+test('the server closes a connection that a lost commit has left in an open transaction', async (t) => {
   const db = await makeAccounts(t)
   await assert.rejects(
     inTransaction(db.pool, async (tx) => {

@@ -7,8 +7,8 @@ const MAX_ATTEMPTS = 3
 const PAUSE_MS = 5
 
 /**
- * READ COMMITTED. `work` may run again after a deadlock, so it must do nothing that the database cannot undo. A lock
- * wait above `lockTimeoutMs` throws SQLSTATE 55P03.
+ * Runs `work` in a READ COMMITTED transaction. `work` may run again after a deadlock, so it must do nothing that the
+ * database cannot undo. A lock wait above `lockTimeoutMs` throws SQLSTATE 55P03.
  */
 export async function inTransaction<T>(pool: Pool, work: (tx: Transaction) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
   return retryDeadlocks(() =>
@@ -36,7 +36,7 @@ export async function retryDeadlocks<T>(run: () => Promise<T>): Promise<T> {
     } catch (error) {
       if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error
     }
-    // The pause varies, so that the same transactions do not deadlock again. It holds no connection.
+    // The pause is random, so the same transactions do not deadlock again. It holds no connection.
     await delay(PAUSE_MS * 2 ** (attempt - 1) * (1 + 2 * Math.random()))
   }
 }
@@ -53,7 +53,9 @@ async function attempt<T>(pool: Pool, run: (tx: Transaction) => Promise<T>): Pro
   }
 }
 
-/** A connection that cannot roll back is in an unknown state. It is closed, and PostgreSQL rolls back. */
+/**
+ * Rolls back. A connection that cannot roll back is in an unknown state, so it is closed, and PostgreSQL rolls back.
+ */
 export async function rollBack(tx: Transaction): Promise<void> {
   const isBroken = await tx.query('rollback').then(
     () => false,

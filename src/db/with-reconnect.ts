@@ -6,7 +6,7 @@ export type Connect = (signal: AbortSignal) => Promise<pg.Client>
 
 export interface ReconnectOptions extends Pick<LoopOptions, 'onFailure' | 'onRecovered' | 'retryMs'> {
   connect: Connect
-  /** Returns when `signal` aborts. Calls `well` whenever it has worked. */
+  /** The work with a connection. Must return when `signal` aborts. Calls `well` whenever it has succeeded. */
   work: (client: pg.Client, signal: AbortSignal, well: () => void) => Promise<void>
 }
 
@@ -22,7 +22,7 @@ export function withReconnect({ connect, work, ...options }: ReconnectOptions): 
       try {
         await work(client, AbortSignal.any([signal, broken.signal]), well)
       } finally {
-        // The end is not awaited: a connection that hangs would not end either.
+        // The end is not awaited, because a hanging connection would not end either.
         if (signal.aborted) abandonClient(client)
         else void client.end().catch(() => {})
       }

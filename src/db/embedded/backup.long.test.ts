@@ -7,7 +7,7 @@ import { eventually } from '../../../test/eventually.ts'
 import { createRestorableStore, type PlacedOrder } from '../../../test/restorable-store.ts'
 import { dataFolder } from './data-folder.ts'
 
-test('a backup of a store that sells is whole, and a restore of it leaves orders, topic, lake and mails in agreement', async (t) => {
+test('a backup of a selling store is complete, and its restore leaves orders, topic, lake and mails in agreement', async (t) => {
   const store = createRestorableStore(t)
   const running = await store.start()
   const before = [await running.place(), await running.place()]
@@ -17,7 +17,7 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   const during: PlacedOrder[] = []
   let isSelling = true
   const selling = (async () => {
-    // It stays below the limit of pending orders of an account.
+    // The number stays below the limit of pending orders of an account.
     while (isSelling && during.length < 20) during.push(await running.place())
   })()
   await running.backUp(target)
@@ -39,7 +39,7 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   await eventually(async () => (await restored.failing()).length === 0, { what: 'a store whose stream has a slot' })
   const { rows } = await restored.pool.query<{ id: string }>('select id from orders order by number')
   const present = rows.map(({ id }) => id)
-  // The copy has the first of the orders placed meanwhile, without a gap: a state that the store once had.
+  // The copy contains the first of the orders placed meanwhile without a gap, so the store once had this state.
   assert.deepEqual(
     present,
     [...before, ...during].slice(0, present.length).map(({ id }) => id),
@@ -52,7 +52,7 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   await restored.stop()
   assert.equal(readdirSync(store.dataDir).filter((name) => name.startsWith('postgres.replaced-')).length, 1)
 
-  // A backup with an additional byte is refused before anything of the store changes.
+  // A backup with an additional byte is refused before anything in the store changes.
   appendFileSync(join(target, 'postgres', 'PG_VERSION'), ' ')
   const { cluster } = dataFolder(store.dataDir)
   const control = readFileSync(join(cluster, 'global', 'pg_control'))

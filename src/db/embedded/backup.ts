@@ -25,14 +25,17 @@ const MANIFEST = 'backup.json'
 const CHUNK_BYTES = 1024 * 1024
 const SYNCS_AT_ONCE = 16
 const SECRETS = ['postgres-password', 'secret', 'secret.next']
-// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP-DATA: files that a
-// server creates at its start, and slots, which would retain the copy's WAL.
+// Files that a server creates at its start, and slots, which would retain the copy's WAL:
+// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-LOWLEVEL-BASE-BACKUP-DATA
 const COPIED_EMPTY = /^(pg_dynshmem|pg_notify|pg_replslot|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans|pg_wal)$/
 const EXCLUDED =
   /(^|\/)(postmaster\.(pid|opts)|pg_internal\.init.*|pgsql_tmp.*|\.s\..*|.*\.tmp|backup_label(\.old)?|tablespace_map(\.old)?)$/
 const CONTROL_FILE = 'global/pg_control'
 
-/** `target` appears complete or not at all. `url`: the superuser's. Throws OperatorError. */
+/**
+ * Backs up a running cluster. `target` appears complete or not at all. `url` is the superuser's address. Throws
+ * OperatorError.
+ */
 export async function backUpCluster(folder: DataFolder, url: string, target: string): Promise<BackupSummary> {
   if (existsSync(target)) throw targetExists(target)
   if (await isBelow(target, folder.cluster)) throw new OperatorError(`${target} is in the database's own folder: give another one`)
@@ -52,7 +55,7 @@ async function copyCluster(folder: DataFolder, url: string, draft: string): Prom
   const copier = new Copier(draft)
   await using server = await connectToAny(url, 'storefront-backup')
   if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0) throw new OperatorError('a cluster with tablespaces is not backed up')
-  // Retains the WAL from here on. PostgreSQL drops the temporary slot with this session.
+  // The slot retains the WAL from here on. PostgreSQL drops this temporary slot with the session.
   await server.query(`select pg_create_physical_replication_slot('storefront_backup_' || pg_backend_pid(), true, true)`)
   await server.query(`select pg_backup_start('storefront', true)`)
   for (const path of await listCluster(folder.cluster, copier)) await copier.copyIfPresent(join(folder.cluster, path), `postgres/${path}`)
@@ -87,7 +90,7 @@ async function listCluster(cluster: string, copier: Copier, folder = ''): Promis
 }
 
 async function stopBackup(server: Queryable): Promise<{ label: string; lastSegment: string }> {
-  // No wait for an archive is needed, because the WAL is copied here.
+  // Waiting for an archive is unnecessary, because the WAL is copied here.
   const { rows } = await server.query<{ label: string; last_segment: string }>(
     'select labelfile as label, pg_walfile_name(lsn) as last_segment from pg_backup_stop(false)',
   )
@@ -103,7 +106,10 @@ async function copyWal({ cluster }: DataFolder, label: string, last: string, cop
   for (const name of segments.sort()) await copier.copy(join(cluster, 'pg_wal', name), `postgres/pg_wal/${name}`)
 }
 
-/** Verifies every file before the first change. The restore is unfinished until an incarnation has begun. */
+/**
+ * Restores a backup. Verifies every file before the first change. The restore is unfinished until an incarnation has
+ * begun.
+ */
 export async function restoreCluster(folder: DataFolder, source: string): Promise<{ setAside: string | null }> {
   const manifest = await readManifest(source)
   await assertKnownSchema(manifest.migrations, source)
@@ -166,7 +172,7 @@ class Copier {
     this.#folders.push(path)
   }
 
-  /** A file that PostgreSQL has removed meanwhile is not needed. */
+  /** Copies a file. One that PostgreSQL has removed meanwhile is not needed. */
   async copyIfPresent(from: string, path: string): Promise<void> {
     try {
       await this.copy(from, path)
@@ -186,7 +192,7 @@ class Copier {
 
   async finish(): Promise<BackupSummary> {
     const left = this.#files.map(({ path }) => path)
-    // The disk writes many files at once when the syncs run concurrently.
+    // Concurrent syncs let the disk write many files at once.
     const syncEach = async () => {
       for (let path = left.pop(); path !== undefined; path = left.pop()) await syncFile(join(this.#target, path))
     }
@@ -195,7 +201,7 @@ class Copier {
     return { files: this.#files.length, sizeBytes: this.#files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) }
   }
 
-  /** A folder without this list is no backup. */
+  /** Writes the list of files. A folder without this list is not a backup. */
   async writeManifest(migrations: AppliedMigration[]): Promise<void> {
     const manifest: Manifest = { format: 1, files: this.#files, folders: this.#folders, migrations, finishedAt: new Date().toISOString() }
     await writeFile(join(this.#target, MANIFEST), `${JSON.stringify(manifest)}\n`, { mode: 0o600, flush: true })

@@ -17,7 +17,7 @@ function makeOpenFolder(t: TestContext, mode: number) {
   return folder
 }
 
-test('restricts access to a folder that others can enter when it is empty or contains only a store', async (t) => {
+test('restricts access to a folder that others can enter, if it is empty or contains only a store', async (t) => {
   for (const mode of [0o755, 0o750, 0o777, 0o711]) {
     const folder = makeOpenFolder(t, mode)
     for (const name of ['postgres', 'mail', 'lake', 'lake-cache', 'lost+found']) mkdirSync(join(folder.path, name))
@@ -30,7 +30,7 @@ test('restricts access to a folder that others can enter when it is empty or con
   assert.equal(modeOf(empty.path), 0o700)
 })
 
-test('refuses a folder that others can enter and that contains other files, and leaves it unchanged', async (t) => {
+test('refuses a folder with other files that others can enter, and leaves it unchanged', async (t) => {
   const folder = makeOpenFolder(t, 0o755)
   writeFileSync(join(folder.path, 'letters.txt'), 'dear Ada')
   assert.throws(() => lockDataFolder(folder), DataFolderExposed)
@@ -42,7 +42,7 @@ test('refuses a folder that others can enter and that contains other files, and 
   lockDataFolder(folder)()
 })
 
-test('creates a secret once, on disk before its use, and readable only to its owner', (t) => {
+test('creates a secret once, writes it to disk before its use, and makes it readable only to its owner', (t) => {
   const folder = makeDataFolder(t)
   mkdirSync(folder.path, { mode: 0o700 })
   const file = join(folder.path, 'secret')
@@ -70,7 +70,7 @@ test('creates a secret once, on disk before its use, and readable only to its ow
   assert.equal(modeOf(file), 0o600)
 })
 
-test('refuses a secret that is empty, blank or zeros, and does not replace it', async (t) => {
+test('refuses an empty, blank or zeroed secret, and does not replace it', async (t) => {
   const folder = makeDataFolder(t)
   mkdirSync(folder.path, { mode: 0o700 })
   for (const content of ['', '\n', '  \n', '\0'.repeat(44)]) {

@@ -30,12 +30,17 @@ export function dataFolder(path: string): DataFolder {
   return { path, cluster: join(path, 'postgres'), mail: join(path, 'mail'), lake: join(path, 'lake') }
 }
 
-/** A restore collects the cluster's files here. It is unfinished while there is no cluster beside this folder. */
+/**
+ * The folder in which a restore collects the cluster's files. Without a cluster beside it, the restore is unfinished.
+ */
 export function restoredFolder({ cluster }: DataFolder): string {
   return `${cluster}.restored`
 }
 
-/** A cluster is created here before it is renamed. A password without either folder belongs to a lost cluster. */
+/**
+ * The folder in which a cluster is created before it is renamed. A password without either folder belongs to a lost
+ * cluster.
+ */
 export function newClusterFolder({ cluster }: DataFolder): string {
   return `${cluster}.new`
 }
@@ -51,7 +56,10 @@ export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))
 }
 
-/** Marks an unfinished first start of `serve`, so it is repeated. Any command that opens the store removes the mark. */
+/**
+ * The mark of an unfinished first start of `serve`, so the next start repeats it. Any command that opens the store
+ * removes the mark.
+ */
 export const firstStart = {
   begin: ({ path }: DataFolder) => writeFileSync(join(path, 'first-start'), ''),
   isIn: ({ path }: DataFolder) => existsSync(join(path, 'first-start')),
@@ -73,7 +81,10 @@ export class SecretUnusable extends OperatorError {
 const OWN_ENTRIES =
   /^(lock(-journal)?|owner|first-start|postgres(\.new|\.log|\.probe|\.restored|\.(replaced|moved)-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
-/** Returns the idempotent unlock function. The kernel releases SQLite's lock on any exit, so no lock is stale. */
+/**
+ * Locks a data folder. Returns the idempotent unlock function. The kernel releases SQLite's lock on any exit, so no
+ * lock becomes stale.
+ */
 export function lockDataFolder(folder: DataFolder): () => void {
   assertWritable(folder.path)
   restrictAccess(folder)
@@ -95,7 +106,7 @@ export function lockDataFolder(folder: DataFolder): () => void {
   }
 }
 
-// https://www.sqlite.org/rescode.html
+// The result codes of https://www.sqlite.org/rescode.html
 const [SQLITE_BUSY, SQLITE_READONLY, SQLITE_CANTOPEN] = [5, 8, 14]
 
 const NOT_WRITABLE: Record<string, string> = {
@@ -118,7 +129,10 @@ function assertWritable(path: string): void {
   }
 }
 
-/** `recursive` reports a read-only file system as a missing folder and never returns in `/proc`. */
+/**
+ * Makes a folder and its parents. The option `recursive` of Node.js is unsuitable: it reports a read-only file system
+ * as a missing folder, and never returns in `/proc`.
+ */
 export function makeFolder(path: string, mode: number): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
   try {
@@ -130,7 +144,7 @@ export function makeFolder(path: string, mode: number): void {
 
 function openLock(file: string): DatabaseSync {
   try {
-    // SQLite opens a file that it cannot write for reading, and does not lock it.
+    // SQLite opens a file without write permission for reading, and does not lock it. This check throws instead.
     if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
     return new DatabaseSync(file, { timeout: 0 })
   } catch (error) {
@@ -142,7 +156,7 @@ function openLock(file: string): DatabaseSync {
   }
 }
 
-/** A folder with other files is not changed: it may be a home directory. */
+/** Restricts access to a store's folder. Does not change a folder with other files, which may be a home directory. */
 function restrictAccess({ path }: DataFolder): void {
   const uid = process.getuid?.()
   const { mode, uid: owner } = statSync(path)
@@ -156,7 +170,10 @@ function restrictAccess({ path }: DataFolder): void {
   chmodSync(path, 0o700)
 }
 
-/** Created at first use. On disk when this returns. Two processes must not call it at once. Throws SecretUnusable. */
+/**
+ * Reads a secret, or creates it at the first use. The file is on disk when this returns. Two processes must not call
+ * this at once. Throws SecretUnusable.
+ */
 export function readOrCreateSecret(folder: DataFolder, name: string): string {
   const known = readSecret(folder, name)
   if (known !== null) return known
@@ -169,10 +186,12 @@ export function generateSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Replaces the file atomically. On disk when this returns. Two processes must not call it at once. */
+/**
+ * Replaces a secret's file atomically. The file is on disk when this returns. Two processes must not call this at once.
+ */
 export function writeSecret(folder: DataFolder, name: string, secret: string): void {
   const file = join(folder.path, name)
-  // A file from a crash may be readable to others.
+  // A file left by a crash may be readable to others.
   rmSync(`${file}.new`, { force: true })
   writeFileSync(`${file}.new`, `${secret}\n`, { mode: 0o600, flush: true })
   renameSync(`${file}.new`, file)
@@ -187,12 +206,12 @@ export function renameSecret(folder: DataFolder, from: string, to: string): void
 export function readSecret(folder: DataFolder, name: string): string | null {
   const file = join(folder.path, name)
   const secret = readOptional(file)?.trim() ?? null
-  // After a power failure a file can have its length and contain only zeros.
+  // After a power failure a file can have its full length and contain only zeros.
   if (secret === null || /^[\x21-\x7e]+$/.test(secret)) return secret
   throw new SecretUnusable(`${file} is empty or damaged: restore it from a backup; what it protects cannot be read without it`)
 }
 
-/** A new secret could decrypt nothing of the existing store. */
+/** The error for a missing secret. A new secret could decrypt nothing of the existing store. */
 export function missingSecretError(folder: DataFolder, name: string): SecretUnusable {
   return new SecretUnusable(
     `${join(folder.path, name)} is missing beside the store in ${folder.cluster}: restore it from a backup; nothing was changed`,

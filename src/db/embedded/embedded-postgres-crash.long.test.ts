@@ -18,7 +18,7 @@ const OWNER = fileURLToPath(new URL('../../../test/postgres-owner-process.ts', i
 const isRoot = process.getuid?.() === 0
 const NOBODY = 65_534
 
-// Creating a cluster takes a second: the tests share this one, one after the other.
+// Creating a cluster takes a second, so the tests share this one in turn.
 const folder = makeDataFolder({ after })
 
 async function selectOne(url: string, sql = 'select 1 as one'): Promise<pg.QueryResultRow | undefined> {
@@ -31,10 +31,7 @@ async function selectOne(url: string, sql = 'select 1 as one'): Promise<pg.Query
   }
 }
 
-/**
- * Runs the owner of a server until it has reported `rows` committed rows, kills it, and returns the last one that it
- * reported.
- */
+/** Runs a server's owner until it has reported `rows` committed rows, then kills it. Returns the last reported row. */
 async function runAndKill(t: TestContext, rows: number): Promise<number> {
   const owner = spawn(process.execPath, [OWNER, folder.path], { stdio: ['ignore', 'pipe', 'inherit'] })
   onCleanup(t, () => void owner.kill('SIGKILL'))
@@ -48,7 +45,7 @@ async function runAndKill(t: TestContext, rows: number): Promise<number> {
   return last
 }
 
-test('a store that is killed leaves no server, a free folder and every row it had committed', async (t) => {
+test('a killed store leaves no server, a free folder and every committed row', async (t) => {
   const last = await runAndKill(t, 50)
   await untilNoServer(folder.path)
   const server = await startEmbeddedPostgres(folder)
@@ -57,7 +54,7 @@ test('a store that is killed leaves no server, a free folder and every row it ha
   assert.ok(kept?.last >= last && kept?.count === kept?.last, JSON.stringify({ ...kept, named: last }))
 })
 
-test('starts at once after a kill, while the old server may still be exiting', async (t) => {
+test('starts at once after a kill, even while the old server is still exiting', async (t) => {
   for (const rows of [20, 40]) {
     const last = await runAndKill(t, rows)
     const server = await startEmbeddedPostgres(folder)
@@ -67,7 +64,7 @@ test('starts at once after a kill, while the old server may still be exiting', a
   }
 })
 
-test('stops a server that outlived its watchdog, and reports it to the store that lost it', async (t) => {
+test('stops a server that outlived its watchdog, and reports it to the store that had lost it', async (t) => {
   const lost = Promise.withResolvers<string>()
   const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })
   onCleanup(t, () => first.stop())
@@ -84,7 +81,7 @@ test('stops a server that outlived its watchdog, and reports it to the store tha
   assert.ok(!serverProcesses(folder.path).some(({ pid }) => pid === orphan?.pid))
 })
 
-test('starts although an old server exits by itself just before it is to be stopped', async (t) => {
+test('starts even if an old server exits by itself just before it is stopped', async (t) => {
   const lost = Promise.withResolvers<string>()
   const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })
   onCleanup(t, () => first.stop())
@@ -102,7 +99,7 @@ test('starts although an old server exits by itself just before it is to be stop
   assert.deepEqual(await selectOne(second.url), { one: 1 })
 })
 
-test('a supervised server restarts at its address when it exits, waits while its cluster is missing, and can be stopped meanwhile', async (t) => {
+test('a supervised server restarts at its address, waits while its cluster is missing, and can be stopped meanwhile', async (t) => {
   const down: string[] = []
   const ups: number[] = []
   const options = { isSupervised: true, onUnexpectedExit: (reason: string) => void down.push(reason), onRestarted: () => void ups.push(1) }
@@ -128,7 +125,7 @@ test('a supervised server restarts at its address when it exits, waits while its
   await untilNoServer(folder.path)
 })
 
-test('recovers when the server itself was killed', async (t) => {
+test('recovers after the server itself was killed', async (t) => {
   const lost = Promise.withResolvers<string>()
   const first = await startEmbeddedPostgres(folder, { onUnexpectedExit: lost.resolve })
   onCleanup(t, () => first.stop())
@@ -144,7 +141,7 @@ test('recovers when the server itself was killed', async (t) => {
   assert.deepEqual(sockets.toSorted(), [`.s.PGSQL.${port}`, `.s.PGSQL.${port}.lock`], 'none of the server that was killed')
 })
 
-test('names the log when the server does not start, and unlocks the folder', async () => {
+test('names the log if the server does not start, and unlocks the folder', async () => {
   await assert.rejects(startEmbeddedPostgres(folder, { settings: { wal_level: 'nonsense' } }), (error: Error) => {
     assert.ok(error instanceof PostgresUnavailable)
     assert.match(error.message, /did not start; see .*postgres\.log$/)
@@ -154,7 +151,7 @@ test('names the log when the server does not start, and unlocks the folder', asy
   await server.stop()
 })
 
-test('a cluster of another major version of PostgreSQL is refused with both versions, and unchanged', async () => {
+test('refuses a cluster of another major version of PostgreSQL with both versions, and leaves it unchanged', async () => {
   const file = join(folder.cluster, 'PG_VERSION')
   const version = readFileSync(file, 'utf8')
   writeFileSync(file, '17\n')
@@ -190,7 +187,9 @@ async function ask(url: string, sql: string): Promise<unknown> {
   return selectOne(url, sql).catch((error: Error) => error.message)
 }
 
-test('the server of root is a user who can read none of its files, and sees only its own', { skip: !isRoot && 'needs root' }, async (t) => {
+test("as root, the server runs as a user who can read none of root's files and sees only its own", {
+  skip: !isRoot && 'needs root',
+}, async (t) => {
   const warnings: string[] = []
   const server = await startEmbeddedPostgres(folder, { onWarning: (message) => warnings.push(message) })
   onCleanup(t, () => server.stop())
@@ -212,7 +211,7 @@ test('the server of root is a user who can read none of its files, and sees only
   assert.deepEqual([...new Set(serverProcesses(folder.path).map(({ uid }) => uid))], [SERVER_USER.uid])
 })
 
-test('a cluster that belongs to root, as after a copy, changes its owner at the next start', {
+test('a root-owned cluster, such as a copy, gets another owner at the next start', {
   skip: !isRoot && 'needs root',
 }, async (t) => {
   const names = () => ['', ...readdirSync(folder.cluster, { recursive: true, encoding: 'utf8' })]
@@ -223,7 +222,7 @@ test('a cluster that belongs to root, as after a copy, changes its owner at the 
   assert.deepEqual([...new Set(names().map((name) => statSync(join(folder.cluster, name)).uid))], [SERVER_USER.uid])
 })
 
-test('root needs no folder of system programs in PATH to keep the server in its namespace', {
+test('root needs no folder of system programs in PATH to isolate the server in its namespace', {
   skip: !isRoot && 'needs root',
 }, async (t) => {
   const path = process.env.PATH
@@ -236,7 +235,7 @@ test('root needs no folder of system programs in PATH to keep the server in its 
   assert.deepEqual([...new Set(serverProcesses(folder.path).map(({ uid }) => uid))], [SERVER_USER.uid])
 })
 
-test('where root may create no mount namespace the server runs in a user namespace, with a warning', {
+test('if root may not create a mount namespace, the server runs in a user namespace, with a warning', {
   skip: !isRoot && 'needs root',
 }, async (t) => {
   // In most containers root lacks this capability.
@@ -267,6 +266,6 @@ test('works for root in a folder that only root can enter', { skip: !isRoot && '
   assert.ok(existsSync(join(folder.cluster, 'postmaster.pid')))
 })
 
-test('refuses a cluster of another user to an ordinary one', { skip: isRoot && 'root may use every cluster' }, () => {
+test("an ordinary user cannot start another user's cluster", { skip: isRoot && 'root may use every cluster' }, () => {
   assert.throws(() => chooseLauncher('/etc'), { name: 'PostgresUnavailable', message: /belongs to another user \(uid 0\)/ })
 })

@@ -13,7 +13,7 @@ import { openOwnDatabase, openSharedDatabase } from '../open-database.ts'
 import { type DataFolder, DataFolderInUse } from './data-folder.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
 
-// Creating a cluster takes a second: the tests that need no separate one share this one, one after the other.
+// Creating a cluster takes a second, so all tests that need no separate one share this one in turn.
 const folder = makeDataFolder({ after })
 
 async function start(t: TestContext, folder: DataFolder, options?: EmbeddedOptions): Promise<EmbeddedPostgres> {
@@ -36,7 +36,7 @@ function socketsIn({ cluster }: DataFolder): string[] {
   return readdirSync(cluster).filter((name) => /^\.s\.PGSQL\.\d+$/.test(name))
 }
 
-test('starts on an empty folder, and again with what was committed', async (t) => {
+test('starts on an empty folder, and again with the committed data', async (t) => {
   assert.equal(existsSync(folder.path), false)
   const first = await start(t, folder)
   await query(first.url, 'create table kept as select 7 as number')
@@ -47,7 +47,7 @@ test('starts on an empty folder, and again with what was committed', async (t) =
   assert.equal(new URL(second.url).pathname, '/storefront')
 })
 
-test('takes another port when another process has taken the free one', async (t) => {
+test('takes another port if another process has taken the free one', async (t) => {
   const other = createServer().listen(0, '127.0.0.1')
   onCleanup(t, () => void other.close())
   await once(other, 'listening')
@@ -59,7 +59,7 @@ test('takes another port when another process has taken the free one', async (t)
   await server.stop()
 })
 
-test('is reached by a Unix socket in its folder, and by TCP where the path is too long for one', async (t) => {
+test('is reached by a Unix socket in its folder, and by TCP if the path is too long for a socket', async (t) => {
   const isLocal = 'select inet_server_addr() is null as yes'
   const server = await start(t, folder)
   assert.deepEqual(await query(server.addresses.owner, isLocal), [{ yes: true }])
@@ -80,7 +80,7 @@ test('is reached by a Unix socket in its folder, and by TCP where the path is to
   }
 })
 
-test('is reached by TCP where no socket can be created in its folder', async (t) => {
+test('is reached by TCP if no socket can be created in its folder', async (t) => {
   const obstacle = join(folder.cluster, '.s.probe')
   mkdirSync(obstacle)
   onCleanup(t, () => rmSync(obstacle, { recursive: true }))
@@ -89,7 +89,7 @@ test('is reached by TCP where no socket can be created in its folder', async (t)
   assert.deepEqual(socketsIn(folder), [])
 })
 
-test('runs a durable server for this machine only, with what logical replication needs', async (t) => {
+test('runs a durable server for this machine only, ready for logical replication', async (t) => {
   const { url } = await start(t, folder)
   const rows = await query<{ name: string; setting: string }>(
     url,
@@ -121,7 +121,7 @@ test('refuses every connection without the password, which only its owner can re
   }
 })
 
-test('reports in one line that the folder is in use, and does not touch its server', async (t) => {
+test('reports in one line that the folder is in use, and leaves its server alone', async (t) => {
   const server = await start(t, folder)
   await assert.rejects(startEmbeddedPostgres(folder), (error: Error) => {
     assert.ok(error instanceof DataFolderInUse)
@@ -134,7 +134,7 @@ test('reports in one line that the folder is in use, and does not touch its serv
   assert.deepEqual(await query(server.url, 'select 1 as one'), [{ one: 1 }])
 })
 
-test('of two concurrent starts on an empty folder one wins', async (t) => {
+test('of two concurrent starts on an empty folder, one succeeds', async (t) => {
   const folder = makeDataFolder(t)
   const starts = await Promise.allSettled([startEmbeddedPostgres(folder), startEmbeddedPostgres(folder)])
   for (const start of starts) if (start.status === 'fulfilled') onCleanup(t, () => start.value.stop())
@@ -143,7 +143,7 @@ test('of two concurrent starts on an empty folder one wins', async (t) => {
   assert.ok(lost instanceof DataFolderInUse)
 })
 
-test('starts again after a crash during the creation of the cluster', async (t) => {
+test('starts again after a crash while the cluster was being created', async (t) => {
   const folder = makeDataFolder(t)
   const draft = `${folder.cluster}.new`
   mkdirSync(join(draft, 'base'), { recursive: true })
@@ -157,7 +157,7 @@ test('starts again after a crash during the creation of the cluster', async (t) 
   )
 })
 
-test('starts again after a crash between the password and the cluster', async (t) => {
+test('starts again after a crash between creating the password and the cluster', async (t) => {
   const folder = makeDataFolder(t)
   mkdirSync(join(folder.path, 'postgres.new/cluster'), { recursive: true })
   writeFileSync(join(folder.path, 'postgres-password'), 'x'.repeat(43))
@@ -166,7 +166,7 @@ test('starts again after a crash between the password and the cluster', async (t
   assert.equal(existsSync(join(folder.path, 'postgres.new')), false)
 })
 
-test('refuses a cluster whose password is missing, and creates no other one', async (t) => {
+test('refuses a cluster whose password is missing, and creates no other cluster', async (t) => {
   await (await start(t, folder)).stop()
   const file = join(folder.path, 'postgres-password')
   renameSync(file, `${file}.away`)
@@ -193,7 +193,7 @@ test('creates no new cluster beside the remaining files of a store', async (t) =
     assert.deepEqual(readdirSync(own.path).toSorted(), [name, 'lock', 'owner'].toSorted())
     rmSync(join(own.path, name), { recursive: true })
   }
-  // An empty disk for the lake of a new store.
+  // The empty disk for a new store's lake.
   mkdirSync(join(own.lake, 'lost+found'), { recursive: true })
   await (await start(t, own)).stop()
   renameSync(own.cluster, join(own.path, 'elsewhere'))
@@ -208,7 +208,7 @@ test('stop may be called twice at once and again later', async (t) => {
   await server.stop()
 })
 
-test('a stop that waits lets the other clients finish; any other stop disconnects them', async (t) => {
+test('a patient stop lets the other clients finish, and any other stop disconnects them', async (t) => {
   const patient = await start(t, folder)
   const client = new pg.Client({ connectionString: patient.url })
   await client.connect()
@@ -216,7 +216,7 @@ test('a stop that waits lets the other clients finish; any other stop disconnect
   const stop = patient.stop('wait').then(() => {
     stopped = true
   })
-  // A server that is shutting down accepts no new client, and lets this one finish.
+  // A server that is shutting down refuses new clients and lets this one finish.
   await eventually(async () =>
     query(patient.url, 'select 1').then(
       () => false,
@@ -242,7 +242,7 @@ test('works in a folder whose path has spaces, quotes and dollar signs', async (
   assert.deepEqual(await query(url, 'select 1 as one'), [{ one: 1 }])
 })
 
-test('keeps every other secret of the store from the server', { skip: process.platform !== 'linux' && 'needs /proc' }, async (t) => {
+test('keeps all other secrets of the store from the server', { skip: process.platform !== 'linux' && 'needs /proc' }, async (t) => {
   process.env.STOREFRONT_SECRET = 'not for the server, not for anybody'
   onCleanup(t, () => void delete process.env.STOREFRONT_SECRET)
   await start(t, folder)
@@ -253,7 +253,7 @@ test('keeps every other secret of the store from the server', { skip: process.pl
   )
 })
 
-test('other processes find the server while it runs, and only then', async (t) => {
+test('other processes find the server only while it runs', async (t) => {
   assert.equal(await findEmbeddedPostgres(folder), null)
   const server = await start(t, folder)
   assert.deepEqual(await findEmbeddedPostgres(folder), server.addresses)
@@ -261,7 +261,7 @@ test('other processes find the server while it runs, and only then', async (t) =
   assert.equal(await findEmbeddedPostgres(folder), null)
 })
 
-test('a command uses the server of a running store, and starts its own when there is none', async (t) => {
+test("a command uses a running store's server, and starts its own if there is none", async (t) => {
   const options = { databaseAddresses: null, dataDir: folder.path }
   const store = await openOwnDatabase(options)
   onCleanup(t, () => store.close())

@@ -22,26 +22,32 @@ import { markRestored } from './unfinished-restore.ts'
 
 export interface EmbeddedOptions extends ServerOptions {
   onUnexpectedExit?: (message: string) => void
-  /** Whether an exited server is restarted at the same address. `onRestarted` is called when it answers. */
+  /** Whether to restart an exited server at the same address. `onRestarted` is called once it answers. */
   isSupervised?: boolean
   onRestarted?: () => void
 }
 
 export interface EmbeddedPostgres {
-  /** The superuser's address. It contains the password and must not be logged. */
+  /** The superuser's address. Contains the password and must not be logged. */
   readonly url: string
-  /** A Unix socket in the data folder, which costs half as much as TCP, where the folder supports sockets. */
+  /**
+   * The addresses of the roles. If the folder supports it, they use a Unix socket in it, which costs half as much as
+   * TCP.
+   */
   readonly addresses: DatabaseAddresses
   readonly failure: string | null
   stop(how?: 'now' | 'wait'): Promise<void>
   /**
-   * Returns the cluster's new path. Renamed back it begins an incarnation, because the other server may have sold
-   * since.
+   * Renames the stopped cluster after a move, and returns its new path. If it is renamed back, an incarnation begins,
+   * because the other server may have sold since.
    */
   setAsMoved(): Promise<string>
 }
 
-/** Returns when the server answers. Throws DataFolderInUse, SecretUnusable or PostgresUnavailable. */
+/**
+ * Starts the embedded server, and returns once it answers. Throws DataFolderInUse, SecretUnusable or
+ * PostgresUnavailable.
+ */
 export async function startEmbeddedPostgres(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
   let unlock = () => {}
   try {
@@ -82,7 +88,10 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
   }
 }
 
-/** A new password or an empty cluster would hide missing files. Throws SecretUnusable or PostgresUnavailable. */
+/**
+ * Throws SecretUnusable or PostgresUnavailable if files are missing, because a new password or an empty cluster would
+ * hide that.
+ */
 export function assertComplete(folder: DataFolder): void {
   if (hasCluster(folder)) {
     if (readSecret(folder, PASSWORD_FILE) === null) throw missingSecretError(folder, PASSWORD_FILE)
@@ -98,7 +107,7 @@ export function assertComplete(folder: DataFolder): void {
   )
 }
 
-/** Throws PostgresUnavailable when the store of this folder has moved: a new one would be empty. */
+/** Throws PostgresUnavailable if this folder's store has moved, because a new store would be empty. */
 export function assertNotMoved(folder: DataFolder): void {
   const moved = findMovedCluster(folder)
   if (moved === null) return
@@ -107,10 +116,10 @@ export function assertNotMoved(folder: DataFolder): void {
   )
 }
 
-// Other rooms create these once there is a cluster.
+// Secrets that other rooms create once there is a cluster.
 const SECRETS = ['secret', 'secret.next']
 
-/** Files that only a store with a cluster creates. Throws SecretUnusable. */
+/** Files without a cluster that only a store with a cluster creates. Throws SecretUnusable. */
 function findOrphanedFiles(folder: DataFolder): string[] {
   const names = existsSync(newClusterFolder(folder)) ? SECRETS : [PASSWORD_FILE, ...SECRETS]
   const files = names.filter((name) => readSecret(folder, name) !== null)
@@ -118,7 +127,7 @@ function findOrphanedFiles(folder: DataFolder): string[] {
   return hasLake ? [...files, 'lake'] : files
 }
 
-/** Restarts use the same address, which pools and commands have. */
+/** Restarts an exited server at the same address, which pools and commands already use. */
 function supervise(folder: DataFolder, options: EmbeddedOptions, first: Server): SupervisedServer {
   const { onUnexpectedExit = () => {}, onRestarted = () => {}, onWarning: _, ...rest } = options
   const restart = async () => {

@@ -12,7 +12,7 @@ import { type DataFolder, dataFolder } from './data-folder.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { PostgresUnavailable } from './postgres-launcher.ts'
 
-/** A data folder on a separate disk. */
+/** Makes a data folder on a separate disk. */
 function folderOnDisk(t: TestContext, megabytes: number): DataFolder {
   const path = mkdtempSync(join(tmpdir(), 'storefront-disk-'))
   onCleanup(t, () => rmSync(path, { recursive: true, force: true }))
@@ -21,7 +21,7 @@ function folderOnDisk(t: TestContext, megabytes: number): DataFolder {
   return dataFolder(path)
 }
 
-/** One line with the disk's path. */
+/** Asserts an error of one line with the disk's path. */
 function assertFull(error: unknown, folder: DataFolder): true {
   assert.ok(error instanceof PostgresUnavailable, String(error))
   assert.match(error.message, /: the disk of [^:]* is full(?: \(\d+ MB free\))?: make room on it/)
@@ -29,7 +29,7 @@ function assertFull(error: unknown, folder: DataFolder): true {
   return true
 }
 
-test('a server whose WAL has no space is restarted until there is some, and has what was committed', { skip: NO_TMPFS }, async (t) => {
+test('a server without space for its WAL restarts until there is space, and has the committed data', { skip: NO_TMPFS }, async (t) => {
   const folder = folderOnDisk(t, 250)
   const down: string[] = []
   const up = Promise.withResolvers<void>()
@@ -48,12 +48,12 @@ test('a server whose WAL has no space is restarted until there is some, and has 
     return client
   }
   const client = await connect()
-  // Its first page has space for the rows of this test: a table that needs another page is refused, and the server
-  // continues.
+  // The first page has space for this test's rows. A table that needs another page would be refused, and the server
+  // would continue.
   await client.query('create table kept as select 0 as number')
   const ballast = fillDisk(folder.path)
   let committed = 0
-  // PostgreSQL panics when it cannot create the next WAL segment, and cannot recover without one.
+  // PostgreSQL panics if it cannot create the next WAL segment, and cannot recover without one.
   await assert.rejects(async () => {
     for (;;) {
       await client.query('insert into kept values ($1)', [committed + 1])
@@ -75,7 +75,7 @@ test('a server whose WAL has no space is restarted until there is some, and has 
   assert.ok(rows[0].last >= committed, `${rows[0].last} of ${committed}`)
 })
 
-test('a start on a full disk ends with one line that names the disk, for a new store and an existing one', {
+test('a start on a full disk ends with one line that names the disk, for a new and an existing store', {
   skip: NO_TMPFS,
 }, async (t) => {
   const folder = folderOnDisk(t, 120)
@@ -85,7 +85,7 @@ test('a start on a full disk ends with one line that names the disk, for a new s
   const first = await startEmbeddedPostgres(folder)
   await first.stop()
 
-  // PostgreSQL has to recover when the file that records a clean shutdown is missing.
+  // Without the file that records a clean shutdown, PostgreSQL has to recover.
   const again = fillDisk(folder.path)
   renameSync(join(folder.cluster, 'global', 'pg_control'), join(folder.cluster, 'global', 'pg_control.away'))
   await assert.rejects(startEmbeddedPostgres(folder), (error) => assertFull(error, folder))

@@ -2,7 +2,7 @@ import { existsSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DataFolder } from './data-folder.ts'
 
-/** Two WAL segments: with less PostgreSQL stops soon and cannot start after a crash. */
+/** Two WAL segments. With less space PostgreSQL stops soon and cannot start after a crash. */
 const MIN_FREE_BYTES = 32 * 1024 * 1024
 const MEGABYTE = 1_000_000
 const SQLITE_FULL = 13

@@ -8,13 +8,15 @@ export interface Identity {
   readonly gid: number
 }
 
-/** Needs no name: neither Debian (policy 9.2.2) nor systemd (UIDS-GIDS) assigns this number. */
+/**
+ * The server's user, which needs no name. Neither Debian (policy 9.2.2) nor systemd (UIDS-GIDS) assigns this number.
+ */
 export const SERVER_USER: Identity = { uid: 65_525, gid: 65_525 }
 
 const SYSTEM = ['/bin', '/lib', '/lib32', '/lib64', '/usr/bin', '/usr/lib', '/usr/lib32', '/usr/lib64', '/usr/share/zoneinfo']
 const DEVICES = ['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom']
 
-// Creates a root file system in a new mount namespace and runs a command there without privileges. Starts few
+// Creates a root file system in a new mount namespace and runs a command there without privileges. It starts few
 // processes, because each takes milliseconds.
 const SET_UP = `
 set -e
@@ -35,9 +37,9 @@ exec chroot . setpriv --reuid "$uid" --regid "$gid" --clear-groups --no-new-priv
   env LD_LIBRARY_PATH="$programs/lib" "$@"
 `
 
-/** `command` sees only the system's programs and `programs`, and can write only to `folder`. */
+/** Isolates a command. It sees only the system's programs and `programs`, and can write only to `folder`. */
 export function isolate(command: readonly string[], programs: string, folder: string, { uid, gid }: Identity): string[] {
-  // The folder stays empty: its mounts are visible in the namespace only.
+  // The folder itself stays empty, because its mounts are visible only in the namespace.
   const root = join(dirname(folder), 'server-root')
   mkdirSync(root, { recursive: true, mode: 0o700 })
   const found = SYSTEM.filter((path) => existsSync(path))
@@ -73,7 +75,7 @@ export function canIsolate(programs: string, folder: string, user: Identity): bo
     return spawnSync(program, args, { stdio: 'ignore' }).status === 0
   } catch (error) {
     if (isDiskFull(error)) throw error
-    // Some file systems allow not even root to change an owner.
+    // On some file systems not even root can change an owner.
     return false
   } finally {
     rmSync(probe, { recursive: true, force: true })

@@ -10,10 +10,10 @@ export interface Launcher {
   program(name: 'initdb' | 'postgres'): string
   wrap(command: readonly string[], folder: string): string[]
   readonly identity: Partial<Identity>
-  /** The user that must own the cluster's files. Null for the user of this process. */
+  /** The user who must own the cluster's files. Null for this process's user. */
   readonly owner: Identity | null
   readonly warning: string | null
-  /** Whether this start has tried it. Otherwise an earlier start ran the cluster this way. */
+  /** Whether this start has tried this way. Otherwise a previous start ran the cluster this way. */
   readonly isVerified: boolean
 }
 
@@ -26,8 +26,9 @@ const CAN_READ_ALL =
   'PostgreSQL can read every file that root can: this machine allows no mount namespace to keep it in; run Storefront as an ordinary user'
 
 /**
- * Root prefers, in this order: a mount namespace without the machine's other files, the cluster's owner, and a user
- * namespace where root has another uid. `isVerified`: uses only a way that is tried now. Throws PostgresUnavailable.
+ * Chooses how to run the server. Root prefers, in this order: a mount namespace without the machine's other files, the
+ * cluster's owner, and a user namespace in which root has another uid. With `isVerified`, uses only a way that is tried
+ * now. Throws PostgresUnavailable.
  */
 export function chooseLauncher(clusterPath: string, { isVerified = false } = {}): Launcher {
   const programs = findPrograms()
@@ -56,7 +57,10 @@ export function chooseLauncher(clusterPath: string, { isVerified = false } = {})
   )
 }
 
-/** initdb needs a user name. A uid without one, such as OpenShift's, borrows one. Throws PostgresUnavailable. */
+/**
+ * Gives initdb a user name, which it needs. A uid without a name, such as OpenShift's, borrows one. Throws
+ * PostgresUnavailable.
+ */
 export function withUserName(command: readonly string[]): string[] {
   const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
   if (uid === 0 || hasUserName()) return [...command]
@@ -76,21 +80,23 @@ function hasUserName(): boolean {
   }
 }
 
-/** A user namespace with a single user, who is not root and is in this machine's user database. */
+/** The command for a user namespace with a single user, who is not root and is in this machine's user database. */
 function userNamespace(): string[] {
   const passwd = existsSync('/etc/passwd') ? readFileSync('/etc/passwd', 'utf8') : ''
   const [, uid = '1000'] = /^[^:\n]+:[^:]*:([1-9]\d*):/m.exec(passwd) ?? []
   return ['unshare', '--user', `--map-user=${uid}`, `--map-group=${uid}`, '--']
 }
 
-/** The folder itself comes last: its owner shows whether all files are done. */
+/**
+ * Changes the owner of a folder's files. The folder itself comes last, so its owner shows whether all files are done.
+ */
 export function changeOwner(path: string, { uid, gid }: Identity): void {
   if (statSync(path).uid === uid) return
   for (const name of readdirSync(path, { recursive: true, encoding: 'utf8' })) lchownSync(join(path, name), uid, gid)
   lchownSync(path, uid, gid)
 }
 
-/** Links to other folders would be broken in a namespace. */
+/** Whether all links stay in the folder. A namespace would break links to other folders. */
 function isSelfContained(clusterPath: string): boolean {
   if (ownerOf(clusterPath) === null) return true
   const hasLink = (name: string) => lstatSync(join(clusterPath, name), { throwIfNoEntry: false })?.isSymbolicLink() === true
@@ -119,7 +125,7 @@ function findPrograms(): string {
   }
 }
 
-/** An install script of the package makes the links between its libraries, from a list. */
+/** Throws if the libraries' links are missing, which an install script of the package makes from a list. */
 function assertInstalled(programs: string): void {
   const list = join(programs, 'pg-symlinks.json')
   const links: { target: string }[] = existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : []

@@ -51,8 +51,8 @@ const SETTINGS: Record<string, string> = {
   lc_messages: 'C',
 }
 
-// Stops the server or initdb when standard input closes, as the kernel does however the store exits. A line is a
-// signal: TERM waits for clients, INT does not, QUIT makes the server crash.
+// Stops the server or initdb when standard input closes, which happens on any exit of the store. A line names a signal:
+// TERM waits for clients, INT does not, and QUIT crashes the server.
 const WATCHDOG = `
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -84,7 +84,7 @@ export interface Server {
   stop(how: 'now' | 'wait'): Promise<void>
 }
 
-/** Creates or recovers the cluster, and returns when the server answers. Throws PostgresUnavailable. */
+/** Creates or recovers the cluster, and returns once the server answers. Throws PostgresUnavailable. */
 export async function startServer(
   folder: DataFolder,
   options: ServerOptions,
@@ -128,7 +128,7 @@ export async function startServer(
     await createDatabase(address(port, owner, 'postgres'), password)
   } catch (error) {
     await stop('now')
-    // Another process may have taken the port since it was found, or the machine allows less than before.
+    // Another process may have taken the port meanwhile, or the machine may allow less than before.
     if (attempts > 1 && (!launcher.isVerified || !(await isFree(port)))) return startServer(folder, options, attempts - 1, true)
     throw error
   }
@@ -144,9 +144,9 @@ export async function startServer(
   }
 }
 
-/** Some shared folders support no sockets, and then PostgreSQL would not start. */
+/** Whether the folder can contain sockets. Some shared folders cannot, and then PostgreSQL would not start. */
 async function supportsSockets(folder: string): Promise<boolean> {
-  // The setting is a list with commas and quotes as its syntax.
+  // The setting is a list, in which commas and quotes have a meaning.
   if (process.platform === 'win32' || Buffer.byteLength(folder) > MAX_SOCKET_FOLDER_LENGTH || /[",]/.test(folder)) return false
   const path = join(folder, '.s.probe')
   try {
@@ -161,7 +161,7 @@ async function supportsSockets(folder: string): Promise<boolean> {
   }
 }
 
-/** Creates the cluster in another folder and renames it, so a crash leaves no incomplete one. */
+/** Creates the cluster in another folder and renames it, so a crash leaves no incomplete cluster. */
 async function createCluster(folder: DataFolder, launcher: Launcher, password: string): Promise<void> {
   const draft = newClusterFolder(folder)
   if (hasCluster(folder)) return removeTree(draft)
@@ -171,7 +171,7 @@ async function createCluster(folder: DataFolder, launcher: Launcher, password: s
   // A killed start may have given the folder to the server's user.
   if (launcher.owner !== null) for (const path of [passwordFile, draft]) chownSync(path, launcher.owner.uid, launcher.owner.gid)
   const logFile = join(folder.path, 'postgres.log')
-  // The initdb of a killed start removes its files when it ends, so the name must differ.
+  // The name must be new, because the initdb of a killed start removes its files when it ends.
   const cluster = join(draft, randomUUID())
   const args = [
     `--pgdata=${cluster}`,
@@ -193,7 +193,7 @@ async function createCluster(folder: DataFolder, launcher: Launcher, password: s
   removeTree(draft)
 }
 
-/** A process of a killed start may still write there until it notices. */
+/** Removes a folder. Retries, because a process of a killed start may still write there until it notices the kill. */
 function removeTree(path: string): void {
   rmSync(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
 }
@@ -202,14 +202,15 @@ function spawnLogged([program = '', ...args]: string[], launcher: Launcher, logF
   const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
   const log = openSync(logFile, size > LOG_MAX_BYTES ? 'w' : 'a', 0o600)
   try {
-    // In its own session, Ctrl-C in a terminal reaches only the store, which then stops the server.
+    // The server has its own session, so Ctrl-C in a terminal reaches only the store, which then stops the server.
     return spawn(program, args, { stdio: ['pipe', log, log], detached: true, env: SERVER_ENVIRONMENT, ...launcher.identity })
   } finally {
     closeSync(log)
   }
 }
 
-// The server gets neither the store's secrets nor PG* variables, which would change the server.
+// The server's whole environment. It contains neither the store's secrets nor PG* variables, which would change the
+// server.
 const SERVER_ENVIRONMENT: NodeJS.ProcessEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
 
 function withReason(what: string, folder: DataFolder, logFile: string): string {
@@ -254,7 +255,7 @@ async function createDatabase(url: string, ownerPassword: string): Promise<void>
 
 export function addressesOf(port: number, ownerPassword: string, socketFolder: string | null): DatabaseAddresses {
   const { api, stream, owner } = embeddedRoles(ownerPassword)
-  // The driver and libpq prefer this parameter to the host of the address.
+  // The driver and libpq prefer this parameter to the address's host.
   const locate = (url: string) => (socketFolder === null ? url : `${url}?host=${encodeURIComponent(socketFolder)}`)
   return { api: locate(address(port, api)), stream: locate(address(port, stream)), owner: locate(address(port, owner)) }
 }

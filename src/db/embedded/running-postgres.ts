@@ -12,7 +12,7 @@ const POLL_MS = 100
 const ORPHAN_PATIENCE_MS = 20_000
 const STRANGER_PATIENCE_MS = 3_000
 
-/** After a kill -9 of the store its server runs for a moment. Waits until it has exited. */
+/** Stops a server whose store was killed, and waits until it has exited. Such a server runs on for a moment. */
 export async function stopOrphan(folder: DataFolder): Promise<void> {
   const password = readSecret(folder, PASSWORD_FILE) ?? ''
   const started = Date.now()
@@ -20,7 +20,7 @@ export async function stopOrphan(folder: DataFolder): Promise<void> {
     const orphan = readPidFile(folder)
     if (orphan === null || !sendSignal(orphan.pid, 0)) return
     const failure = await probe(address(orphan.port, { role: OWNER, password }))
-    // The pid may now belong to another process. A server that accepts this folder's password is ours.
+    // The pid may now belong to another process. A server that accepts this folder's password is this store's.
     const isOurs = failure === null || sqlState(failure) === CANNOT_CONNECT_NOW
     const waitedMs = Date.now() - started
     if (isOurs) sendSignal(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
@@ -29,13 +29,13 @@ export async function stopOrphan(folder: DataFolder): Promise<void> {
   }
 }
 
-/** A killed server leaves its socket, which is named after its port. */
+/** Removes the sockets of killed servers. Their names contain a port. */
 export function removeStaleSockets({ cluster }: DataFolder): void {
   for (const name of readdirSync(cluster)) if (name.startsWith('.s.PGSQL.')) rmSync(join(cluster, name))
 }
 
-// https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the pid, 4 the port, 5 the socket's
-// folder, 8 the state.
+// The layout of https://www.postgresql.org/docs/current/storage-file-layout.html: line 1 is the pid, 4 the port, 5 the
+// socket's folder, and 8 the state.
 export function readPidFile(folder: DataFolder): { pid: number; port: number; socketFolder: string; ready: boolean } | null {
   try {
     const lines = readFileSync(join(folder.cluster, 'postmaster.pid'), 'utf8').split('\n')

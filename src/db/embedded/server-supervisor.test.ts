@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { Server } from './postgres-server.ts'
 import { SupervisedServer } from './server-supervisor.ts'
 
-/** A server that exits when the test calls `exit`. */
+/** A server that exits once the test calls `exit`. */
 function createServer() {
   const exit = Promise.withResolvers<string>()
   const stops: string[] = []
@@ -11,7 +11,7 @@ function createServer() {
   return { exit: exit.resolve, stops, server: { url: '', unexpectedExit: exit.promise, stop } as unknown as Server }
 }
 
-test('stops a server whose restart was in progress', async (t) => {
+test('stops a server while its restart is in progress', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const [first, second] = [createServer(), createServer()]
   const restarting = Promise.withResolvers<void>()

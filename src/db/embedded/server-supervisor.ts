@@ -11,7 +11,7 @@ interface SupervisionOptions {
   onUp: () => void
 }
 
-/** Restarts with growing pauses: on a full disk no restart succeeds until somebody makes room. */
+/** Restarts a server with growing pauses, because on a full disk no restart succeeds until there is space. */
 export class SupervisedServer {
   #server: Server
   readonly #options: SupervisionOptions

@@ -9,7 +9,7 @@ import { markRestored, resumeRecovery } from './unfinished-restore.ts'
 
 const SEGMENT = '000000010000000000000007'
 
-/** A restored cluster as an interrupted server leaves it. `state`: of pg_control. */
+/** A restored cluster as an interrupted server leaves it. `state` is that of pg_control. */
 function interruptedRestore(t: TestContext, state: number) {
   const folder = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-unfinished-')))
   onCleanup(t, () => rmSync(folder.path, { recursive: true, force: true }))
@@ -38,14 +38,14 @@ test('an interrupted recovery gets its label back, and a completed one does not'
   }
 })
 
-test('a cluster without the mark of a restore is left alone', (t) => {
+test("leaves a cluster without a restore's mark alone", (t) => {
   const { folder, hasLabel } = interruptedRestore(t, 5)
   rmSync(join(folder.cluster, 'storefront-restored'))
   resumeRecovery(folder)
   assert.equal(hasLabel(), false)
 })
 
-test('an interrupted recovery whose WAL is gone asks for another restore', (t) => {
+test('an interrupted recovery without its WAL asks for another restore', (t) => {
   const { folder, hasLabel } = interruptedRestore(t, 5)
   rmSync(join(folder.cluster, 'pg_wal', SEGMENT))
   assert.throws(() => resumeRecovery(folder), /run storefront restore again/)
