@@ -15,7 +15,7 @@ import { CATALOGUE } from '../topic/partitions.ts'
 import { createCatalogueStreamHandler } from './catalogue-stream-handler.ts'
 import { slotNameFor } from './replication-slot.ts'
 
-test('a stream of the broker that was lost gets all events again, those of each product in order', { skip: NO_NATS }, async (t) => {
+test('a recreated broker stream gets all events again, those of each product in order', { skip: NO_NATS }, async (t) => {
   const [db, server] = [await createTestDatabase(t), await startNatsServer(t)]
   const { pool, url } = db
   const topic = new NatsTopic(CATALOGUE, { nats: natsSettings(server.url), replicas: 1, pool, url, logger: silent })

@@ -20,7 +20,7 @@ interface Shop extends TestDatabase {
   start(): Promise<{ stop(): Promise<void>; readonly state: string }>
   rename(id: string, name: string): Promise<void>
   events(): Promise<CatalogueEvent[]>
-  /** Ids of events, in the order of the topic. */
+  /** Waits for this number of events. Returns their ids in the topic's order. */
   until(count: number): Promise<string[]>
 }
 
@@ -66,7 +66,7 @@ const dropSlot = (shop: Shop) =>
     { what: 'a slot that nobody reads' },
   )
 
-test('each recorded row is published once, as an event in the order of its product', async (t) => {
+test('publishes each recorded row once, as an event in the order of its product', async (t) => {
   const shop = await makeShop(t)
   await shop.start()
   const { id, sku } = await addProduct(shop.pool, { stock: 1 })
@@ -93,7 +93,7 @@ test('each recorded row is published once, as an event in the order of its produ
   assert.deepEqual(depleted?.data, { product_id: id, sku, available: 0, previous_available: 1 })
 })
 
-test('a lost slot is recreated, and what it missed comes from the table, once and in order', async (t) => {
+test('recreates a lost slot, and publishes what it missed from the table, once and in order', async (t) => {
   const shop = await makeShop(t)
   const first = await shop.start()
   const products = await Promise.all([addProduct(shop.pool), addProduct(shop.pool)])
@@ -102,7 +102,7 @@ test('a lost slot is recreated, and what it missed comes from the table, once an
   await first.stop()
   await dropSlot(shop)
   for (const name of ['Missed', 'Missed too']) for (const { id } of products) await shop.rename(id, name)
-  // Two processes, of which one refills.
+  // Two processes start, and one of them refills.
   await shop.start()
   await shop.start()
   await shop.until(8)
@@ -117,7 +117,7 @@ test('a lost slot is recreated, and what it missed comes from the table, once an
   assert.equal(await findLostReason(shop.pool, shop.slotName), null)
 })
 
-test('nothing is lost that is committed while a process creates the slot, which another one sees already', async (t) => {
+test('loses nothing that is committed while a process creates the slot and another one already sees it', async (t) => {
   const shop = await makeShop(t)
   const first = await shop.start()
   const { id } = await addProduct(shop.pool)
@@ -125,7 +125,7 @@ test('nothing is lost that is committed while a process creates the slot, which 
   await first.stop()
   await dropSlot(shop)
   await inTransaction(shop.pool, async (holder) => {
-    // A new slot waits for each transaction of the server that has an id.
+    // A new slot waits for each of the server's transactions that has an id.
     await holder.query('select pg_current_xact_id()')
     await shop.start()
     const isVisible = 'select from pg_replication_slots where slot_name = $1 and confirmed_flush_lsn is null'
@@ -143,7 +143,7 @@ test('nothing is lost that is committed while a process creates the slot, which 
   )
 })
 
-test('events from before the first slot are published', async (t) => {
+test('publishes events that are older than the first slot', async (t) => {
   const shop = await makeShop(t)
   const { id } = await addProduct(shop.pool)
   for (let version = 2; version <= 12; version++) await shop.rename(id, `Early ${version}`)
@@ -154,7 +154,7 @@ test('events from before the first slot are published', async (t) => {
   )
 })
 
-test('a topic that was emptied gets every event again', async (t) => {
+test('an emptied topic gets every event again', async (t) => {
   const shop = await makeShop(t)
   const stream = await shop.start()
   const { id } = await addProduct(shop.pool)
@@ -166,7 +166,7 @@ test('a topic that was emptied gets every event again', async (t) => {
   assert.deepEqual(await shop.until(2), [`${id}.1`, `${id}.2`])
 })
 
-test('a row of which no event can be made is a dead letter, and others continue', async (t) => {
+test('a row from which no event can be made becomes a dead letter, and others continue', async (t) => {
   const shop = await makeShop(t)
   await shop.start()
   const { id } = await addProduct(shop.pool)
@@ -186,7 +186,7 @@ test('a row of which no event can be made is a dead letter, and others continue'
   assert.equal(rows.length, 5)
 })
 
-test('a slot of this name that belongs to another database is not touched', async (t) => {
+test("leaves another database's slot with the same name alone", async (t) => {
   const [shop, other] = [await makeShop(t), await createTestDatabase(t)]
   await other.pool.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [shop.slotName])
   const stream = await shop.start()

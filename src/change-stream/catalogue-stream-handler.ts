@@ -21,10 +21,16 @@ const CATALOGUE_SOURCE: StreamSource<ProductEventRecord, never> = {
   shape: { table: 'product_events', columns: PRODUCT_EVENT_COLUMNS, previousColumns: [] },
 }
 
-/** Takes 5 ms of this process, in which events of orders wait. A part of a large transaction is ten times as large. */
+/**
+ * The most events of one publication. It takes 5 ms of this process, in which order events wait. A part of a large
+ * transaction is ten times as large.
+ */
 const PUBLISH_AT_MOST = 1_000
 
-/** A lost slot, or a topic without events, is refilled: docs/decisions/change-stream-slots.md#refilling-a-lost-slot. */
+/**
+ * Publishes catalogue events. Refills a lost slot, or a topic without events:
+ * docs/decisions/change-stream-slots.md#refilling-a-lost-slot.
+ */
 export function createCatalogueStreamHandler(options: StreamHandlerOptions<CatalogueEvent>): ChangeStream<ProductEventRecord, never> {
   const { url, pool, topic, logger, beforePublishing } = options
   const epochs = new CatalogueEpochs(pool, topic)
@@ -40,7 +46,7 @@ export function createCatalogueStreamHandler(options: StreamHandlerOptions<Catal
     beforeEachPublish: () => epochs.assertSame(),
     publishStored: (signal) => epochs.fill(() => publishProductEvents({ url, db: pool, topic, logger, signal })),
     async findGap(signal) {
-      // A restored database must have its incarnation before a broker's stream is opened.
+      // A restored database must have its incarnation before the broker's stream is opened.
       await beforePublishing?.(signal)
       return epochs.findGap()
     },
@@ -48,7 +54,7 @@ export function createCatalogueStreamHandler(options: StreamHandlerOptions<Catal
   })
 }
 
-/** A broker's stream gets all older events first. Until then `catalogue_epochs.refilled_at` is null. */
+/** Tracks whether a broker's stream has all older events. Until then, `catalogue_epochs.refilled_at` is null. */
 class CatalogueEpochs {
   readonly #db: Queryable
   readonly #topic: Topic<CatalogueEvent>
@@ -59,9 +65,12 @@ class CatalogueEpochs {
     this.#topic = topic
   }
 
-  /** A reason is a new or lost broker's stream, a moved database, or events older than the slot. */
+  /**
+   * The reason why events are missing; null if none are. Reasons are a new or lost broker stream, a moved database, or
+   * events older than the slot.
+   */
   async findGap(): Promise<string | null> {
-    // Reading the position also opens a broker's stream, whose epoch is recorded when it is new.
+    // Reading the position also opens the broker's stream, and records a new stream's epoch.
     const hasMessages = (await this.#topic.newestPosition()) !== null
     if (await this.#isUnfilled()) return 'the stream of the topic is new'
     if (hasMessages) return null
@@ -69,7 +78,7 @@ class CatalogueEpochs {
     return rows.length > 0 ? 'the topic has no event' : null
   }
 
-  /** Records that the stream has every event after `publish` has ended completely. */
+  /** Records that the stream has every event, once `publish` has ended completely. */
   async fill(publish: () => Promise<boolean>): Promise<boolean> {
     const epoch = epochOf(await this.#topic.newestSequence())
     if (!(await publish())) return false
@@ -77,14 +86,14 @@ class CatalogueEpochs {
     return true
   }
 
-  /** Throws when the topic lacks events that the slot no longer has. The next attempt then begins with a refill. */
+  /** Throws if the topic lacks events that the slot no longer has. The next attempt then begins with a refill. */
   async assertFilled(): Promise<void> {
     const epoch = epochOf(await this.#topic.newestSequence())
     if (await this.#isUnfilled()) throw new Error('the topic does not have every event of the catalogue yet')
     this.#filled = epoch
   }
 
-  /** Throws when the broker's stream was recreated: a change of a product would precede its earlier ones. */
+  /** Throws if the broker's stream was recreated, because a product's change would come before its earlier ones. */
   async assertSame(): Promise<void> {
     if (this.#topic.isOutside && epochOf(await this.#topic.newestSequence()) !== this.#filled)
       throw new Error('the stream of the catalogue was recreated, and gets its earlier events first')

@@ -18,7 +18,7 @@ import {
 import { makeGate } from '../../test/topic-harness.ts'
 import type { Commit } from './slot-reader.ts'
 
-test('stop right after start leaves the slot free', async (t) => {
+test('a stop right after the start leaves the slot free', async (t) => {
   const db = await makeStreamDatabase(t)
   for (let round = 0; round < 5; round++) {
     const stream = await startStream(t, db, async () => {})
@@ -27,7 +27,7 @@ test('stop right after start leaves the slot free', async (t) => {
   await eventually(async () => (await readerPid(db)) === null, { what: 'a free slot' })
 })
 
-test('stop waits for the in-flight batch and confirms it, and leaves the rest to the next stream', async (t) => {
+test('stop waits for the batch in flight, confirms it, and leaves the rest to the next stream', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const first: Commit[] = []
@@ -65,7 +65,7 @@ test('stops reading at its limits while the handler is busy, and loses nothing',
   })
   const sent = [await insertOrders(db.pool, 1)]
   await gate.entered
-  // The first 24 commits are below the limits of a reader. The server keeps those of all 60 that fit into no socket
+  // The first 24 commits are below the reader's limits. Of all 60, the server keeps those that fit into no socket
   // buffer.
   for (let commit = 0; commit < 24; commit++) sent.push(await insertOrders(db.pool, 300))
   const taken = await currentPosition(db)
@@ -78,7 +78,7 @@ test('stops reading at its limits while the handler is busy, and loses nothing',
   assert.ok(Math.max(...sizes) < 9_000, `batches of ${sizes.join(', ')} changes`)
 })
 
-test('delivers a commit of thousands of changes as a whole, also when the connection breaks in between', async (t) => {
+test('delivers a commit of thousands of changes as a whole, even if the connection breaks meanwhile', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const seen: Commit[] = []
@@ -95,11 +95,11 @@ test('delivers a commit of thousands of changes as a whole, also when the connec
   assert.deepEqual(idsOf(seen.slice(-2)), [small, large])
 })
 
-test('a keep-alive that arrives while the connection of a failed batch is closing confirms nothing', async (t) => {
+test("a keep-alive that arrives while a failed batch's connection is closing confirms nothing", async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const end: (this: pg.Client) => Promise<void> = pg.Client.prototype.end
-  // The test decides when the close returns; meanwhile the server continues to ask for a sign of life.
+  // The test decides when the close returns. Meanwhile the server continues to send keep-alives.
   t.mock.method(pg.Client.prototype, 'end', async function (this: pg.Client & { connectionParameters: { replication?: string } }) {
     if (this.connectionParameters.replication !== undefined) await gate.pass()
     return end.call(this)
@@ -113,7 +113,7 @@ test('a keep-alive that arrives while the connection of a failed batch is closin
   await eventually(async () => (await readerPid(db)) ?? undefined, { what: 'an active reader' })
   await insertOrders(db.pool, 1)
   await gate.entered
-  // The first one may have been sent before the failure.
+  // The first reply may have been sent before the failure.
   for (let answers = 0; answers < 2; answers++) {
     const before = await lastReply(db)
     await eventually(async () => (await lastReply(db)) !== before, { what: 'an answer to a keep-alive' })
@@ -121,7 +121,7 @@ test('a keep-alive that arrives while the connection of a failed batch is closin
   assert.ok((await confirmedPosition(db)) < endOf(seen[0]))
 })
 
-test('delivers a transaction above the limit in parts, and confirms nothing of it before its end', async (t) => {
+test('delivers a transaction above the limit in parts, and confirms none of it before its end', async (t) => {
   const db = await makeStreamDatabase(t)
   const ROWS = 35_000
   const seen: string[] = []
@@ -131,7 +131,7 @@ test('delivers a transaction above the limit in parts, and confirms nothing of i
   await startStream(t, db, async (commits) => {
     const ids = idsOf(commits).flat()
     sizes.push(ids.length)
-    // A failure in the middle of it: the whole transaction is delivered again.
+    // After a failure in the middle, the whole transaction is delivered again.
     if (seen.length > ROWS / 2 && failures++ === 0) throw new Error('the topic is unavailable')
     const confirmed = await confirmedPosition(db)
     parts.push(...commits.map((commit) => ({ commit, confirmed })))

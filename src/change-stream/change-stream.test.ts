@@ -45,7 +45,7 @@ test('delivers whole commits in commit order', async (t) => {
   assert.match(seen.all[0]?.position ?? '', /^\d+\.1\/[0-9a-f]{16}$/)
 })
 
-test('delivers what was committed before it started, and nothing that was rolled back', async (t) => {
+test('delivers the commits from before its start, and nothing that was rolled back', async (t) => {
   const db = await makeStreamDatabase(t)
   const before = await insertOrders(db.pool, 1)
   await assert.rejects(
@@ -67,7 +67,7 @@ test('delivers what was committed before it started, and nothing that was rolled
   assert.deepEqual(idsOf(seen.all), [before, kept, end])
 })
 
-test('an update contains the whole order, with 600 lines that did not change, and the previous status', async (t) => {
+test('an update contains the whole order, with its 600 unchanged lines, and the previous status', async (t) => {
   const db = await makeStreamDatabase(t)
   const [id = ''] = await insertOrders(db.pool, 1, 600)
   await moveOrder(db.pool, id, 'confirmed')
@@ -88,7 +88,7 @@ test('an update contains the whole order, with 600 lines that did not change, an
   assert.ok(changes[1]?.record.created_at instanceof Date)
 })
 
-test('confirms a position only after the handler returned for everything up to it', async (t) => {
+test('confirms a position only after the handler has returned for everything up to it', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const seen = new Commits()
@@ -119,10 +119,10 @@ test('confirms a position only after the handler returned for everything up to i
   await eventually(async () => (await confirmedPosition(db)) >= endOf(seen.all[2]))
 })
 
-// A stalled machine pauses for less; the test takes a little longer than this.
+// The server's patience in this test. A stalled machine pauses for less, and the test takes a little longer.
 const IMPATIENCE_SECONDS = 6
 
-/** Outlasts the server's patience with a reader that answers it, and keeps its connection. */
+/** Waits longer than the server's patience, and asserts that the reader keeps its connection. */
 async function assertPatient(db: Awaited<ReturnType<typeof makeStreamDatabase>>): Promise<void> {
   const pid = await readerPid(db)
   const since = performance.now()
@@ -133,7 +133,7 @@ async function assertPatient(db: Awaited<ReturnType<typeof makeStreamDatabase>>)
   assert.equal(await readerPid(db), pid)
 }
 
-test('keeps its connection while it is slow before the very first commits', async (t) => {
+test('keeps its connection while it is slow before the first commits', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const seen = new Commits()
@@ -148,7 +148,7 @@ test('keeps its connection while it is slow before the very first commits', asyn
   await seen.until(1)
 })
 
-test('keeps its connection while the handler is slow with the very first commits', async (t) => {
+test('keeps its connection while the handler is slow with the first commits', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const seen = new Commits()
@@ -172,7 +172,7 @@ test('keeps its connection while the handler is slow with the very first commits
   assert.equal(seen.all.length, 2)
 })
 
-test('when the handler throws, the same commits are delivered again, in order, and none is skipped', async (t) => {
+test('after the handler throws, delivers the same commits again, in order and without gaps', async (t) => {
   const db = await makeStreamDatabase(t)
   const calls: string[][] = []
   const stored: string[] = []
@@ -191,7 +191,7 @@ test('when the handler throws, the same commits are delivered again, in order, a
   await eventually(async () => stream.state === 'active')
 })
 
-test('stays failing until the commits that the handler failed on are stored', async (t) => {
+test('stays failing until the commits on which the handler failed are stored', async (t) => {
   const db = await makeStreamDatabase(t)
   const seen: string[] = []
   const stream = await startStream(t, db, async () => {
@@ -204,7 +204,7 @@ test('stays failing until the commits that the handler failed on are stored', as
   assert.deepEqual(seen, ['active', 'failing', 'failing', 'failing'])
 })
 
-test('is no longer failing after another process stored the commits that its own handler failed on', async (t) => {
+test('stops failing after another process has stored the commits on which its own handler failed', async (t) => {
   const db = await makeStreamDatabase(t)
   const stream = await startStream(t, db, async () => {
     throw new Error('the topic is unavailable from here')
@@ -219,7 +219,7 @@ test('is no longer failing after another process stored the commits that its own
   await eventually(async () => stream.state === 'active')
 })
 
-test('a second stream is on standby and takes over when the first one stops', async (t) => {
+test('a second stream is on standby, and takes over when the first one stops', async (t) => {
   const db = await makeStreamDatabase(t)
   const [first, second] = [new Commits(), new Commits()]
   const active = await startStream(t, db, first.handle)
@@ -235,7 +235,7 @@ test('a second stream is on standby and takes over when the first one stops', as
   assert.deepEqual([active.state, standby.state], ['stopped', 'active'])
 })
 
-test('a standby stream takes over, with the in-flight commits, when the connection of the first one breaks', async (t) => {
+test("a standby stream takes over, with the commits in flight, when the first one's connection breaks", async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
   const second = new Commits()
@@ -260,7 +260,7 @@ test('the position of a slot without changes advances while other tables are wri
   await eventually(async () => (await confirmedPosition(db)) >= written, { what: 'a confirmed position past the other writes' })
 })
 
-test('continues at its position after the database was unavailable for a while', async (t) => {
+test('continues at its position after an outage of the database', async (t) => {
   const db = await makeStreamDatabase(t)
   const seen = new Commits()
   const stream = await startStream(t, db, seen.handle)

@@ -9,22 +9,23 @@ const RETRY_MAX_MS = 5_000
 export interface WatchedStream {
   readonly state: 'stopped' | 'standby' | 'active' | 'failing'
   readonly progress: { changes: number; lastAt: Date | null }
-  /** The error of the last attempt while it is `failing`, null otherwise. */
+  /** The last attempt's error while the stream is `failing`; otherwise null. */
   readonly failure: unknown
   start(): Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * In commit order, at least once. A position is confirmed at a commit boundary, after `onCommits` returned for
- * everything up to it. PostgreSQL refuses a second reader, which stands by until the slot is free.
+ * Delivers a table's changes in commit order, at least once. Confirms a position at a commit boundary, after
+ * `onCommits` has returned for everything up to it. PostgreSQL refuses a second reader, which stands by until the slot
+ * is free.
  */
 export class ChangeStream<Row extends object, Previous extends keyof Row> implements WatchedStream {
   readonly #options: ChangeStreamOptions<Row, Previous>
   readonly #loop: Loop
   #reader: SlotReader<Row, Previous> | null = null
   readonly #progress = { changes: 0, lastAt: null as Date | null }
-  /** Position of the newest commit that failed. It is null once that position or a later one is confirmed. */
+  /** The position of the newest failed commit. Null once that position or a later one is confirmed. */
   #failedAt: string | null = null
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
   #failure: unknown = null
@@ -39,7 +40,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     })
   }
 
-  /** `standby` is healthy. `failing` lasts until some process has confirmed the failed commits. */
+  /** The stream's state. `standby` is healthy. `failing` lasts until some process has confirmed the failed commits. */
   get state() {
     return this.#state
   }
@@ -82,7 +83,9 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     this.#state = 'active'
   }
 
-  /** Returns the pause before the next attempt, because another reader may have the slot. */
+  /**
+   * Reads until the stream ends. Returns the pause before the next attempt, because another reader may have the slot.
+   */
   async #read(signal: AbortSignal, well: () => void): Promise<number> {
     try {
       await this.#options.beforeOpening?.(signal)

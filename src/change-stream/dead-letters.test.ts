@@ -20,7 +20,7 @@ import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { createOrderStreamHandler } from './order-stream-handler.ts'
 
-/** What somebody may write into a column that the database lets through, and what the stream says of it. */
+/** Values that the database accepts in a column and that make no event, with the stream's reason. */
 const DEFECTS = [
   { column: 'items', value: '{"lamp": 1}', reason: 'items is no list' },
   { column: 'items', value: '[{"sku": "LAMP"}]', reason: 'items[0] is no line of an order' },
@@ -71,7 +71,7 @@ async function start(t: TestContext) {
   }
 }
 
-test('continues after rows that no event can be made of, and records and reports each with its reason', async (t) => {
+test('continues after rows from which no event can be made, and records and reports each with its reason', async (t) => {
   const { db, lines, verify, replay } = await start(t)
   const expected: string[] = []
   for (const { column, value, reason } of DEFECTS) {
@@ -94,7 +94,7 @@ test('continues after rows that no event can be made of, and records and reports
   assert.equal((await replay()).published, 0)
 })
 
-test('a row that was mended is published by itself, its earlier versions by replay, and verify is content', async (t) => {
+test('the stream publishes a repaired row, replay publishes its earlier versions, and then verify finds nothing', async (t) => {
   const { db, verify, replay } = await start(t)
   const history = ['pending', 'confirmed'].map((status) => ({
     status,

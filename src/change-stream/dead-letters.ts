@@ -5,14 +5,14 @@ export type DeadLetterTable = 'dead_letters' | 'catalogue_dead_letters'
 export const ORDER_DEAD_LETTERS = 'dead_letters'
 export const CATALOGUE_DEAD_LETTERS = 'catalogue_dead_letters'
 
-/** No event can be made of the change, or the broker refuses the event for its size. */
+/** A change without an event: none can be made of it, or the broker refuses the event for its size. */
 export interface DeadLetter {
   eventId: string
   reason: string
   position: string
 }
 
-/** `storefront verify` reports each until the topic has its event. */
+/** Records dead letters. `storefront verify` reports each until the topic has its event. */
 export async function recordDeadLetters(db: Queryable, table: DeadLetterTable, letters: readonly DeadLetter[]): Promise<void> {
   await db.query(
     sql`insert into ${identifier(table)} (event_id, reason, position)
@@ -39,7 +39,7 @@ export async function findDeadLetters(db: Queryable, table: DeadLetterTable, eve
   return new Set(rows.map((row) => row.event_id))
 }
 
-// Sub-selects look up each of the few letters. A join may read the whole topic to find none.
+// The sub-selects look up each of the few letters. A join may read the whole topic to find none.
 const IS_UNPUBLISHED = sql`(select id from topic_messages where id = letter.event_id) is null
   and (
     select version from order_event_deliveries
@@ -55,7 +55,7 @@ export interface ListedDeadLetter {
   recorded_at: Date
 }
 
-/** The newest of those that `countDeadLetters` counts. */
+/** The newest of the letters that `countDeadLetters` counts. */
 export async function listNewestDeadLetters(db: Queryable, limit: number): Promise<ListedDeadLetter[]> {
   const { rows } = await db.query<ListedDeadLetter>(
     sql`select event_id, reason, recorded_at
@@ -71,7 +71,7 @@ export async function listNewestDeadLetters(db: Queryable, limit: number): Promi
   return rows
 }
 
-/** Somebody must repair the rows of these changes, because their events were never published. */
+/** The number of changes whose events were never published. An operator must repair their rows. */
 export async function countDeadLetters(db: Queryable): Promise<number> {
   const { rows } = await db.query<{ unpublished: number }>(
     sql`select (select count(*) from dead_letters as letter where ${IS_UNPUBLISHED}) + (

@@ -6,13 +6,16 @@ import { readRecordedPosition, recordLostSlot } from './slot-positions.ts'
 
 export type SlotState = 'ready' | 'created' | 'lost'
 
-/** The database has no row that a slot could have delivered. */
+/** Whether the database has no rows that a slot could have delivered. */
 const FRESH = {
   orders: sql`not exists (select from orders) and not exists (select from topic_messages)`,
   catalogue: sql`not exists (select from product_events) and not exists (select from catalogue_messages)`,
 }
 
-/** `streamUrl` is for the role that may replicate. `onSession` gets the session that may have to wait. */
+/**
+ * Creates the slot of an empty store. `streamUrl` is for the role that may replicate. `onSession` gets the session,
+ * which may have to wait.
+ */
 export async function ensureReplicationSlot(
   db: Queryable,
   streamUrl: string,
@@ -27,7 +30,7 @@ export async function ensureReplicationSlot(
   }
   const isCreated = await recreateBrokenSlot(db, streamUrl, slotName, { onSession })
   if (isCreated && !(await isFresh(db, slotName, what))) {
-    // A new row came meanwhile, which the new slot may not deliver.
+    // Meanwhile a row was added that the new slot may not deliver.
     const position = await readRecordedPosition(db, slotName)
     await recordLostSlot(db, slotName, `the replication slot ${slotName} was created after the first change`, position)
     return 'lost'

@@ -16,7 +16,7 @@ import { findLostReason, slotNameFor } from './replication-slot.ts'
 const PROCESS = fileURLToPath(new URL('../../test/stream-process.ts', import.meta.url))
 const THINGS = 3
 
-/** What changes: orders, or products with their events. */
+/** A kind of changes: orders, or products with their events. */
 interface Changing {
   partition: 'orders' | 'catalogue'
   add(db: TestDatabase): Promise<string[]>
@@ -43,7 +43,7 @@ const PARTITIONS: readonly Changing[] = [
   },
 ]
 
-/** The versions on the topic, in its order, by the id of their order or product. */
+/** The published versions in the topic's order, by the id of their order or product. */
 async function versionsOf({ pool }: TestDatabase, { messages }: Changing): Promise<Map<string, number[]>> {
   const { rows } = await pool.query<{ id: string }>(messages)
   const versions = new Map<string, number[]>()
@@ -54,7 +54,7 @@ async function versionsOf({ pool }: TestDatabase, { messages }: Changing): Promi
   return versions
 }
 
-/** Starts a stream in a process, which kills itself before a statement. */
+/** Starts a stream in a process that kills itself before its given statement. */
 function startProcess(t: TestContext, url: string, partition: string, statement = 0) {
   const child = spawn(process.execPath, [PROCESS, url, partition, String(statement)], { stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(child, 'exit')
@@ -69,7 +69,7 @@ function startProcess(t: TestContext, url: string, partition: string, statement 
 
 for (const changing of PARTITIONS) {
   const { partition } = changing
-  test(`a stream of ${partition} that is killed at any statement of its refill leaves the rest to the next, beside a second one`, {
+  test(`a stream of ${partition} killed at any statement of its refill leaves the rest to the next one, beside a second stream`, {
     timeout: 600_000,
   }, async (t) => {
     const db = await createTestDatabase(t)
@@ -83,7 +83,7 @@ for (const changing of PARTITIONS) {
       await dropSlot({ ...db, slotName })
       const things = await changing.add(db)
       for (const id of things) expected.set(id, [1])
-      // Every third time another process waits for the refill.
+      // In every third round another process waits for the refill.
       const second = statement % 3 === 0 ? startProcess(t, db.url, partition) : null
       const dying = startProcess(t, db.url, partition, statement)
       isWhole = await dying.isActive
@@ -104,7 +104,7 @@ for (const changing of PARTITIONS) {
   })
 
   for (const processes of [1, 2])
-    test(`the slot of ${partition} counts as lost while ${processes} of its streams recreate it, and what is committed meanwhile comes once`, async (t) => {
+    test(`the ${partition} slot counts as lost while ${processes} of its streams recreate it, and later commits come once`, async (t) => {
       const db = await createTestDatabase(t)
       await prepareDatabase(db.addresses, silent)
       const slotName = slotNameFor(db.name, partition)

@@ -13,7 +13,7 @@ import { createPool } from '../db/pool.ts'
 import { ensureReplicationSlot } from './ensure-slot.ts'
 import { findLostReason } from './replication-slot.ts'
 
-test('reports a lost slot when the server has removed its WAL', async (t) => {
+test('reports a lost slot after the server has removed its WAL', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))
   const server = await startEmbeddedPostgres(dataFolder(directory), {

@@ -85,7 +85,7 @@ async function untilStored(db: StreamDatabase, count: number): Promise<OrderEven
   )
 }
 
-test('names the event after the new status of the order', () => {
+test("names the event after the order's new status", () => {
   const types = ORDER_STATUSES.map((status) => toOrderEvent(makeRecord({ status }), null).type)
   assert.deepEqual(types, [
     'storefront.order.created',
@@ -97,7 +97,7 @@ test('names the event after the new status of the order', () => {
   ])
 })
 
-test('makes a CloudEvent with every required attribute, whose id and sequence come from the version', () => {
+test('makes a CloudEvent with every required attribute, and with id and sequence from the version', () => {
   const record = makeRecord({ version: 12, status: 'shipped' })
   const { data, ...attributes } = toOrderEvent(record, makeRecord({ version: 11, status: 'confirmed' }))
   assert.deepEqual(attributes, {
@@ -118,11 +118,11 @@ test('makes a CloudEvent with every required attribute, whose id and sequence co
   assert.deepEqual(data.order.items, record.items)
 })
 
-test('omits traceparent when the change has none', () => {
+test('omits traceparent if the change has none', () => {
   assert.ok(!('traceparent' in toOrderEvent(makeRecord({ traceparent: null }), null)))
 })
 
-test('makes one message for each change of a commit, in order and at the position of the commit', () => {
+test("makes one message for each change of a commit, in order and at the commit's position", () => {
   const records = ['a', 'b'].map((id) => makeRecord({ id }))
   const messages = toMessages({ position: '7/000000000000000a', changes: records.map((record) => ({ record, previous: null })) })
   assert.deepEqual(
@@ -134,14 +134,14 @@ test('makes one message for each change of a commit, in order and at the positio
   )
 })
 
-test('a commit may be missing unless it is older than the newest message of the same log', () => {
+test('a commit may be missing unless it is older than the newest message from the same log', () => {
   const newest = '7.1/00000000000000ff'
   assert.equal(mayBeMissing('7.1/00000000000000fe', newest), false)
   assert.equal(mayBeMissing('7.1/00000000000000ff', newest), true)
   assert.equal(mayBeMissing('7.1/0000000000000100', newest), true)
   assert.equal(mayBeMissing('7.2/0000000000000001', newest), true)
   assert.equal(mayBeMissing('8.1/0000000000000001', newest), true)
-  // A position without a timeline.
+  // This position has no timeline.
   assert.equal(mayBeMissing('7.1/0000000000000001', '7/00000000000000ff'), true)
   assert.equal(mayBeMissing('7.1/0000000000000001', ''), true)
   assert.equal(mayBeMissing('7.1/0000000000000001', null), true)
@@ -171,7 +171,7 @@ test('publishes one event for each committed version of each order, in order', a
   )
 })
 
-test('a crash between publish and confirm makes no second message, and repeats the newest commit at most', async (t) => {
+test('a crash between publish and confirm makes no second message, and repeats at most the newest commit', async (t) => {
   const db = await makeStreamDatabase(t)
   for (let order = 0; order < 5; order++) await insertOrders(db.pool, 1)
   const crashed = Promise.withResolvers<void>()
@@ -182,7 +182,7 @@ test('a crash between publish and confirm makes no second message, and repeats t
       if ((await storedEvents(db)).length < 5) return
       await breakReader(db)
       crashed.resolve()
-      // It never returns, like a process that died.
+      // This call never returns, like in a process that has died.
       await new Promise<void>((resolve) => onCleanup(t, resolve))
     }),
   )
@@ -257,7 +257,7 @@ test('the event of a real order contains no e-mail address', async (t) => {
   assert.match(JSON.parse(text).traceparent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/)
 })
 
-test('a change of a row under the same version makes no event, because it has been published', async (t) => {
+test('a change of a row under the same version makes no event, because one was already published', async (t) => {
   const db = await makeStreamDatabase(t)
   const published: string[] = []
   const topic = watchedTopic(db, async (messages) => void published.push(...messages.map(({ event }) => event.id)))
@@ -272,7 +272,7 @@ test('a change of a row under the same version makes no event, because it has be
   assert.deepEqual(published, [`${first}.1`, `${first}.2`, `${second}.1`])
 })
 
-test('orders from a time without the publication make the slot count as lost, and the new one publishes them in order', async (t) => {
+test('orders from before the publication make the slot count as lost, and the new slot publishes them in order', async (t) => {
   const db = await makeStreamDatabase(t)
   await db.pool.query(`drop publication ${PUBLICATION}`)
   const orders = await insertOrders(db.pool, 2)
@@ -285,11 +285,11 @@ test('orders from a time without the publication make the slot count as lost, an
     assert.deepEqual(await storedEvents(db), [])
   })
   await untilStored(db, 3)
-  // It is lost until the end of the refill is recorded.
+  // The slot is lost until the end of the refill is recorded.
   await eventually(async () => (await findLostReason(db.pool, db.slotName)) === null, { what: 'a slot that is not lost' })
 })
 
-test('a slot that was recreated after a stream had failed does not count as lost because of that failure', async (t) => {
+test('a slot recreated after a stream had failed does not count as lost because of that failure', async (t) => {
   const db = await makeStreamDatabase(t)
   const position = await readRecordedPosition(db.pool, db.slotName)
   await db.pool.query('select pg_drop_replication_slot($1)', [db.slotName])
@@ -301,7 +301,7 @@ test('a slot that was recreated after a stream had failed does not count as lost
   assert.equal(await findLostReason(db.pool, db.slotName), 'it is broken')
 })
 
-test('what a stream does before it publishes goes no further when its slot is closed meanwhile', async (t) => {
+test('the work before a publication goes no further once its slot is closed', async (t) => {
   const db = await makeStreamDatabase(t)
   const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   const attempts: AbortSignal[] = []
@@ -323,7 +323,7 @@ test('what a stream does before it publishes goes no further when its slot is cl
     attempts.map(({ aborted }) => aborted),
     [true, false],
   )
-  // What follows in the abandoned attempt would make the stream take itself for one that has not failed.
+  // If the abandoned attempt continued, the stream would no longer count itself as failed.
   const reads = t.mock.method(db.pool, 'query')
   hanging.resolve()
   await setImmediate()

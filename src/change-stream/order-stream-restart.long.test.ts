@@ -32,7 +32,7 @@ async function startHandler(t: TestContext, { url, pool, slotName }: Slot, topic
   return stream
 }
 
-/** The orders that were published to a topic, duplicates included. */
+/** A topic that also lists the published orders, including duplicates. */
 function listening(topic: Topic): { given: string[]; topic: Topic } {
   const given: string[] = []
   const publish: Topic['publish'] = async (messages) => {
@@ -74,7 +74,7 @@ test('a handler that gets the slot back asks the topic for the newest position t
   const [before = ''] = await insertOrders(db.pool, 1)
   await eventually(async () => (await storedOrders(db.pool)).length === 1)
 
-  // The other handler publishes everything, confirms the first order only, and then never returns.
+  // The other handler publishes everything, confirms only the first order, and then never returns.
   const other = await startHandler(t, db, {
     ...topic,
     async publish(messages) {
@@ -85,7 +85,8 @@ test('a handler that gets the slot back asks the topic for the newest position t
   })
   await eventually(
     async () => {
-      // Any other reader is the other handler, which is not active before it has read the position.
+      // The reader of another process must be the other handler, which becomes active only after it has read the
+      // position.
       if (holder.state === 'active' && other.state !== 'active') await breakReader(db)
       return other.state === 'active'
     },
@@ -101,11 +102,11 @@ test('a handler that gets the slot back asks the topic for the newest position t
   const [after = ''] = await insertOrders(db.pool, 1)
   await eventually(async () => (await storedOrders(db.pool)).length === 6)
   assert.deepEqual(await storedOrders(db.pool), [before, ...between, after])
-  // The topic may have a part of the newest commit, so that commit is published again; earlier ones are not.
+  // The topic may have only part of the newest commit, so that commit is published again. Earlier ones are not.
   assert.deepEqual([...new Set(first.given)], [before, between.at(-1), after])
 })
 
-test('a promoted standby continues at a lower position than its primary reached, and none of its commits is skipped', async (t) => {
+test('a promoted standby continues at a lower position than its primary reached, and skips none of its commits', async (t) => {
   const { pool: topicPool, url: topicUrl } = await createTestDatabase(t)
   const topic = listening(createPostgresTopic(ORDERS, { pool: topicPool, url: topicUrl, logger: silent })).topic
   const primary = await startServer(t, makeDataFolder(t))
@@ -116,7 +117,7 @@ test('a promoted standby continues at a lower position than its primary reached,
   const standbyFolder = makeDataFolder(t)
   cpSync(primary.folder.path, standbyFolder.path, { recursive: true })
 
-  // The standby never receives these: it lags behind.
+  // The lagging standby never receives these.
   const lost = await startServer(t, primary.folder)
   const stream = await startHandler(t, { ...lost, slotName }, topic)
   await lost.pool.query(`select pg_logical_emit_message(false, 'ballast', repeat('x', 1000000))`)
@@ -127,7 +128,7 @@ test('a promoted standby continues at a lower position than its primary reached,
 
   writeFileSync(join(standbyFolder.cluster, 'standby.signal'), '')
   const promoted = await startServer(t, standbyFolder)
-  // A pool of the store refuses a standby.
+  // A pool of the store refuses a standby, so the operator has a plain connection.
   const operator = await connectToAny(promoted.url, 'test')
   await operator.query('select pg_promote(true, 30)')
   await operator.end()

@@ -10,7 +10,7 @@ import { PUBLICATION } from './replication-slot.ts'
 
 async function start(t: TestContext) {
   const db = await makeStreamDatabase(t)
-  // This client has pg's own parsers: the store's pool has another one.
+  // This client has pg's own parsers. The store's pool has another parser.
   const client = new pg.Client({ connectionString: db.url })
   await client.connect()
   onCleanup(t, () => client.end())
@@ -40,7 +40,7 @@ async function start(t: TestContext) {
   }
 }
 
-test('reads each row as pg does: nulls, any character, infinite times, and years BC', async (t) => {
+test('reads each row like pg: nulls, any character, infinite times, and years BC', async (t) => {
   const { db, get, read } = await start(t)
   await allowBrokenRows(db.pool)
   const ids = await insertOrders(db.pool, 4)
@@ -63,7 +63,7 @@ test('reads each row as pg does: nulls, any character, infinite times, and years
     changes.map(({ record }) => record.id),
     [...ids, full, endless, old],
   )
-  // The first row was inserted, the others were updated.
+  // The first row was inserted, and the others were updated.
   assert.deepEqual(
     [0, 4, 5, 6].map((index) => changes[index]?.record),
     await Promise.all(ids.map(get)),
@@ -71,7 +71,7 @@ test('reads each row as pg does: nulls, any character, infinite times, and years
   assert.deepEqual([changes[5]?.record.created_at, changes[5]?.record.updated_at], [-Infinity, Infinity])
 })
 
-test('an order of 600 lines keeps them when its status changes, although they are not sent again', async (t) => {
+test('an order keeps its 600 lines when its status changes, although they are not sent again', async (t) => {
   const { db, get, read } = await start(t)
   const [id = ''] = await insertOrders(db.pool, 1, 600)
   await moveOrder(db.pool, id, 'confirmed')

@@ -9,7 +9,7 @@ import { PgoutputReader } from './pgoutput.ts'
 const { TEXT, UUID, INT4, INT8, NUMERIC, JSON: JSON_TYPE, JSONB, TIMESTAMPTZ } = pg.types.builtins
 const UUID_ARRAY = 2951
 
-/** PostgreSQL's text of the time: a fraction has no trailing zeros. */
+/** PostgreSQL's text of a time, whose fraction has no trailing zeros. */
 function timeText(time: Date): string {
   const [day, clock = ''] = time.toISOString().split(/[TZ]/)
   return `${day} ${clock.replace(/\.?0+$/, (zeros) => (zeros.startsWith('.') || clock.includes('.') ? '' : zeros))}+00`
@@ -32,7 +32,7 @@ const VALUES: Record<number, fc.Arbitrary<string>> = {
   [UUID_ARRAY]: fc.array(fc.uuid()).map((ids) => `{${ids}}`),
 }
 
-/** A column of any type, with its value in two rows; undefined in the second one when it did not change. */
+/** A column of any type, with its values in two rows. The second value is undefined if it did not change. */
 const column = fc
   .record({
     name: fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...RECORD_COLUMNS) }, fc.constantFrom('product_ids', 'colour', 'ünïcode')),
@@ -43,7 +43,7 @@ const column = fc
     return fc.record({ name: fc.constant(name), type: fc.constant(type), old: value, new: fc.option(value, { nil: undefined, freq: 3 }) })
   })
 
-test('reads any row as pg reads it, whatever its columns, their order and types', () => {
+test('reads any row like pg, whatever its columns, their order and types', () => {
   const columns = fc.uniqueArray(column, { selector: ({ name }) => name, maxLength: 20 })
   fc.assert(
     fc.property(columns, fc.constantFrom(...RECORD_COLUMNS), (sent, previousColumn) => {

@@ -58,7 +58,7 @@ test('reads the requested columns in any order, and from the previous row only t
   assert.deepEqual(reader.read(insert(FIRST)), { kind: 'change', record, previous: null })
   assert.deepEqual(reader.read(updateMessage(TABLE, FIRST, SECOND)), {
     kind: 'change',
-    // The lines come from the old row: the new row only marks them as unchanged.
+    // The lines come from the old row, because the new row only marks them as unchanged.
     record: { ...record, version: 2, status: 'confirmed', created_at: new Date('2026-03-01T10:00:00Z') },
     previous: { version: 1, status: 'pending' },
   })
@@ -75,7 +75,7 @@ test('follows columns that are added, dropped and moved between two messages', (
   })
 })
 
-test('reads a time in any other format as pg does', () => {
+test('reads a time in any other format like pg', () => {
   const reader = makeReader([{ name: 'created_at', type: TIMESTAMPTZ }])
   const parse = pg.types.getTypeParser(TIMESTAMPTZ)
   for (const time of [
@@ -102,7 +102,7 @@ test('without a full old row, the previous row is null and an unchanged value is
   assert.deepEqual([message.record.version, message.record.items, message.previous], [2, undefined, null])
 })
 
-test('the end of a commit is the position after it', () => {
+test('the end of a commit is the position after the commit', () => {
   assert.deepEqual(makeReader().read(commitMessage(0x16_b374_d848n, 0xffff_ffff_b374_d880n)), {
     kind: 'commit',
     end: 0xffff_ffff_b374_d880n,
@@ -126,7 +126,7 @@ test('throws on a message of any unknown type', () => {
   assert.throws(() => reader.read(Buffer.alloc(0)), /unknown type/)
 })
 
-test('throws on a message that is cut at any place, and on one with bytes after its end', () => {
+test('throws on a message that is truncated at any place, or has bytes after its end', () => {
   const reader = makeReader()
   const whole = [relationMessage(TABLE, 'orders', COLUMNS), insert(FIRST), updateMessage(TABLE, FIRST, SECOND)]
   for (const message of whole) {
@@ -139,7 +139,7 @@ test('throws on a message that is cut at any place, and on one with bytes after 
   for (let length = 0; length < 18; length++) assert.throws(() => reader.read(commitMessage(1n, 2n).subarray(0, length)))
 })
 
-test('throws on a row of an unknown table, with other columns, with values that are not text, or too long', () => {
+test('throws on a row of an unknown table, with other columns, or with values that are not text or too long', () => {
   const reader = makeReader()
   const message = insert(FIRST)
   const changed = (offset: number, bytes: Buffer) =>

@@ -4,7 +4,7 @@ export type Lsn = bigint
 
 export type PgoutputMessage<Row, Column extends keyof Row> =
   | { kind: 'begin' }
-  /** `previous` is null for a new row, or when the server did not send it. */
+  /** `previous` is null for a new row, and if the server did not send it. */
   | { kind: 'change'; record: Row; previous: Pick<Row, Column> | null }
   /** `end` is the position right after the transaction. */
   | { kind: 'commit'; end: Lsn }
@@ -27,13 +27,16 @@ interface Column {
 interface Relation {
   columns: Column[]
   previousColumns: Column[]
-  /** Offsets in the current message of the values of the row, and of the previous row. */
+  /** Offsets of the current message's values, for the row and the previous row. */
   starts: Int32Array
   previousStarts: Int32Array
 }
 
 const TAG = { begin: 0x42, commit: 0x43, relation: 0x52, insert: 0x49, update: 0x55 }
-/** Origin, Type, Delete, Truncate, Message. A row that an operator deletes is no change of an order's life. */
+/**
+ * The message types Origin, Type, Delete, Truncate and Message. A row that an operator deletes is not a change in an
+ * order's life.
+ */
 const SKIPPED_TAGS: readonly (number | undefined)[] = [0x4f, 0x59, 0x44, 0x54, 0x4d]
 const ROW = { new: 0x4e, old: 0x4f, key: 0x4b }
 const VALUE = { text: 0x74, null: 0x6e, unchanged: 0x75 }
@@ -43,10 +46,13 @@ const TIMESTAMPTZ: number = pg.types.builtins.TIMESTAMPTZ
 const BEGIN = { kind: 'begin' } as const
 const SKIPPED = { kind: 'skipped' } as const
 
-/** https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html, version 1, values as text. */
+/**
+ * Parses the messages of https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html, version 1,
+ * with values as text.
+ */
 export class PgoutputReader<Row extends object, Previous extends keyof Row = never> {
   readonly #shape: RowShape<Row, Previous>
-  /** Relations by object id. Other tables have null. */
+  /** Relations by object id. Null for other tables. */
   readonly #relations = new Map<number, Relation | null>()
 
   constructor(shape: RowShape<Row, Previous>) {
@@ -106,14 +112,14 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
     if (locateValues(message, position, starts) !== message.length) throw new Error('pgoutput change with bytes after its row')
     return {
       kind: 'change',
-      // A large unchanged value is absent from the new row. A full old row contains it, a key does not.
+      // The new row omits a large unchanged value. A full old row contains it, and a key does not.
       record: readRow(message, columns, starts, isOld ? previousStarts : starts) as Row,
       previous: isOld ? (readRow(message, previousColumns, previousStarts, previousStarts) as Pick<Row, Previous>) : null,
     }
   }
 }
 
-/** The position of the transaction's commit record, which is below the `end` of its commit message. */
+/** The position of a transaction's commit record, which is below the `end` of its commit message. */
 export function readCommitPosition(begin: Buffer): Lsn {
   return begin.readBigUInt64BE(BEGIN_COMMIT_OFFSET)
 }
@@ -138,7 +144,10 @@ function locateValues(message: Buffer, position: number, starts: Int32Array): nu
   return end
 }
 
-/** An unchanged value is read at its offset in `fallbackStarts`. Undefined when it is unchanged there, too. */
+/**
+ * Reads a row. An unchanged value is read at its offset in `fallbackStarts`, and is undefined if it is unchanged there
+ * too.
+ */
 function readRow(message: Buffer, columns: readonly Column[], starts: Int32Array, fallbackStarts: Int32Array): object {
   const row: Record<string, unknown> = {}
   for (const { name, index, read } of columns) {
@@ -161,7 +170,7 @@ function readerOf(type: number): ReadValue {
   return (message, start, end) => parse(message.toString('utf8', start, end))
 }
 
-/** Parses `2026-03-01 10:00:00[.123]+00`. Null for any other format, such as `infinity`. */
+/** Parses `2026-03-01 10:00:00[.123]+00`. Returns null for any other format, such as `infinity`. */
 function readUtcTime(bytes: Buffer, start: number, end: number): Date | null {
   const length = end - start
   const isUtc = bytes[end - 3] === 0x2b && bytes[end - 2] === 0x30 && bytes[end - 1] === 0x30

@@ -5,7 +5,7 @@ import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { publishOrderEvents } from './publish-order-events.ts'
 
-test('ends while orders are placed faster than events are published', async (t) => {
+test('ends even while orders are placed faster than events are published', async (t) => {
   const { pool, url } = await makeStreamDatabase(t)
   const topic = createPostgresTopic(ORDERS, { pool, url, logger: silent })
   const orders = await insertOrders(pool, 3)
@@ -22,7 +22,7 @@ test('ends while orders are placed faster than events are published', async (t) 
     )
   const db: typeof pool = Object.create(pool, {
     query: {
-      // Each read is followed by an order.
+      // An order is placed after each read.
       value: async (...parameters: Parameters<typeof pool.query>) => {
         const answer = await pool.query(...parameters)
         assert.ok(placed < 20, 'it follows the new orders')

@@ -8,7 +8,7 @@ import { ORDER_DEAD_LETTERS } from './dead-letters.ts'
 import { type PublishOptions, publishStoredEvents, type StoredEvents } from './publish-stored-events.ts'
 
 const BATCH_SIZE = 500
-/** Stored, compressed size of a batch. Each event has its order with the history until then. */
+/** The compressed size of a stored batch. Each event has its order with the history until then. */
 const BATCH_BYTES = 1_000_000
 const COLUMNS = selectList()
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
@@ -29,7 +29,10 @@ export function orderEventsIn({ from, below }: { from: string; below: string }):
   return { ...ORDER_EVENTS, readAfter: (db, last) => readAfter(db, last ?? { id: from }, below) }
 }
 
-/** Later orders come through the slot: a busy shop may place them as fast as they are published. */
+/**
+ * Publishes the events of all stored orders. Later orders come through the slot, because a busy shop may place them as
+ * fast as they are published.
+ */
 export async function publishOrderEvents(options: PublishOptions<OrderEvent>): Promise<boolean> {
   const { rows } = await options.db.query<{ id: string }>(sql`select id from orders order by id desc limit 1`)
   const upTo = rows[0]?.id ?? BEFORE_ALL

@@ -8,7 +8,7 @@ import { CATALOGUE } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { publishProductEvents } from './publish-product-events.ts'
 
-test('publishes large products in small batches, and one that is larger than a batch alone', async (t) => {
+test('publishes large products in small batches, and one above the batch size alone', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const { id } = await addProduct(pool)
   const topic = createPostgresTopic(CATALOGUE, { pool, url, logger: silent })
@@ -39,7 +39,7 @@ test('publishes large products in small batches, and one that is larger than a b
   )
 })
 
-test('the dead letter of a row that was repaired goes when its event is published', async (t) => {
+test("publishing a repaired row's event removes its dead letter", async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const { id } = await addProduct(pool)
   const topic = createPostgresTopic(CATALOGUE, { pool, url, logger: silent })
@@ -64,7 +64,7 @@ test('the dead letter of a row that was repaired goes when its event is publishe
   assert.deepEqual(await publish(), { letters: [], messages: [`${id}.1`, `${id}.2`] })
 })
 
-test('old events stay while they are published, so that none comes back to the topic', async (t) => {
+test('old events stay while they are being published, so none returns to the topic', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const { id } = await addProduct(pool)
   await pool.query(

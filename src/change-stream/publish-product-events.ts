@@ -12,7 +12,7 @@ import { CATALOGUE_DEAD_LETTERS } from './dead-letters.ts'
 import { type PublishOptions, publishStoredEvents, type StoredEvents } from './publish-stored-events.ts'
 
 const BATCH_SIZE = 1_000
-/** Stored, compressed size. Larger products would take seconds of this process, in which orders wait. */
+/** The compressed size of a stored batch. Larger batches would take seconds of this process, in which orders wait. */
 const BATCH_BYTES = 1_000_000
 
 export const PRODUCT_EVENTS: StoredEvents<ProductEventRecord, CatalogueEvent> = {
@@ -25,12 +25,15 @@ export const PRODUCT_EVENTS: StoredEvents<ProductEventRecord, CatalogueEvent> = 
   readOf,
 }
 
-/** No old event is removed meanwhile: one that was read earlier would return. `url`: the database's, for the lock. */
+/**
+ * Publishes all stored product events. Meanwhile no old event is removed, because one that was read before would return
+ * to the topic. `url` is the database's, for the lock.
+ */
 export function publishProductEvents({ url, ...options }: PublishOptions<CatalogueEvent> & { url: string }): Promise<boolean> {
   return keepProductEvents(url, (assertKept) => publishStoredEvents(PRODUCT_EVENTS, options, assertKept), options.signal)
 }
 
-/** `assertKept` throws when the lock was lost with its connection. */
+/** Runs work while no product event is removed. `assertKept` throws if the lock was lost with its connection. */
 export async function keepProductEvents<T>(
   url: string,
   work: (assertKept: () => Promise<unknown>) => Promise<T>,
@@ -67,7 +70,7 @@ async function readAfter(db: Queryable, last: ProductEventRecord | null): Promis
 
 const EVENT_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}(\.stock)?\.\d{1,18}$/
 
-/** Reads by the key, so that a product with many events is read once. */
+/** Reads events by their keys, so a product with many events is read once. */
 async function readOf(db: Queryable, ids: readonly string[]): Promise<ProductEventRecord[]> {
   const keys = ids.filter((id) => EVENT_ID.test(id)).map((id) => id.split('.'))
   const { rows } = await db.query<ProductEventRecord>(

@@ -5,14 +5,15 @@ import { publishAcceptable } from '../topic/publish-acceptable.ts'
 import type { Topic, TopicEvent } from '../topic/topic.ts'
 import { CATALOGUE_DEAD_LETTERS, type DeadLetter, type DeadLetterTable, recordDeadLetters } from './dead-letters.ts'
 
-// Unknown, so after a restart the stream may publish events again, which the topic drops by id.
+// The position is unknown. After a restart the stream may therefore publish events again, which the topic drops by
+// their ids.
 const NO_POSITION = ''
 const PROGRESS_MS = 10_000
 
 export interface StoredEvents<Row, E extends TopicEvent> {
   deadLetters: DeadLetterTable
   subject: string
-  /** Rows in the order of their keys, bounded by size. The first ones after null, none at the end. */
+  /** Reads rows in key order, bounded by size: the first ones after null, and none at the end. */
   readAfter(db: Queryable, last: Row | null): Promise<Row[]>
   readOf(db: Queryable, ids: readonly string[]): Promise<Row[]>
   findDefect(row: Row): string | null
@@ -28,7 +29,9 @@ export interface PublishOptions<E extends TopicEvent> {
   onProgress?: (events: number) => void
 }
 
-/** Faulty rows and refused events become dead letters. Returns false when `signal` aborts. */
+/**
+ * Publishes all stored events. Faulty rows and refused events become dead letters. Returns false if `signal` aborts.
+ */
 export async function publishStoredEvents<Row, E extends TopicEvent>(
   stored: StoredEvents<Row, E>,
   { db, topic, logger, signal, onProgress }: PublishOptions<E>,
@@ -67,7 +70,7 @@ async function publishRows<Row, E extends TopicEvent>(
   return events.length
 }
 
-/** Reads rows by id, and skips those that make no event. */
+/** Makes events of the rows with these ids. Skips those that make no event. */
 export async function makeEvents<Row, E extends TopicEvent>(
   db: Queryable,
   { readOf, findDefect, toEvents }: StoredEvents<Row, E>,
@@ -79,7 +82,7 @@ export async function makeEvents<Row, E extends TopicEvent>(
   return new Map(events.filter(({ id }) => wanted.has(id)).map((event) => [event.id, event]))
 }
 
-/** Events that the broker refuses become dead letters. */
+/** Publishes events. Those that the broker refuses become dead letters. */
 export async function publishMade<E extends TopicEvent>(
   deadLetters: DeadLetterTable,
   events: readonly E[],
@@ -92,7 +95,7 @@ export async function publishMade<E extends TopicEvent>(
     for (const { eventId } of letters) published.delete(eventId)
     await recordDeadLetters(db, deadLetters, letters)
   })
-  // Repaired rows lose their dead letters: a broker does not list what it has, so they would count as unpublished.
+  // Repaired rows lose their dead letters here. A broker does not list its events, so these would count as unpublished.
   if (deadLetters === CATALOGUE_DEAD_LETTERS)
     await db.query(sql`delete from catalogue_dead_letters where event_id = any(${[...published]}::text[])`)
 }

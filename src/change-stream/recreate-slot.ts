@@ -8,11 +8,11 @@ import { recordCreatedSlot } from './slot-positions.ts'
 
 const RETRY_MS = 100
 const MAX_ATTEMPTS = 100
-// A slot is created after all transactions with writes have ended, also those of other databases.
+// Creating a slot waits for all writing transactions, even those of other databases.
 const BOUNDS = { ...COMMAND_BOUNDS, lock: COMMAND_BOUNDS.statement }
 
 /**
- * Replaces a missing, lost or foreign slot, which then delivers every commit that is not visible yet. Returns whether
+ * Replaces a missing, lost or foreign slot. The new slot delivers every commit that is not visible yet. Returns whether
  * it was replaced. `url` is for the role that may replicate.
  */
 export async function recreateBrokenSlot(
@@ -45,7 +45,7 @@ async function replaceBroken(db: Queryable, stream: Queryable, slotName: string)
       ),
     )
     await createReplicationSlot(stream, slotName).catch((error) => {
-      // The other slot was also created after the drop, so it delivers the same.
+      // The other slot was also created after the drop, so it delivers the same changes.
       if (sqlState(error) !== DUPLICATE_OBJECT) throw error
     })
     await untilCreated(stream, slotName)
@@ -54,7 +54,7 @@ async function replaceBroken(db: Queryable, stream: Queryable, slotName: string)
   }
 }
 
-/** Polls, because the holder may wait for every transaction, and so for a waiting statement. */
+/** Waits for a lock by polling. A waiting statement would have a transaction, for which the holder may wait itself. */
 export async function untilLocked(session: Queryable, name: string, pauseMs: number, signal?: AbortSignal): Promise<void> {
   for (;;) {
     const { rows } = await session.query<{ is_locked: boolean }>(

@@ -12,17 +12,17 @@ export interface SlotRefillOptions {
   pool: Queryable
   slotName: string
   logger: Logger
-  /** Publishes the events that the topic lacks. Returns false when `signal` aborts. */
+  /** Publishes the events that the topic lacks. Returns false if `signal` aborts. */
   publishStored: (signal: AbortSignal) => Promise<boolean>
-  /** Called before a publication: a restored database must have its incarnation. */
+  /** Called before a publication, because a restored database must have its incarnation first. */
   beforePublishing?: ((signal: AbortSignal) => Promise<void>) | undefined
-  /** Why the topic lacks events although the slot is good, or null. */
+  /** Returns the reason why the topic lacks events although the slot is good; null if it lacks none. */
   findGap?: ((signal: AbortSignal) => Promise<string | null>) | undefined
 }
 
 /**
- * The refill is recorded from before the slot exists until its end, so another process continues it. Throws when
- * `signal` aborts, and for another database's slot. See docs/decisions/change-stream-slots.md.
+ * Refills a lost slot. The refill is recorded from before the slot exists until its end, so another process can
+ * continue it. Throws if `signal` aborts, and for another database's slot. See docs/decisions/change-stream-slots.md.
  */
 export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSignal): Promise<void> {
   const { url, pool, slotName, logger, beforePublishing, findGap } = options
@@ -36,7 +36,7 @@ export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSi
   await beforePublishing?.(signal)
   signal.throwIfAborted()
   if (reason !== null) {
-    // A new topic lacks events, too, such as at the first start.
+    // A new topic lacks events too, such as at the first start.
     if (broken === null) logger.info({ slot: slotName, reason }, 'the topic lacks events, which are published from the database')
     else logger.warn({ slot: slotName, reason }, 'the replication slot has missed changes, which are published from the database')
     await recordRefill(pool, slotName, { id: randomUUID(), reason })
@@ -45,14 +45,14 @@ export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSi
   await refill(options, signal)
 }
 
-/** One process publishes. The others wait until it has ended. */
+/** Publishes in one process. The others wait until it has ended. */
 async function refill({ pool, slotName, url, logger, publishStored }: SlotRefillOptions, signal: AbortSignal): Promise<void> {
   await using lock = await connectClient(url, 'storefront-refill', signal)
   await untilLocked(lock, `storefront refill ${slotName}`, WAIT_MS, signal)
   const found = await findRefill(pool, slotName)
-  // Another process has finished it meanwhile.
+  // Another process has finished the refill meanwhile.
   if (found === null) return
   if (!(await publishStored(signal))) return signal.throwIfAborted()
-  // A refill that was recorded meanwhile may need what this one has passed.
+  // A refill recorded meanwhile may need rows that this one has already passed.
   if (await finishRefill(pool, slotName, found.id)) logger.info({ slot: slotName }, 'the topic has what the replication slot had missed')
 }

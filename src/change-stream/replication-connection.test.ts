@@ -22,7 +22,7 @@ test('receives times in UTC and loses the slot after a silence, whatever options
   onCleanup(t, () => connection.close())
   await eventually(async () => texts.some((text) => /\d\d:\d\d:\d\d(\.\d+)?\+00/.test(text)), { what: 'the order, its times in UTC' })
   assert.ok(!texts.some((text) => text.includes('+05:30')))
-  // It sends nothing to the server, like a paused process.
+  // The reader sends nothing to the server, like a paused process.
   let end: string | undefined
   void connection.ended.then(
     () => {
@@ -35,13 +35,13 @@ test('receives times in UTC and loses the slot after a silence, whatever options
   assert.equal(await eventually(async () => end, { timeoutMs: 30_000, what: 'the end of the connection' }), 'ended by the server')
 })
 
-test('changes from before the publication end the stream, also on a server that only warns of them', async (t) => {
+test('changes from before the publication end the stream, even on a server that only warns of them', async (t) => {
   const db = await makeStreamDatabase(t)
   await db.pool.query(`drop publication ${PUBLICATION}`)
   await insertOrders(db.pool, 2)
   await db.pool.query(`create publication ${PUBLICATION} for table orders`)
   await insertOrders(db.pool, 1)
-  // Nobody can switch the warning off.
+  // This option must not switch off the warning.
   const url = `${db.url}?options=${encodeURIComponent('-c client_min_messages=error')}`
   let messages = 0
   const count = ({ kind, ...rest }: StreamMessage) => {

@@ -9,7 +9,7 @@ import type { Lsn } from './pgoutput.ts'
 
 export type StreamMessage = { kind: 'pgoutput'; message: Buffer } | { kind: 'keepalive'; walEnd: Lsn; replyRequested: boolean }
 
-// Message formats: https://www.postgresql.org/docs/current/protocol-replication.html
+// The message formats of https://www.postgresql.org/docs/current/protocol-replication.html
 const XLOG_DATA = 0x77
 const XLOG_DATA_HEADER_BYTES = 25
 const KEEPALIVE = 0x6b
@@ -25,12 +25,12 @@ interface WireConnection extends EventEmitter {
 }
 
 export interface ReplicationConnection {
-  /** `<system id>.<timeline>`. Positions of different logs cannot be compared. */
+  /** The log's id, `<system id>.<timeline>`. Positions of different logs cannot be compared. */
   readonly logId: string
   readonly confirmed: Lsn
   /** Rejects with the reason, unless `close` ended the stream. */
   readonly ended: Promise<void>
-  /** The server may remove the WAL up to `position`, because everything is stored elsewhere. */
+  /** Reports that everything up to `position` is stored elsewhere, so the server may remove this WAL. */
   confirm(position: Lsn): void
   pause(): void
   resume(): void
@@ -39,15 +39,15 @@ export interface ReplicationConnection {
 
 export interface ReplicationOptions {
   publication: string
-  /** PostgreSQL frees the slot after this time without a message from the reader. Default: 8. */
+  /** PostgreSQL frees the slot after this time without a message from the reader. The default is 8. */
   patienceSeconds?: number | undefined
-  /** When it aborts, opening fails at once, and closing waits at most two seconds. */
+  /** When the signal aborts, opening fails at once, and closing waits at most two seconds. */
   signal?: AbortSignal | undefined
 }
 
 /**
- * `onMessage` must not throw. Throws SQLSTATE 55006 when another reader has the slot. The stream ends with 42704 at a
- * change that is older than the publication.
+ * Opens a slot. `onMessage` must not throw. Throws SQLSTATE 55006 if another reader has the slot. The stream ends with
+ * 42704 at a change that is older than the publication.
  */
 export async function openReplication(
   url: string,
@@ -76,7 +76,7 @@ export async function openReplication(
     const { rows } = await client.query<{ systemid: string; timeline: number }>('IDENTIFY_SYSTEM')
     const confirmed = await readConfirmed(client, slotName)
     let isIncomplete = false
-    // PostgreSQL 18 skips the changes at which earlier servers end the stream.
+    // At such changes PostgreSQL 18 only skips the change, and earlier servers end the stream.
     client.on('notice', ({ code, message }) => {
       if (code !== OBJECT_NOT_IN_PREREQUISITE_STATE) return
       isIncomplete = true
@@ -95,7 +95,7 @@ export async function openReplication(
     const ended = broken.catch((error) => {
       if (!closed) throw error
     })
-    // An error before the caller waits for it must not end the process.
+    // An error before the caller waits must not end the process.
     ended.catch(() => {})
     return {
       logId: `${rows[0]?.systemid}.${rows[0]?.timeline}`,
@@ -120,7 +120,7 @@ export async function openReplication(
   }
 }
 
-/** Once the signal has aborted, it waits at most two seconds. */
+/** Ends a client. Once the signal has aborted, this waits at most two seconds. */
 async function endClient(client: pg.Client, signal: AbortSignal | undefined): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
@@ -137,7 +137,7 @@ async function endClient(client: pg.Client, signal: AbortSignal | undefined): Pr
 
 async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> {
   const { rows } = await client.query<{ confirmed: string }>(
-    // A replication connection takes no parameters.
+    // The statement has no parameters, because a replication connection takes none.
     sql`select pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::text as confirmed
     from pg_replication_slots
     where slot_name = ${literal(slotName)}`.text,
@@ -145,7 +145,10 @@ async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> 
   return BigInt(rows[0]?.confirmed ?? 0)
 }
 
-/** The topic has stored everything up to the position, so it is written, flushed and applied. */
+/**
+ * The message that confirms a position. The topic has stored everything up to it, so it counts as written, flushed and
+ * applied.
+ */
 function statusUpdate(position: Lsn): Buffer {
   const update = Buffer.alloc(STATUS_UPDATE_BYTES)
   update.writeUInt8(STATUS_UPDATE, 0)

@@ -20,18 +20,18 @@ async function slotNames(pool: Pool): Promise<string[]> {
   return rows.map((row) => row.slot_name)
 }
 
-test('creates the slot of an empty store once when several processes ask', async (t) => {
+test("creates an empty store's slot once when several processes ensure it", async (t) => {
   const db = await createTestDatabase(t)
   const slotName = slotNameFor(db.name)
   assert.match((await findLostReason(db.pool, slotName)) ?? '', /does not exist/)
-  // Creating the slot waits for this transaction, so the second process asks while the first one creates it.
+  // Creating the slot waits for this transaction, so the second process comes while the first one creates it.
   const holder = await db.pool.connect()
   await holder.query('begin')
   await holder.query('select pg_current_xact_id()')
   const first = ensureReplicationSlot(db.pool, db.url, slotName)
   await eventually(async () => (await slotNames(db.pool)).length === 1)
   const others = Promise.all(Array.from({ length: 4 }, () => ensureReplicationSlot(db.pool, db.url, slotName)))
-  // Until then the slot would not deliver an order that a process takes which believes it ready.
+  // Until then the slot may miss an order from a process that believes it ready.
   const state = await Promise.race([others, delay(400, 'not ready')])
   await holder.query('commit')
   holder.release()
@@ -68,14 +68,14 @@ test('reports how much WAL a slot retains, and that a missing slot is lost', asy
   assert.ok(Number(after.retainedBytes) >= Number(after.lagBytes))
 })
 
-test('reports a lost slot, and creates none, when there are orders already', async (t) => {
+test('reports a lost slot, and creates none, if there are already orders', async (t) => {
   const db = await createTestDatabase(t)
   await insertOrders(db.pool, 2)
   for (let attempt = 0; attempt < 2; attempt++) assert.equal(await ensureReplicationSlot(db.pool, db.url, slotNameFor(db.name)), 'lost')
   assert.deepEqual(await slotNames(db.pool), [])
 })
 
-test('reports a lost slot when the topic has messages though every order is gone', async (t) => {
+test('reports a lost slot if the topic has messages, even if every order is gone', async (t) => {
   const db = await createTestDatabase(t)
   const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   await topic.publish([{ position: '1/0000000000000001', event: makeOrderEvent() }])
@@ -83,7 +83,7 @@ test('reports a lost slot when the topic has messages though every order is gone
   assert.deepEqual(await slotNames(db.pool), [])
 })
 
-test('a store whose slot is gone is not ready until the stream has recreated it, and the public port names no slot', async (t) => {
+test('a store without its slot is not ready until the stream has recreated it, and the public port names no slot', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream'] })
   for (const [name, slotName] of [
     ['change_stream', orderSlotOf(store.url)],
@@ -110,7 +110,7 @@ test('a store whose slot is gone is not ready until the stream has recreated it,
   await eventually(async () => (await store.call('GET', '/readyz')).status === 200, { what: 'a ready store' })
 })
 
-/** Names that a slot cannot have, and some that differ only in the characters that it cannot have. */
+/** Names that a slot cannot have, and some that differ only in characters that a slot's name cannot contain. */
 const DATABASES = [
   'Größe & "Co"',
   'x'.repeat(63),
@@ -141,7 +141,7 @@ test('gives each database a unique slot name that PostgreSQL accepts', async (t)
   )
 })
 
-test('leaves plain names unchanged, so that a store keeps its slot', () => {
+test('leaves plain names unchanged, so a store keeps its slot', () => {
   assert.equal(slotNameFor('storefront'), 'storefront_orders')
   assert.equal(slotNameFor('shop_2'), 'shop_2_orders')
   assert.equal(slotNameFor('x'.repeat(56)), `${'x'.repeat(56)}_orders`)

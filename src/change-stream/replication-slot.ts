@@ -12,7 +12,10 @@ const CREATION_POLL_MS = 100
 const MAX_NAME_LENGTH = 63
 const HASH_LENGTH = 12
 
-/** Names are shared by the server, so it contains the database's. An unusable name gets a hash. */
+/**
+ * The name of a database's slot. All of a server's slots share their names, so it contains the database's name. An
+ * unusable name gets a hash.
+ */
 export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'orders'): string {
   const plain = `${database}_${what}`
   if (/^[a-z0-9_]+$/.test(database) && plain.length <= MAX_NAME_LENGTH) return plain
@@ -21,7 +24,7 @@ export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'or
   return readable.slice(0, MAX_NAME_LENGTH - suffix.length) + suffix
 }
 
-/** A new slot is visible before it delivers anything, while transactions run. Returns whether it exists. */
+/** Waits until a visible slot delivers, which needs the running transactions to end. Returns whether it exists. */
 export async function untilCreated(db: Queryable, slotName: string): Promise<boolean> {
   for (;;) {
     const { rows } = await db.query<{ is_created: boolean }>(
@@ -32,15 +35,15 @@ export async function untilCreated(db: Queryable, slotName: string): Promise<boo
   }
 }
 
-/** The slot delivers every commit that an earlier query cannot see. */
+/** Creates a slot. It delivers every commit that an earlier query cannot see. */
 export async function createReplicationSlot(db: Queryable, slotName: string): Promise<void> {
   const { rows } = await db.query<{ failover: boolean }>(`select current_setting('server_version_num')::int >= 170000 as failover`)
-  // From PostgreSQL 17 on the slot survives the promotion of a standby.
+  // Since PostgreSQL 17 this slot survives a standby's promotion.
   if (rows[0]?.failover) await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput', false, false, true)`, [slotName])
   else await db.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
 }
 
-/** Why the change stream cannot deliver every change since its position, or null. */
+/** The reason why the change stream cannot deliver every change since its position; null if it can. */
 export async function findLostReason(db: Queryable, slotName: string): Promise<string | null> {
   const broken = await findBrokenReason(db, slotName)
   if (broken !== null) return broken
@@ -48,7 +51,7 @@ export async function findLostReason(db: Queryable, slotName: string): Promise<s
   return refill && `${refill.reason}; the role stream publishes what is missing`
 }
 
-/** Why the store cannot continue with this slot, or null. Ignores what was published since. */
+/** The reason why the store cannot continue with this slot; null if it can. Ignores later publications. */
 export async function findBrokenReason(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ wal_status: string | null; confirmed: string | null }>(
     sql`select wal_status, confirmed_flush_lsn as confirmed from pg_replication_slots where slot_name = ${slotName}`,
@@ -61,7 +64,7 @@ export async function findBrokenReason(db: Queryable, slotName: string): Promise
   return slot.confirmed === null ? null : findForeignChange(db, slotName, slot.confirmed)
 }
 
-/** The result is null when the slot belongs to this database, or does not exist. */
+/** The reason if the slot belongs to another database; null otherwise, or if there is no slot. */
 export async function findForeignReason(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ database: string | null }>(
     'select database from pg_replication_slots where slot_name = $1 and database is distinct from current_database()',
@@ -83,14 +86,14 @@ export async function assertNotLost(db: Queryable, slotName: string): Promise<vo
   if (reason !== null) throw new SlotLost(reason)
 }
 
-/** The publication was created after a change that the slot delivers. */
+/** Whether the publication was created after a change that the slot delivers. */
 export async function isOlderThanPublication(
   db: Queryable,
   { slotName, publication }: { slotName: string; publication: string },
   error: unknown,
 ): Promise<boolean> {
   if (sqlState(error) !== UNDEFINED_OBJECT) return false
-  // A missing slot or publication has the same SQLSTATE.
+  // The query is needed because a missing slot or publication has the same SQLSTATE.
   const { rows } = await db.query(
     sql`select from pg_publication, pg_replication_slots where pubname = ${publication} and slot_name = ${slotName}`,
   )
@@ -100,7 +103,7 @@ export async function isOlderThanPublication(
 export interface SlotStatus {
   active: boolean
   retainedBytes: number | null
-  /** WAL after the confirmed position: unpublished changes, and all other writes. */
+  /** The WAL after the confirmed position: unpublished changes, and all other writes. */
   lagBytes: number | null
   lostReason: string | null
 }
@@ -120,10 +123,13 @@ export async function readSlotStatus(db: Queryable, slotName: string): Promise<S
   return lostReason === null ? { active, retainedBytes, lagBytes, lostReason } : { active, retainedBytes: null, lagBytes: null, lostReason }
 }
 
-/** The reason against a promotion now, or null. The promotion drops a temporary copy, which has not caught up yet. */
+/**
+ * The reason against promoting the standby now; null if there is none. A promotion drops a temporary copy of the slot,
+ * which has not caught up yet.
+ */
 export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
-    // Before PostgreSQL 17 a standby has no copies of slots, and no columns for them.
+    // Before PostgreSQL 17 a standby has neither copies of slots nor these columns.
     `select coalesce((to_jsonb(slot) ->> 'synced')::boolean, false) as synced, temporary, to_jsonb(slot) ->> 'invalidation_reason' as invalidation_reason
     from pg_replication_slots as slot where slot_name = $1`,
     [slotName],

@@ -2,12 +2,15 @@ import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Lsn } from './pgoutput.ts'
 
-// See docs/decisions/change-stream-slots.md#creation-and-confirmed-positions.
+// The id of the server: see docs/decisions/change-stream-slots.md#creation-and-confirmed-positions.
 
 const SYSTEM_ID = sql`(select system_identifier::text from pg_control_system())`
 const TIMELINE = sql`('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int`
 
-/** Read the position before this call: the store records one before it confirms it. Returns the reason, or null. */
+/**
+ * The reason why the slot cannot be continued, such as a change by another program; null if it can. Read the position
+ * before this call, because the store records a position before it confirms it.
+ */
 export async function findForeignChange(db: Queryable, slotName: string, confirmed: string): Promise<string | null> {
   const { rows } = await db.query<{
     position: string | null
@@ -34,7 +37,9 @@ export async function findRefill(db: Queryable, slotName: string): Promise<{ id:
   return rows[0] ?? null
 }
 
-/** Call it before the slot is dropped or created. A slot without a row remains lost until it is recreated. */
+/**
+ * Records a refill. Call before the slot is dropped or created. A slot without a row stays lost until it is recreated.
+ */
 export async function recordRefill(db: Queryable, slotName: string, { id, reason }: { id: string; reason: string }): Promise<void> {
   await db.query(
     sql`insert into slot_positions (slot_name, lost_reason, refill_id, refill_reason) values (${slotName}, ${reason}, ${id}, ${reason})
@@ -42,7 +47,7 @@ export async function recordRefill(db: Queryable, slotName: string, { id, reason
   )
 }
 
-/** Call it when the topic has everything. False when another refill has been recorded since. */
+/** Ends a refill. Call once the topic has everything. Returns false if another refill has been recorded since. */
 export async function finishRefill(db: Queryable, slotName: string, id: string): Promise<boolean> {
   const { rowCount } = await db.query(
     sql`update slot_positions set refill_id = null, refill_reason = null where slot_name = ${slotName} and refill_id = ${id}`,
@@ -50,7 +55,7 @@ export async function finishRefill(db: Queryable, slotName: string, id: string):
   return rowCount === 1
 }
 
-/** From here on the slot delivers everything. A refill publishes what it missed. */
+/** Records a new slot, which delivers everything from here on. A refill publishes what it missed. */
 export async function recordCreatedSlot(db: Queryable, slotName: string): Promise<void> {
   await db.query(
     sql`insert into slot_positions (slot_name, log_id, position)
@@ -62,7 +67,7 @@ export async function recordCreatedSlot(db: Queryable, slotName: string): Promis
   )
 }
 
-/** For a slot of an earlier release. The caller occupies the slot, so nothing moves it meanwhile. */
+/** Records the position of a previous release's slot. The caller occupies the slot, so nothing moves it meanwhile. */
 export async function adoptSlot(db: Queryable, slotName: string): Promise<void> {
   await db.query(
     sql`update slot_positions as known
@@ -72,7 +77,7 @@ export async function adoptSlot(db: Queryable, slotName: string): Promise<void> 
   )
 }
 
-/** Call it before the position is confirmed to the server. `logId` is `<system id>.<timeline>`. */
+/** Records a position. Call before the position is confirmed to the server. `logId` is `<system id>.<timeline>`. */
 export async function recordPosition(db: Queryable, slotName: string, logId: string, position: Lsn): Promise<void> {
   const { rowCount } = await db.query(
     sql`update slot_positions
@@ -88,7 +93,10 @@ export async function readRecordedPosition(db: Queryable, slotName: string): Pro
   return rows[0]?.position ?? null
 }
 
-/** `position` was recorded before the loss was found. If it differs, the slot was recreated or read since. */
+/**
+ * Records a loss. `position` was recorded before the loss was found. If it differs now, the slot was recreated or read
+ * meanwhile.
+ */
 export async function recordLostSlot(db: Queryable, slotName: string, reason: string, position: string | null): Promise<void> {
   await db.query(
     sql`update slot_positions set lost_reason = ${reason}

@@ -6,7 +6,7 @@ import { insertOrders, makeStreamDatabase, startStream } from '../../test/stream
 const LINES_OF_A_LARGE_ORDER = 1_000
 const LARGE_ORDERS = 200
 
-test('reads only some megabytes of large orders ahead while earlier ones are being stored', async (t) => {
+test('reads only a few megabytes of large orders ahead while earlier ones are being stored', async (t) => {
   const db = await makeStreamDatabase(t)
   const batches: number[] = []
   const stored = Promise.withResolvers<void>()

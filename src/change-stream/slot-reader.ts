@@ -19,7 +19,10 @@ export interface RowChange<Row, Previous extends keyof Row> {
 export type OrderChange = RowChange<OrderRecord, 'status' | 'version'>
 
 export interface Commit<Change = OrderChange> {
-  /** `<system id>.<timeline>/<16 hex digits>` of the commit's end sorts as text. Earlier parts have a smaller one. */
+  /**
+   * The position `<system id>.<timeline>/<16 hex digits>` of the commit's end, which sorts as text. The parts of a
+   * large commit have smaller positions than its end.
+   */
   position: string
   changes: Change[]
 }
@@ -28,32 +31,44 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
   source: StreamSource<Row, Previous>
   url: string
   slotName: string
-  /** Returns when everything is stored. When it throws, the stream restarts from the confirmed position. */
+  /**
+   * Stores commits. Returns once everything is stored. If it throws, the stream restarts from the confirmed position.
+   */
   onCommits: (commits: Commit<RowChange<Row, Previous>>[]) => Promise<void>
   /**
-   * Runs before any delivery or confirmation. An error reopens the slot later. `signal` aborts when the slot closes.
+   * Runs before any delivery or confirmation. An error closes the slot until a later attempt. `signal` aborts when the
+   * slot closes.
    */
   onOpened?: (signal: AbortSignal) => void | Promise<void>
-  /** When it throws, nothing is confirmed, and the slot is opened again later. `logId` is `<system id>.<timeline>`. */
+  /**
+   * Runs before a confirmation. If it throws, nothing is confirmed, and the slot is reopened later. `logId` is `<system
+   * id>.<timeline>`.
+   */
   beforeConfirming?: (logId: string, position: Lsn) => Promise<void>
   onFailed?: (error: unknown) => Promise<void>
-  /** Called before each attempt, to create a missing slot. When it throws, the attempt has failed. */
+  /** Called before each attempt, to create a missing slot. If it throws, the attempt has failed. */
   beforeOpening?: (signal: AbortSignal) => Promise<void>
   logger: Logger
 }
 
-// Far below the wal_sender_timeout that the connection asks for.
+// Far below the wal_sender_timeout that the connection requests.
 const STATUS_INTERVAL_MS = 2_000
-/** Shortest time between two calls of `beforeConfirming`. */
+/** The shortest time between two calls of `beforeConfirming`. */
 const CONFIRM_INTERVAL_MS = 500
-/** For an idle stream. A shorter interval needs this number of bytes, because recording a position writes some, too. */
+/**
+ * The interval for an idle stream. Recording a position writes WAL too, so a shorter interval needs this number of
+ * bytes.
+ */
 const IDLE_CONFIRM_INTERVAL_MS = 5_000
 const IDLE_CONFIRM_BYTES = 2_048n
 const STOP_PATIENCE_MS = 2_000
-/** Reading pauses beyond these. In larger batches young objects survive a garbage collection and are copied. */
+/** Reading pauses beyond these limits. In larger batches, young objects survive a garbage collection and are copied. */
 const MAX_WAITING_CHANGES = 1_000
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
-/** Larger transactions are delivered in parts: only committed ones arrive, and the last part confirms the position. */
+/**
+ * Transactions above these limits are delivered in parts. Only committed ones arrive, and the last part confirms the
+ * position.
+ */
 const MAX_PART_CHANGES = 10_000
 const MAX_PART_BYTES = 16 * 1024 * 1024
 
@@ -74,9 +89,9 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   #waitingBytes = 0
   #inTransaction = false
   #draining: Promise<void> | null = null
-  /** `onCommits` has stored everything up to here. */
+  /** The position up to which `onCommits` has stored everything. */
   #stored: Lsn = 0n
-  /** `beforeConfirming` has returned for it, so the server may be told. */
+  /** The position for which `beforeConfirming` has returned, so the server may be told. */
   #confirmed: Lsn = 0n
   #isConfirming = false
   #confirming: Promise<void> = Promise.resolve()
@@ -101,7 +116,8 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       ...options,
       publication,
     })
-    // Confirms nothing. Otherwise the server would end a stream whose `onOpened` takes long, after each attempt.
+    // Position 0 confirms nothing. Without these messages, the server would end a stream whose `onOpened` takes long,
+    // at each attempt.
     const endSigns = every(STATUS_INTERVAL_MS, () => connection.confirm(0n))
     const closed = new AbortController()
     try {
@@ -115,9 +131,9 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     } finally {
       endSigns()
     }
-    // Set this late because nothing may be delivered or confirmed before `onOpened` has returned.
+    // The connection is set only now, because nothing may be delivered or confirmed before `onOpened` has returned.
     reader.#connection = connection
-    // Reported here because an idle server sends nothing about what another reader has confirmed.
+    // The position is reported here, because an idle server does not send what another reader has confirmed.
     options.onConfirmed(reader.#position(connection.confirmed))
     reader.#endStatus = every(STATUS_INTERVAL_MS, () => reader.#sendStatus())
     reader.ended = reader.#untilEnd(connection)
@@ -190,7 +206,10 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     this.#drainSoon()
   }
 
-  /** With nothing in flight, the WAL up to `walEnd` has no change of the table, so the server may remove it. */
+  /**
+   * Handles a keep-alive. With nothing in flight, the WAL up to `walEnd` has no change of the table, so the server may
+   * remove it.
+   */
   #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
     const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
     // A server that shuts down asks for a reply, and waits until everything is confirmed or the connection is closed.
@@ -213,7 +232,10 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       })
   }
 
-  /** Sets `#stopping`: the failed batch is no longer queued, and a keep-alive must not confirm a position past it. */
+  /**
+   * Ends the stream with an error. Sets `#stopping`, because the failed batch is no longer queued, and a keep-alive
+   * must not confirm a position past it.
+   */
   #fail(error: unknown): void {
     this.#stopping = true
     this.#failure.reject(error)
@@ -234,7 +256,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
 
   #advance(position: Lsn): void {
     this.#stored = position
-    // Before `#connection` is set, the log that a keep-alive belongs to is unknown.
+    // Before `#connection` is set, a keep-alive's log is unknown.
     if (this.#connection === null) return
     this.#options.onConfirmed(this.#position(position))
     this.#confirmSoon()
@@ -244,7 +266,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     if (!this.#isConfirming) this.#confirming = this.#confirm().catch((error) => this.#fail(error))
   }
 
-  /** The server is told only recorded positions. */
+  /** Records the stored position and then confirms it. The server is told only recorded positions. */
   async #confirm(): Promise<void> {
     const { beforeConfirming } = this.#options
     this.#isConfirming = true
@@ -254,7 +276,8 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
         if (beforeConfirming !== undefined) {
           const pauseMs = this.#confirmedAt + CONFIRM_INTERVAL_MS - performance.now()
           if (pauseMs > 0) await delay(pauseMs, undefined, { signal: this.#ending.signal }).catch(() => {})
-          // Set before the call, whose own write causes a keep-alive: that one is no reason to confirm again.
+          // The time is set before the call. The call's own write causes a keep-alive, which is no reason to confirm
+          // again.
           this.#confirmedAt = performance.now()
           await beforeConfirming(this.#connection?.logId ?? '', position)
         }
@@ -262,18 +285,18 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
         this.#sendStatus()
       }
     } finally {
-      // This happens in the same turn: an advance after the last look starts another loop.
+      // This is in the same turn as the last look, so a later advance starts another loop.
       this.#isConfirming = false
     }
   }
 
-  /** Waits at most two seconds: the next reader gets the rest again. */
+  /** Waits at most two seconds. The next reader gets the rest again. */
   async #untilConfirmed(): Promise<void> {
     this.#ending.abort()
     await withinMs(STOP_PATIENCE_MS, this.#confirming, null)
   }
 
-  /** PostgreSQL also takes it as a keep-alive. Position 0 confirms nothing. */
+  /** Sends the confirmed position, which PostgreSQL also takes as a keep-alive. Position 0 confirms nothing. */
   #sendStatus(): void {
     this.#connection?.confirm(this.#confirmed)
   }

@@ -11,7 +11,7 @@ import { createReplicationSlot, findStandbyReason } from './replication-slot.ts'
 
 const SLOT = 'storefront_orders'
 
-test('a standby can continue with the slot once its copy is complete, and no longer when the copy is invalid', async (t) => {
+test('a standby can continue with the slot once its copy is complete, and cannot once the copy is invalid', async (t) => {
   const folder = makeDataFolder(t)
   const settings = { fsync: 'off', min_wal_size: '32MB', max_wal_size: '32MB' }
   const start = async () => {

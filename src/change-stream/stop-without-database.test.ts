@@ -11,7 +11,7 @@ import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { ChangeStream } from './change-stream.ts'
 import { ORDER_SOURCE } from './order-stream-handler.ts'
 
-/** Far below the connect timeout of 30 s, and above the 2 s that closing waits for a connected server. */
+/** Far below the connect timeout of 30 s, and above the 2 s for which closing waits for a connected server. */
 const WITHIN_MS = 4_000
 
 type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
@@ -21,7 +21,7 @@ interface Stoppable {
   stop(): Promise<void>
 }
 
-/** Each, started on this wire. */
+/** The things to stop. Each function makes one on this wire. */
 const KINDS = {
   'a change stream': (url: string, db: StreamDatabase) =>
     new ChangeStream({ source: ORDER_SOURCE, url, slotName: db.slotName, onCommits: async () => {}, logger: silent }),
@@ -50,9 +50,9 @@ for (const [kind, make] of Object.entries(KINDS)) {
     await assertStops(db.pool, part, wire)
   })
 
-  test(`${kind} stops at once when its database has stopped answering`, async (t) => {
+  test(`${kind} stops at once after its database has stopped answering`, async (t) => {
     const db = await makeStreamDatabase(t)
-    // Another one is active, so this one is on standby.
+    // Another stream is active, so this one is on standby.
     const active = kind === 'a listener' ? null : make(db.url, db)
     await active?.start()
     onCleanup(t, () => active?.stop())

@@ -17,9 +17,9 @@ export interface StreamHandlerOptions<E extends TopicEvent> {
   topic: Topic<E>
   logger: Logger
   onPublished?: (events: number) => void
-  /** Called with the events before they are published. Its result is called at the end with an error, or null. */
+  /** Called with the events before they are published. Its result is called at the end, with an error or null. */
   onPublishing?: (events: readonly E[]) => (error: unknown) => void
-  /** Throws when nothing may be published yet. `signal`: see `onOpened` of the slot reader. */
+  /** Throws if nothing may be published yet. For `signal` see `onOpened` of the slot reader. */
   beforePublishing?: (signal: AbortSignal) => Promise<void>
 }
 
@@ -29,13 +29,16 @@ export interface RowEvents<Row, Previous extends keyof Row, E extends TopicEvent
   subject: string
   findDefect(record: Row): string | null
   eventIdOf(record: Row): string
-  /** The process does other work between two publications. By default all events are published together. */
+  /**
+   * The most events of one publication. The process does other work between two publications. By default all events are
+   * published together.
+   */
   publishAtMost?: number
-  /** Throws when the topic has changed since the slot was opened. */
+  /** Throws if the topic has changed since the slot was opened. */
   beforeEachPublish?: () => Promise<void>
   /** The events of valid changes, without those that are known to be published. */
   toMessages(commits: readonly Commit<RowChange<Row, Previous>>[]): Promise<OutgoingMessage<E>[]>
-  /** For a lost slot: see `SlotRefillOptions`, also for `findGap`. */
+  /** For a lost slot: see `SlotRefillOptions`. */
   publishStored(signal: AbortSignal): Promise<boolean>
   findGap?: (signal: AbortSignal) => Promise<string | null>
   onOpened?: () => Promise<void>
@@ -84,7 +87,8 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
     async onOpened(signal) {
       // Another process may have published meanwhile, and the topic may have been lost.
       newest = null
-      // After the opening, because a refill is recorded before its slot exists, and nothing else can move an open slot.
+      // The check follows the opening, because a refill is recorded before its slot exists, and nothing else can move
+      // an open slot.
       await assertNotLost(pool, slotName)
       signal.throwIfAborted()
       await adoptSlot(pool, slotName)
@@ -99,7 +103,7 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
     },
     async onCommits(read) {
       const commits = read.map((commit) => ({ ...commit, position: inIncarnation(commit.position, incarnation) }))
-      // After a crash between publish and confirm, the slot delivers commits again that the topic has already.
+      // After a crash between publish and confirm, the slot delivers commits again that the topic already has.
       newest ??= await topic.newestPosition()
       const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
       const valid = missing.map(({ position, changes }) => ({
@@ -130,7 +134,7 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
           })
         }
       } catch (error) {
-        // Some of the messages may be stored: ask the topic again before the retry.
+        // Some of the messages may be stored, so the retry asks the topic again.
         newest = null
         onEnd?.(error)
         throw error
@@ -143,7 +147,10 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
   })
 }
 
-/** A restored database reuses positions of its log. The incarnation makes them positions of another log. */
+/**
+ * Adds the incarnation to a position. A restored database reuses its log's positions, and the incarnation makes them
+ * positions of another log.
+ */
 function inIncarnation(position: string, incarnation: number): string {
   return incarnation === 0 ? position : position.replace('/', `.${incarnation}/`)
 }
@@ -153,8 +160,8 @@ function countChanges(commits: readonly Commit<unknown>[]): number {
 }
 
 /**
- * `newest`: the topic's newest message, whose commit may be there in part. True for positions of two logs, which cannot
- * be compared: the topic drops duplicates by event id.
+ * Whether the topic may lack a commit. `newest` is the topic's newest message, whose commit may be published in part.
+ * True for positions of two logs, which cannot be compared: the topic drops duplicates by event id.
  */
 export function mayBeMissing(position: string, newest: string | null): boolean {
   if (newest === null) return true

@@ -12,7 +12,7 @@ import { orderPartition } from '../audit/verify/compared-partition.ts'
 import { listDeadLetters, ORDER_DEAD_LETTERS } from './dead-letters.ts'
 import { createOrderStreamHandler } from './order-stream-handler.ts'
 
-test('an order that is too large for the broker stops no other, and replay publishes it once the broker takes it', {
+test('an order that is too large for the broker stops no other, and replay publishes it once the broker accepts it', {
   skip: NO_NATS,
 }, async (t) => {
   const server = await startNatsServer(t, 'max_payload: 20000')

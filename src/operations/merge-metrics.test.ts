@@ -6,7 +6,7 @@ import { Metrics } from './metrics.ts'
 
 const seriesOf = (text: string) => text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
 
-test('has every series of each process once, with its number, and each metric has one heading', async () => {
+test("contains each process's series once, with its number, and one heading for each metric", async () => {
   const [first, second] = [1, 2].map(() => new Metrics(pino({ level: 'silent' })))
   if (first === undefined || second === undefined) throw new Error('there are two')
   for (const metrics of [first, second]) metrics.collectProcess()
@@ -16,7 +16,7 @@ test('has every series of each process once, with its number, and each metric ha
   second.setRoles(['email'], ['api', 'email'])
   const values = await Promise.all([first, second].map(async (metrics, index) => ({ process: index + 1, metrics: await metrics.values() })))
   const merged = await mergeMetrics(structuredClone(values))
-  // A second reading differs in the process's own metrics only.
+  // A second reading differs only in the process's own metrics.
   const own = (line: string) => line.startsWith('storefront_')
   const labelled = (text: string, process: number) =>
     seriesOf(text)
@@ -34,7 +34,7 @@ test('has every series of each process once, with its number, and each metric ha
   assert.equal(new Set(headings).size, headings.length)
 })
 
-test('asking twice for values changes no label', async () => {
+test('reading the values twice changes no label', async () => {
   const metrics = new Metrics(pino({ level: 'silent' }))
   metrics.orderRefused('insufficient_stock')
   await mergeMetrics([{ process: 1, metrics: await metrics.values() }])

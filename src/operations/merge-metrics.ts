@@ -1,26 +1,29 @@
 import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue } from 'prom-client'
 
-/** The values of one process, in a form that a channel between processes carries. */
+/** The values of one process, in a form that a channel between processes can carry. */
 export type ProcessMetrics = MetricObjectWithValues<MetricValue<string>>[]
 
 export interface NumberedMetrics {
-  /** 1 is the process that answers. */
+  /** The number of the process. The process that answers is 1. */
   process: number
-  /** It is null where the process does not run or answer. */
+  /** Null if the process does not run or does not answer. */
   metrics: ProcessMetrics | null
 }
 
-/** Prometheus's own `up` shows only whether the first process answers. */
+/** The state of each process. Prometheus's own `up` shows only whether the first process answers. */
 export const PROCESS_UP = 'storefront_process_up'
 
-/** Each series gets the label `process`: a sum would hide which process is slow. A process without metrics is down. */
+/**
+ * Merges the metrics of several processes. Each series gets the label `process`, because a sum would hide which process
+ * is slow. A process without metrics is down.
+ */
 export function mergeMetrics(processes: readonly NumberedMetrics[]): Promise<string> {
   const up = processes.flatMap(({ metrics }) => metrics ?? []).find(({ name }) => name === PROCESS_UP)
   const down = up === undefined ? [] : [{ ...up, values: up.values.map((value) => ({ ...value, value: 0 })) }]
   const labelled = processes.map(({ process, metrics }) =>
     (metrics ?? down).map((metric) => ({
       ...metric,
-      // Series of different processes differ by the label, so there is nothing to add up.
+      // The label distinguishes the series of different processes, so there is nothing to add up.
       aggregator: 'first',
       values: metric.values.map((value) => ({ ...value, labels: { ...value.labels, process } })),
     })),

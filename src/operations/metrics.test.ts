@@ -6,7 +6,7 @@ import { Metrics } from './metrics.ts'
 
 const linesOf = (text: string, name: string) => text.split('\n').filter((line) => line.startsWith(name))
 
-test('has the same histogram of requests as prom-client for the same times', async () => {
+test('has the same request histogram as prom-client for the same times', async () => {
   const name = 'storefront_http_request_duration_seconds'
   const registry = new Registry()
   const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -28,7 +28,7 @@ test('has the same histogram of requests as prom-client for the same times', asy
   assert.deepEqual(made.toSorted(), linesOf(await registry.metrics(), name).toSorted())
 })
 
-test('clients cannot add series: unknown methods and addresses share one', async () => {
+test('clients cannot add series, because unknown methods and addresses share one', async () => {
   const metrics = new Metrics(pino({ level: 'silent' }))
   for (let n = 0; n < 50; n++) metrics.requestAnswered(`METHOD${n}`, undefined, 404, 1)
   assert.deepEqual(linesOf(await metrics.text(), 'storefront_http_request_duration_seconds_count'), [
@@ -36,7 +36,7 @@ test('clients cannot add series: unknown methods and addresses share one', async
   ])
 })
 
-test('a source that fails or hangs loses its own values only, until it answers again', async () => {
+test('a failed or hanging source loses only its own values, until it answers again', async () => {
   const metrics = new Metrics(pino({ level: 'silent' }))
   const hang = Promise.withResolvers<number>()
   const queues: Record<string, () => Promise<number>> = { email: async () => 3, webhook: async () => 4 }

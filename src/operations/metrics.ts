@@ -15,7 +15,7 @@ interface CountedPool {
   readonly waitingCount: number
 }
 
-/** Other rooms do not import it: app.ts passes them its methods. */
+/** The store's metrics. Other rooms do not import this class: app.ts passes its methods to them. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests = new RequestTimes()
@@ -106,20 +106,20 @@ export class Metrics {
       help: '1 when the process answers. 0 when one of several processes of a start does not run or answer.',
       registers: [this.#registry],
     }).set(1)
-    // The metric has no value before the first flush, instead of 1970.
+    // Before the first flush the metric has no value, instead of the year 1970.
     this.#lakeFlushed.remove()
     this.#tablesFresh.remove()
-    // Prometheus sees no increase in a series that begins with 1.
+    // Prometheus sees no increase in a series that begins with 1, so each series begins with 0.
     for (const outcome of ['sent', 'retried', 'failed']) for (const kind of ['order', 'account']) this.#mails.inc({ kind, outcome }, 0)
     for (const name of ['search', 'lists', 'orders']) this.#shed.inc({ class: name }, 0)
     for (const outcome of ['delivered', 'retried', 'failed']) this.#webhooks.inc({ outcome }, 0)
   }
 
-  /** Node's metrics: memory, CPU, event loop, garbage collection. Idempotent. */
+  /** Adds Node's metrics: memory, CPU, event loop and garbage collection. Idempotent. */
   collectProcess(): void {
     if (this.#isProcessCollected) return
     this.#isProcessCollected = true
-    // The default is 100 times a second, which is half of what wakes an idle process.
+    // The default of 100 samples a second causes half of an idle process's wake-ups.
     collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS })
   }
 
@@ -182,7 +182,7 @@ export class Metrics {
     )
   }
 
-  /** The source `database`: whether it answers, and its clock. */
+  /** Measures the source `database`: whether it answers, and its clock. */
   watchDatabase(readClockDifference: () => Promise<number>): void {
     const clock = this.#gauge(
       'clock_difference_seconds',
@@ -196,7 +196,7 @@ export class Metrics {
     this.#readings.add('secret', async () => [{ gauge: outdated, value: secret.isOutdated ? 1 : 0 }])
   }
 
-  /** `name` is the beginning of its metrics. */
+  /** Measures a change stream. `name` is the beginning of the metrics' names. */
   watchChangeStream(stream: { readonly state: State }, name: StreamName = 'change_stream'): void {
     const state = this.#gauge(`${name}_state`, '1 for the state that this process is in: active, standby, failing or stopped.', ['state'])
     this.#readings.add(name, async () => stateReadings(state, {}, stream.state))
@@ -222,7 +222,7 @@ export class Metrics {
     })
   }
 
-  /** `readPosition` returns null when this process does not know it. */
+  /** Measures a subscriber. `readPosition` returns null if this process does not know the position. */
   watchSubscriber(
     subscriber: string,
     subscription: { readonly state: State },
@@ -276,7 +276,7 @@ export class Metrics {
     )
   }
 
-  /** DATA_DIR. `read` returns null while the folder does not exist. */
+  /** Measures the disk of DATA_DIR. `read` returns null while the folder does not exist. */
   watchDisk(read: () => Promise<{ freeBytes: number; sizeBytes: number } | null>): void {
     const free = this.#gauge('data_disk_free_bytes', 'Free space on the disk of DATA_DIR.')
     const size = this.#gauge('data_disk_size_bytes', 'Size of the disk of DATA_DIR.')

@@ -28,7 +28,7 @@ import { withinMs } from '../within-ms.ts'
 import { createSpanExporter } from './span-exporter.ts'
 import { type RequestSpan, SPANS, type Span, type SpanAttributes, type TracedPart, type Tracing } from './tracing.ts'
 
-/** Spans of one batch, and so the links of its first span. */
+/** The most spans of one batch, and therefore the most links of its first span. */
 const MAX_PARTS = 256
 const STOP_MS = 2_000
 const KINDS = {
@@ -38,11 +38,11 @@ const KINDS = {
   producer: SpanKind.PRODUCER,
   consumer: SpanKind.CONSUMER,
 }
-// The methods of RFC 9110 and RFC 5789. Any other word of a client could be a new value each time.
+// The methods of RFC 9110 and RFC 5789. A client could send any other word, and each would be a new value.
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'CONNECT', 'TRACE'])
 const WARNING_INTERVAL_MS = 60_000
 
-/** Global state is only where the SDK logs, so two stores of a process have their own tracing. */
+/** Creates the tracing. Only the SDK's log uses global state, so two stores in a process have separate tracing. */
 export function createTracing(config: TracesConfig, logger: Logger): Tracing {
   const { batch, serviceName, attributes } = config
   const exporter = createSpanExporter(config, logger)
@@ -126,7 +126,7 @@ export function createTracing(config: TracesConfig, logger: Logger): Tracing {
       const size =
         parts.length === 1 ? {} : { [type === 'storeOrders' ? 'db.operation.batch.size' : 'messaging.batch.message_count']: parts.length }
       return (error = null) => {
-        // The SDK would convert the times of each span with another offset.
+        // Both times use one offset. The SDK would convert each time with another one.
         const endTime = Date.now()
         const since = endTime - (performance.now() - startTime)
         const others = sampled.slice(1).map(({ traceparent }) => contextOf(traceparent))
@@ -176,7 +176,7 @@ function finish(span: SdkSpan, error: unknown, endTime?: number): void {
   span.end(endTime)
 }
 
-/** The message of an error may contain anything, so this is its code or class. */
+/** An error's code or class, because its message may contain anything. */
 function errorTypeOf(error: unknown): string {
   if (typeof error === 'string') return error
   if (!(error instanceof Error)) return '_OTHER'
@@ -184,7 +184,7 @@ function errorTypeOf(error: unknown): string {
   return typeof code === 'string' ? code : error.name
 }
 
-/** The context of `parent`, or the root context for null. */
+/** The context of `parent`. For null, the root context. */
 function below(parent: string | null): Context {
   return parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, contextOf(parent))
 }
@@ -204,7 +204,7 @@ function samplerOf({ sampler, ratio }: TracesConfig): Sampler {
   return name === sampler ? root : new ParentBasedSampler({ root })
 }
 
-/** Warnings, such as dropped spans, at most once a minute. */
+/** Logs warnings, such as those of dropped spans, at most once a minute. */
 function warnSparsely(logger: Logger): (...parts: unknown[]) => void {
   let next = 0
   return (...parts) => {
@@ -216,7 +216,7 @@ function warnSparsely(logger: Logger): (...parts: unknown[]) => void {
   }
 }
 
-/** The SDK logs an error as JSON, with its stack. */
+/** The message in the SDK's log line. The SDK logs an error as JSON with its stack. */
 function messageOf(text: string): string {
   if (!text.startsWith('{')) return text
   try {

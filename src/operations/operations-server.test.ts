@@ -17,7 +17,7 @@ const common = {
   isOwnHost: (host?: string) => host !== 'evil.example',
 }
 
-test('is ready only between the start and the stop of everything else, and alive all the time', async (t) => {
+test('is ready only between the start and the stop of everything else, and is always alive', async (t) => {
   const failing: { name: string; reason: string }[] = []
   const server = new OperationsServer({ ...common, check: async () => failing })
   onCleanup(t, () => server.stop())
@@ -39,7 +39,7 @@ test('is ready only between the start and the stop of everything else, and alive
   await Promise.all([server.stop(), server.stop()])
 })
 
-test('for localhost it answers at the IPv6 address, too, until it stops', async (t) => {
+test('for localhost it also answers at the IPv6 address, until it stops', async (t) => {
   const server = new OperationsServer({ ...common, host: 'localhost', check: async () => [] })
   onCleanup(t, () => server.stop())
   await server.start()
@@ -50,7 +50,7 @@ test('for localhost it answers at the IPv6 address, too, until it stops', async 
   for (const host of hosts) await assert.rejects(fetch(`http://${host}:${port}/livez`))
 })
 
-test('a check that fails is answered and logged, and does not end the process', async (t) => {
+test('answers and logs a failed check, and does not end the process', async (t) => {
   const lines: string[] = []
   const logger = pino({}, { write: (line: string) => void lines.push(line) })
   const server = new OperationsServer({ ...common, logger, check: () => Promise.reject(new Error('no such luck')) })
@@ -62,7 +62,7 @@ test('a check that fails is answered and logged, and does not end the process', 
   assert.equal((await fetch(`http://127.0.0.1:${server.port}/livez`)).status, 200)
 })
 
-test('answers no request to the name of another site', async (t) => {
+test('refuses requests with the name of another site', async (t) => {
   const server = new OperationsServer({ ...common, check: async () => [] })
   onCleanup(t, () => server.stop())
   await server.start()

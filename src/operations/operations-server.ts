@@ -10,16 +10,19 @@ export interface OperationsServerOptions {
   /** Whether a port in use fails the start. Otherwise the store runs without the port. */
   isRequired: boolean
   metrics: Pick<Metrics, 'contentType' | 'text'>
-  /** `doctor` recognises another store's process by this id of the database. */
+  /** The database's id, by which `doctor` recognises another store's process. */
   database: string
-  /** The parts that are not ready, with a reason, and their process among several. Empty when everything is healthy. */
+  /**
+   * Returns the parts that are not ready, each with a reason and, among several processes, its process. Empty if
+   * everything is healthy.
+   */
   check: () => Promise<{ name: string; reason: string; process?: number }[]>
   logger: Logger
   /** Whether the port answers at this value of `Host`. */
   isOwnHost: (host: string | undefined) => boolean
 }
 
-/** `/metrics`, `/livez` and `/readyz`, where customers cannot reach them. */
+/** Serves `/metrics`, `/livez` and `/readyz` on a port that customers cannot reach. */
 export class OperationsServer {
   readonly #options: OperationsServerOptions
   readonly #server: Server
@@ -42,7 +45,7 @@ export class OperationsServer {
     return address === null || typeof address === 'string' ? null : address.port
   }
 
-  /** The phase in `/readyz`. */
+  /** Sets the phase in `/readyz`. */
   set phase(phase: 'started' | 'stopping') {
     this.#phase = phase
   }

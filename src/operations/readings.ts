@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Gauge } from 'prom-client'
 import { withinMs } from '../within-ms.ts'
 
-/** The value null removes the previous value. */
+/** A gauge and its value. Null removes the previous value. */
 export interface Reading {
   gauge: Gauge
   labels?: Record<string, string>
@@ -19,7 +19,7 @@ interface Source {
 
 const TIMEOUT_MS = 2_000
 
-/** A source that fails or hangs loses only its own values. */
+/** Reads the sources of metrics. A failed or hanging source loses only its own values. */
 export class Readings {
   readonly #sources: Source[] = []
   readonly #ok: Gauge
@@ -39,7 +39,7 @@ export class Readings {
   }
 
   async #refresh(source: Source): Promise<void> {
-    // A source that hangs is not called a second time meanwhile.
+    // A hanging source is not called a second time meanwhile.
     source.inFlight ??= this.#read(source).finally(() => {
       source.inFlight = null
     })

@@ -6,15 +6,15 @@ const OTHER = METHODS.length - 1
 const STATUS_CLASSES = 6
 
 interface Series {
-  /** Values by bound, not cumulative. `count` alone has those above the last bound. */
+  /** The numbers of values up to each bound, not cumulative. Only `count` includes those above the last bound. */
   buckets: number[]
   sum: number
   count: number
 }
 
 /**
- * prom-client's own histogram hashes the labels of each value, which costs 8 % of a page in memory. Clients cannot add
- * labels: docs/decisions/operations-metrics.md.
+ * A histogram of request times. prom-client's own histogram hashes each value's labels, which costs 8 % of a page from
+ * memory. Clients cannot add labels: docs/decisions/operations-metrics.md.
  */
 export class RequestTimes {
   readonly name = 'storefront_http_request_duration_seconds'
@@ -22,7 +22,7 @@ export class RequestTimes {
   readonly aggregator = 'sum'
   readonly #byRoute = new Map<string, (Series | undefined)[]>()
 
-  /** `route` is the pattern, never the path. */
+  /** Adds a time. `route` is the pattern, never the path. */
   add(method: string, route: string, status: number, seconds: number): void {
     const series = this.#find(method, route, status)
     series.count += 1
@@ -44,7 +44,7 @@ export class RequestTimes {
     return ofRoute[index]
   }
 
-  /** prom-client's registry calls this. */
+  /** Called by prom-client's registry. */
   async get() {
     const values: { metricName: string; labels: Record<string, string | number>; value: number }[] = []
     for (const [route, ofRoute] of this.#byRoute) {
@@ -67,7 +67,7 @@ export class RequestTimes {
     return { name: this.name, help: this.help, type: 'histogram', aggregator: this.aggregator, values }
   }
 
-  /** prom-client's registry calls only `get`. */
+  /** The metric for prom-client's registry, which calls only `get`. */
   get asMetric(): Metric {
     return this as unknown as Metric
   }

@@ -10,14 +10,14 @@ import type { TracesConfig } from '../config/traces.ts'
 import { OperatorError } from '../errors.ts'
 import { every } from '../loop.ts'
 
-// Exports that wait for the receiver: each has up to OTEL_BSP_MAX_EXPORT_BATCH_SIZE spans.
+// The most exports that wait for the receiver. Each has up to OTEL_BSP_MAX_EXPORT_BATCH_SIZE spans.
 const EXPORTS_IN_FLIGHT = 4
 const FORMATS = {
   'http/protobuf': { serializer: ProtobufTraceSerializer, contentType: 'application/x-protobuf', component: 'otlp_http_span_exporter' },
   'http/json': { serializer: JsonTraceSerializer, contentType: 'application/json', component: 'otlp_http_json_span_exporter' },
 }
 
-/** OTLP over HTTP. An outage of the receiver is two lines in the log, at its beginning and at its end. */
+/** Exports by OTLP over HTTP. An outage of the receiver causes two log lines, at its beginning and at its end. */
 export function createSpanExporter(config: TracesConfig, logger: Logger): SpanExporter & { abort(): void } {
   const { serializer, contentType, component } = FORMATS[config.protocol]
   const agents = { 'http:': new http.Agent({ keepAlive: true }), 'https:': new https.Agent({ keepAlive: true, ...authority(config) }) }
@@ -27,7 +27,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
       {
         url: config.url,
         headers: async () => {
-          // The SDK calls it before each attempt, and its retries cannot be cancelled.
+          // The SDK calls this before each attempt, and its retries cannot be cancelled otherwise.
           if (isAborted) throw new Error('the process is stopping')
           return { ...config.headers, 'content-type': contentType }
         },
@@ -42,7 +42,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
       undefined,
     ),
   )
-  /** Spans lost since the first failed export. Null while exporting works. */
+  /** The number of spans lost since the first failed export. Null while exports succeed. */
   let lost: number | null = null
 
   function report(error: Error | undefined, spans: number): void {
@@ -62,7 +62,8 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
   return {
     export(spans, done) {
       let isLate = false
-      // The SDK's own timeout begins again with each byte that arrives. Other exports that this cuts are retried.
+      // The SDK's own timeout restarts with each byte that arrives, so this deadline ends the exports. Others that it
+      // ends too are retried.
       const endDeadline = every(config.timeoutMs, () => {
         isLate = true
         cutConnections()
@@ -71,7 +72,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
         endDeadline()
         const reason = isLate ? new Error(`no complete answer within ${config.timeoutMs} ms`) : (error ?? new Error('unknown'))
         if (!isAborted) report(code === 0 ? undefined : reason, spans.length)
-        // The failure is logged already. The SDK would log every one.
+        // The failure is already logged here. The SDK would log every one.
         done({ code: 0 })
       })
     },
@@ -83,7 +84,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
   }
 }
 
-/** One line without the body of the answer. */
+/** The reason in one line, without the answer's body. */
 function reasonOf(error: Error): string {
   const { code } = error as { code?: string | number }
   const text = [code, error.message].filter((part) => part !== undefined && part !== '').join(': ')

@@ -30,8 +30,8 @@ const ATTEMPTS = Object.fromEntries(
 const PART_OF_BATCH = ['messaging.message.id', 'messaging.batch.message_count', 'error.type']
 
 /**
- * OpenTelemetry's semantic conventions 1.45. A test compares docs/operate/traces.md. No attribute may contain personal
- * data: docs/decisions/operations-traces.md.
+ * The spans, by OpenTelemetry's semantic conventions 1.45. A test compares them with docs/operate/traces.md. No
+ * attribute may contain personal data: docs/decisions/operations-traces.md.
  */
 export const SPANS = {
   request: {
@@ -62,15 +62,15 @@ export type SpanType = Exclude<keyof typeof SPANS, 'request'>
 export type SpanAttributes = Readonly<Record<string, string | number>>
 
 export interface Span {
-  /** The W3C trace context of what happens within the span. */
+  /** The W3C trace context for work within the span. */
   readonly traceparent: string
-  /** `error`: an error, or a word of few values. Null for success. */
+  /** Ends the span. `error` is an error, or one of a few words. Null means success. */
   end(error?: unknown, attributes?: SpanAttributes): void
 }
 
 export interface RequestSpan {
   readonly traceparent: string
-  /** `route` is the pattern, undefined for an unknown address. */
+  /** Ends the span. `route` is the pattern, and undefined for an unknown address. */
   end(request: { method: string; route: string | undefined; status: number }): void
 }
 
@@ -80,17 +80,20 @@ export interface TracedPart {
   traceparent?: string | undefined
 }
 
-/** Never throws and never waits. Without it traces are off. */
+/** Makes spans. Never throws and never waits. A process without one has traces off. */
 export interface Tracing {
-  /** `caller` is the request's trace context, or null. The sampler decides. `startTime` is by `performance.now`. */
+  /**
+   * Starts a request's span. `caller` is the request's trace context, or null. The sampler decides whether it is
+   * recorded. `startTime` is by `performance.now`.
+   */
   startRequest(caller: string | null, startTime?: number): RequestSpan
-  /** Starts a span, which is recorded if `parent` is. A value that is no trace context counts as no parent. */
+  /** Starts a span, which is recorded if `parent` is. An invalid trace context counts as no parent. */
   start(type: SpanType, parent: string | null | undefined, attributes?: SpanAttributes): Span
   /**
-   * A span in the trace of each part, 256 at most, with links between the first and the others. `startTime` is by
-   * `performance.now`. Call the result when the work has ended.
+   * Starts a span in the trace of each part, at most 256, with links between the first and the others. `startTime` is
+   * by `performance.now`. Call the result once the work has ended.
    */
   startBatch(type: SpanType, parts: readonly TracedPart[], attributes?: SpanAttributes, startTime?: number): (error?: unknown) => void
-  /** Exports the remaining spans, for two seconds at most. Idempotent. */
+  /** Exports the remaining spans for at most two seconds. Idempotent. */
   stop(): Promise<void>
 }
