@@ -7,9 +7,9 @@ import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 import type { ShippingAddress } from '../orders/postal-address.ts'
 
-// RFC 2606: addresses below `.example` do not exist, so no mail of a demo reaches anybody.
+// Addresses below `.example` do not exist (RFC 2606), so no demo mail reaches a person.
 const DOMAIN = 'demo-customers.example'
-// https://www.rfc-editor.org/rfc/rfc2606: the addresses of documents, which no customer has.
+// The addresses for documents, which no customer has: https://www.rfc-editor.org/rfc/rfc2606
 const EXAMPLE_ADDRESS = '[@.](example|example[.](com|net|org)|test|invalid|localhost)$'
 const OPERATOR = `operator@${DOMAIN}`
 const FIRST_NAMES = ['Ada', 'Ben', 'Chiara', 'David', 'Elif', 'Fatima', 'Greta', 'Hugo', 'Ines', 'Jonas']
@@ -30,13 +30,13 @@ export interface DemoCustomer {
 export interface DemoAccounts {
   customers: DemoCustomer[]
   operatorId: string
-  /** Is null when the store had an operator. */
+  /** Null if the store already had an operator. */
   newOperator: { email: string; password: string } | null
 }
 
 /**
- * Throws OperatorError when a customer has placed an order, also when that account is deleted since. Addresses for
- * examples are no customers'.
+ * Throws OperatorError if a customer has placed an order, even if the account has been deleted since. Addresses for
+ * examples do not count as customers.
  */
 export async function assertNoForeignOrder(pool: Pool): Promise<void> {
   const { rows } = await pool.query<{ has_foreign_orders: boolean }>(
@@ -55,8 +55,8 @@ export async function assertNoForeignOrder(pool: Pool): Promise<void> {
 }
 
 /**
- * The invented customers, and an operator. Missing ones are created as of `now`; nobody can log in as a
- * customer.
+ * Finds the invented customers and an operator. Creates missing ones as of `now`. Nobody can log in as one of these
+ * customers.
  */
 export async function openDemoAccounts(pool: Pool, now: Date): Promise<DemoAccounts> {
   const passwords = new Passwords({ threads: 1, maxWaiting: 0 })

@@ -22,11 +22,11 @@ export interface DemoShopOptions {
   now: () => Date
 }
 
-/** The customers and the operator of a demo at work: what they do takes the same path as a request of the API. */
+/** The customers and the operator of a demo. Their actions run the same code as the API's requests. */
 export interface DemoShop {
-  /** Returns null when the basket cannot be had: an operator has archived a product meanwhile. */
+  /** Returns null if the basket cannot be ordered, such as after an operator has archived a product. */
   place(): Promise<DemoOrder | null>
-  /** Returns false when somebody else has already changed the order's status. */
+  /** Returns false if somebody else has already changed the order's status. */
   move(order: DemoOrder, to: PlannedMove['to'], ending: Ending): Promise<boolean>
 }
 
@@ -39,7 +39,7 @@ const CHANNELS = ['web', 'app', 'marketplace'] as const
 const DELIVERED_PIECES = 200
 const MAX_PRODUCTS = 1_000
 
-/** Throws OperatorError when there is nothing to sell. */
+/** Throws OperatorError if there is nothing to sell. */
 export async function openDemoShop({ pool, accounts, baseUrl, logger, now }: DemoShopOptions): Promise<DemoShop> {
   const products = await listProductIds(pool)
   const lockedRows = new LockedRows(pool)
@@ -88,7 +88,7 @@ export async function openDemoShop({ pool, accounts, baseUrl, logger, now }: Dem
   }
 }
 
-/** Products of one currency, because an order has one; the first are the popular ones. */
+/** Lists products of one currency, because an order has one currency. The first ones are the popular ones. */
 async function listProductIds(pool: Pool): Promise<string[]> {
   const { rows } = await pool.query<{ id: string; price_currency: string }>(
     'select id, price_currency from products where archived_at is null order by id limit $1',
@@ -99,7 +99,7 @@ async function listProductIds(pool: Pool): Promise<string[]> {
   return rows.filter((row) => row.price_currency === price_currency).map(({ id }) => id)
 }
 
-/** A delivery to the warehouse: a demo never runs out of what it sells. */
+/** Adds stock, like a delivery to the warehouse, so a demo never runs out of products. */
 async function restock(pool: Pool, productId: string): Promise<void> {
   const reference = `demo-${randomUUID()}`
   await adjustStock({ pool }, productId, {
@@ -119,7 +119,7 @@ function pick<T>(from: readonly T[]): T {
   return from[randomInt(from.length)] as T
 }
 
-/** The first are picked most. */
+/** Picks a random element, the first ones most often. */
 function pickPopular(from: readonly string[]): string {
   return from[Math.floor(Math.random() ** 2 * from.length)] as string
 }

@@ -6,7 +6,7 @@ import { endingOf, planMonth, planMoves } from './plan-order.ts'
 const NOW = new Date('2026-03-31T04:00:00Z')
 const ROUNDS = 200
 
-test('the moves of every ending are allowed, each later than the one before', () => {
+test("every ending's status changes are allowed, and each is later than the previous one", () => {
   for (const ending of new Set(Array.from({ length: 20 }, (_, index) => endingOf(index)))) {
     for (let round = 0; round < ROUNDS; round += 1) {
       let [status, at]: [OrderStatus, number] = ['pending', NOW.getTime()]
@@ -19,7 +19,7 @@ test('the moves of every ending are allowed, each later than the one before', ()
   }
 })
 
-test('six orders of a month have every status now', () => {
+test('six orders of a month have every current status', () => {
   for (let round = 0; round < ROUNDS; round += 1) {
     const statuses = planMonth(NOW, 6).map(({ at, ending }) => {
       return planMoves(at, ending, 1).findLast((move) => move.at <= NOW)?.to ?? 'pending'
@@ -28,7 +28,7 @@ test('six orders of a month have every status now', () => {
   }
 })
 
-test('the orders of a month are of the last 30 days, more by day than by night', () => {
+test("a month's orders are from the last 30 days, and more are placed by day than by night", () => {
   const month = planMonth(NOW, 2_000)
   assert.equal(month.length, 2_000)
   assert.ok(month.every(({ at }) => at <= NOW && at.getTime() >= NOW.getTime() - 30 * 86_400_000))

@@ -1,6 +1,6 @@
 import type { OrderStatus } from '../orders/order-status.ts'
 
-/** The end of an invented order. `shop_cancelled`: by the operator, after its confirmation. */
+/** The end of an invented order. `shop_cancelled` means cancelled by the operator after confirmation. */
 export type Ending = 'delivered' | 'returned' | 'cancelled' | 'shop_cancelled'
 
 export interface PlannedMove {
@@ -11,12 +11,12 @@ export interface PlannedMove {
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const MONTH_MS = 30 * DAY_MS
-/** Orders by the hour of the day: few at night, most in the evening. */
+/** The relative number of orders by hour of the day: few at night, most in the evening. */
 const HOURS = [2, 1, 1, 1, 1, 2, 4, 6, 9, 11, 12, 12, 13, 11, 10, 10, 11, 13, 16, 20, 22, 18, 11, 5]
 const BUSIEST = Math.max(...HOURS)
-/** Endings by place among 20 orders; the other 16 are delivered. */
+/** The endings by place among 20 orders. The other 16 orders are delivered. */
 const ENDINGS: Readonly<Record<number, Ending>> = { 5: 'cancelled', 9: 'returned', 13: 'cancelled', 17: 'shop_cancelled' }
-/** The first orders of a month, by their age: with them every status occurs, however few orders there are. */
+/** The first orders of a month, by age. With them every status occurs, even with few orders. */
 const EXAMPLES: readonly { ageMs: number; ending: Ending }[] = [
   { ageMs: 60_000, ending: 'delivered' },
   { ageMs: 4 * HOUR_MS, ending: 'delivered' },
@@ -30,7 +30,7 @@ export function endingOf(index: number): Ending {
   return ENDINGS[index % 20] ?? 'delivered'
 }
 
-/** The times and endings of the orders of the month before `now`, more of them at the hours when people shop. */
+/** The times and endings of the orders in the month before `now`, with more orders in the hours when people shop. */
 export function planMonth(now: Date, orders: number): { at: Date; ending: Ending }[] {
   const examples = EXAMPLES.slice(0, orders).map(({ ageMs, ending }) => ({ at: new Date(now.getTime() - ageMs), ending }))
   const others = Array.from({ length: orders - examples.length }, (_, index) => ({ at: timeInMonth(now), ending: endingOf(index) }))
@@ -44,14 +44,14 @@ function timeInMonth(now: Date): Date {
   }
 }
 
-/** The part of the busiest hour's orders that come at this time of day, above 0 and up to 1. */
+/** The rate of orders at this time of day, as a share of the busiest hour's: above 0 and up to 1. */
 export function busynessAt(time: Date): number {
   return (HOURS[time.getHours()] ?? 1) / BUSIEST
 }
 
 /**
- * The moves of an order placed at `placedAt`. `speed` divides the times: with 1 it is confirmed within an hour,
- * shipped within 31, and delivered two to four days after it was placed.
+ * The status changes of an order placed at `placedAt`. `speed` divides the times. With 1, an order is confirmed within
+ * an hour, shipped within 31 hours, and delivered two to four days after its placement.
  */
 export function planMoves(placedAt: Date, ending: Ending, speed: number): PlannedMove[] {
   let at = placedAt.getTime()

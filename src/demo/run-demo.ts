@@ -9,11 +9,11 @@ export interface DemoOptions {
   pool: Pool
   baseUrl: string
   logger: Logger
-  /** Places the orders of the past month at once, instead of some each minute from now on. */
+  /** Whether to place the past month's orders at once, instead of some each minute from now on. */
   isFast: boolean
-  /** Number of orders; null for no end. With `isFast` a default. */
+  /** The number of orders. Null means no end, or a default with `isFast`. */
   orders: number | null
-  /** Whether the store may have orders of others. */
+  /** Whether the demo may run in a store with real orders. */
   isForced: boolean
   /** Ends the demo after the order in progress. */
   signal: AbortSignal
@@ -23,19 +23,22 @@ export interface DemoOptions {
 
 export interface DemoCounts {
   orders: number
-  /** Changes of status after the placing. */
+  /** The number of status changes after placement. */
   moves: number
 }
 
 const MONTH_MS = 30 * 86_400_000
 const ORDERS_OF_A_MONTH = 1_500
-/** A live demo places an order every two seconds at the busiest hour, and a day of an order's life takes 24 seconds. */
+/**
+ * The pace of a live demo. It places an order every two seconds in the busiest hour, and a day in an order's life takes
+ * 24 seconds.
+ */
 const LIVE_GAP_MS = 2_000
 const LIVE_SPEED = 3_600
-/** The least part of that pace: by night a demo would seem to have stopped. */
+/** The lowest share of that pace. Otherwise a demo at night would seem to have stopped. */
 const QUIETEST_LIVE = 0.25
 
-/** A placing or a move of one order. `placed`: null before its placing, and when it could not be placed. */
+/** The placement or a status change of one order. `placed` is null before the placement, and if it failed. */
 interface Step {
   at: Date
   order: { ending: Ending; placed: DemoOrder | null }
@@ -43,8 +46,8 @@ interface Step {
 }
 
 /**
- * Places invented orders and moves them, by the clock or, fast, with the times of the past month. Throws
- * OperatorError for a shop's store.
+ * Places invented orders and changes their status, at the current time or, if fast, at times of the past month. Throws
+ * OperatorError in a store with real orders.
  */
 export async function runDemo({ pool, isFast, signal, onProgress, ...options }: DemoOptions): Promise<DemoCounts> {
   if (!options.isForced) await assertNoForeignOrder(pool)
@@ -86,13 +89,13 @@ function byTime(a: Step, b: Step): number {
   return a.at.getTime() - b.at.getTime()
 }
 
-/** The gaps between independent customers: exponential, and longer at quiet hours. */
+/** The time of the next order. The gaps between independent customers are exponential, and longer in quiet hours. */
 function nextPlacing(): Date {
   const now = new Date()
   return new Date(now.getTime() - (Math.log(1 - Math.random()) * LIVE_GAP_MS) / Math.max(QUIETEST_LIVE, busynessAt(now)))
 }
 
-/** Returns false when the signal came first. */
+/** Waits until a time. Returns false if the signal came first. */
 async function untilTime(at: Date, signal: AbortSignal): Promise<boolean> {
   try {
     await delay(Math.max(0, at.getTime() - Date.now()), undefined, { signal })

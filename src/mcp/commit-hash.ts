@@ -2,29 +2,26 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import { deriveKey } from '../auth/encryption.ts'
 import { canonicalJson } from '../encoding.ts'
 
-/** The time between a preview and its commit. */
+/** The time from a preview to its commit. */
 export const COMMIT_MS = 600_000
 const FORM = /^(\d{1,12})\.([\w-]{16})\.([\w-]{43})$/
 
-/** A change as it was previewed. */
+/** A previewed change. */
 export interface Previewed {
   keyId: string
   operation: string
   args: unknown
-  /** The state of what it changes, and its outcome. */
+  /** The target's state, and the outcome of the change. */
   state: string
 }
 
 /**
- * Makes and checks the hashes of previews: expiry in Unix seconds, a hash of the state, and a tag over these and the
- * change. Nothing of it is stored. See docs/decisions/mcp.md.
+ * Makes and checks the hashes of previews. A hash contains the expiry in Unix seconds, a hash of the state, and a tag
+ * over both and the change. None of it is stored. See docs/decisions/mcp.md.
  */
 export interface CommitHashes {
   make(previewed: Previewed, now: Date): { hash: string; expiresAt: Date }
-  /**
-   * Returns whether the state is still the previewed one; null for a hash of another change or key, and after its
-   * end.
-   */
+  /** Whether the state is still the previewed one. Null for an expired hash, and for one of another change or key. */
   check(hash: string, change: Previewed, now: Date): { isCurrent: boolean } | null
 }
 

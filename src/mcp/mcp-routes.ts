@@ -12,7 +12,7 @@ import { createCommitHashes } from './commit-hash.ts'
 import { createTools, type Tool, toolsFor, withoutNotes } from './tool-list.ts'
 import { wordsOf } from './untrusted-texts.ts'
 
-/** Loaded by the first request: a store without agents starts without it. */
+/** The SDK, loaded at the first request, so a store without agents starts without it. */
 const library = () => import('@modelcontextprotocol/server')
 
 const BODY_LIMIT_BYTES = 262_144
@@ -27,11 +27,11 @@ const INSTRUCTIONS =
 
 export interface McpOptions extends OwnHosts, Pick<ToolContext, 'isFirstCommit' | 'now'> {
   secret: string
-  /** The origins of pages that may call. Programs send none. */
+  /** The origins whose pages may call. Programs send no origin. */
   origins: readonly string[]
 }
 
-/** `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions. See docs/decisions/mcp.md. */
+/** Adds `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions. See docs/decisions/mcp.md. */
 export function mcpRoutes(server: HttpServer, options: McpOptions): void {
   const { isFirstCommit, now, origins, secret } = options
   const createContext = (): ToolContext => {
@@ -75,21 +75,21 @@ async function answer(context: ToolContext, request: FastifyRequest): Promise<{ 
     })
     return mcp
   }
-  // Nothing is announced later, so no stream stays open.
+  // Nothing is announced later, so the answer needs no open stream.
   const onerror = ({ message }: Error) => request.log.info({ reason: message }, 'the protocol of agents refused a message')
   const handler = createMcpHandler(createServer, { maxSubscriptions: 0, onerror })
   const response = await handler.fetch(
     new Request(new URL(request.url, 'http://localhost'), { method: 'POST', headers: headersOf(request) }),
     { parsedBody: request.body },
   )
-  // In earlier revisions the tool runs while the body is read.
+  // In earlier revisions of the protocol, the tool runs while the body is read.
   const text = await response.text()
-  // The store answers its own failures as problems, like those of every route.
+  // The store's own failures are answered as problems, like on every route.
   if (failure.error !== undefined) throw failure.error
   return { status: response.status, type: response.headers.get('content-type'), text }
 }
 
-/** The headers of the protocol. */
+/** The request's headers, as pairs for the protocol. */
 function headersOf({ headers }: FastifyRequest): [string, string][] {
   return Object.entries(headers).flatMap(([name, value]) =>
     typeof value === 'string' && (name === 'content-type' || name === 'accept' || name.startsWith('mcp-')) ? [[name, value]] : [],

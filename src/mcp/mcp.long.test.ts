@@ -16,13 +16,13 @@ const { token } = await registerOperator(store)
 const [buyer] = await addBuyers(store, 1)
 const price = { amount: 1_000, currency: 'EUR' }
 
-/** What an injected text tells an agent to call. */
+/** The call that an injected text tells an agent to make. */
 interface Instruction {
   tool: string
   arguments: Record<string, unknown>
 }
 
-/** Arguments that each tool takes, for a shop with one order, product, category and customer. */
+/** The arguments of each tool, for a shop with one order, product, category and customer. */
 function argumentsOf(ids: { order: string; product: string; category: string }): Record<string, Record<string, unknown>> {
   const [order, product, category] = [{ id: ids.order }, { id: ids.product }, { id: ids.category }]
   const lines = [{ product_id: ids.product, quantity: 1 }]
@@ -49,8 +49,8 @@ function argumentsOf(ids: { order: string; product: string; category: string }):
 }
 
 /**
- * Each tool, as a text can name it: as it is, with members that sound like a commit, and the commit with an invented
- * hash.
+ * The calls that a text can name: each tool as it is, with properties that resemble a commit, and `commit` with an
+ * invented hash.
  */
 function* instructionsFor(ids: Parameters<typeof argumentsOf>[0]): Generator<Instruction> {
   for (let round = 0; ; round++) {
@@ -64,7 +64,7 @@ function* instructionsFor(ids: Parameters<typeof argumentsOf>[0]): Generator<Ins
   }
 }
 
-/** Everything that a change would leave behind. */
+/** Reads everything that a change would leave behind. */
 async function readShop() {
   const { rows } = await store.pool.query(
     `select (select count(*) from activities) as activities, (select count(*) from order_notes) as notes,
@@ -84,7 +84,7 @@ const create = async (path: string, body: object, by = token) => {
   return json
 }
 
-test(`an agent that obeys ${TEXTS} injected texts of products and orders changes nothing`, async (t) => {
+test(`an agent that obeys ${TEXTS} injected texts in products and orders changes nothing`, async (t) => {
   const category = await create('/admin/categories', { name: 'Lamps' })
   const target = await store.addProduct({ stock: 1_000, amount: 1_000 })
   const items = [{ product_id: target.id, quantity: 2 }]
@@ -134,13 +134,13 @@ test(`an agent that obeys ${TEXTS} injected texts of products and orders changes
   assert.deepEqual(await readShop(), before)
 })
 
-test('the limit of requests of a key holds for the calls of its tools', async (t) => {
+test("a key's request limit applies to the calls of its tools", async (t) => {
   const limited = await startStore(t, { isRateLimited: true })
   const { key } = await makeKey(limited, ['orders:read'])
   const agent = await connectAgent(t, limited, key)
   const read = () => agent.call('getAnyOrder', { id: randomUUID() })
   assert.equal((await read()).json.answer.code, 'not_found')
-  // Refused for want of the scope, and counted.
+  // These calls are refused for lack of the scope, and still count.
   const others = Array.from({ length: REQUESTS_OF_KEY.points }, () => limited.call('GET', '/admin/stock', { token: key }))
   await Promise.all(others)
   await assert.rejects(read(), /429|rate_limited/)

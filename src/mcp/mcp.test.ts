@@ -31,7 +31,7 @@ async function placeOrder(note = NOTE) {
   return { id: json.id as string, lamp }
 }
 
-/** Whatever a change writes: each records an activity. */
+/** Counts activities, because every change records one. */
 async function countWritten() {
   const { rows } = await store.pool.query(
     `select (select count(*) from activities) as activities, (select sum(version) from orders) as orders,
@@ -40,7 +40,7 @@ async function countWritten() {
   return rows[0]
 }
 
-/** A call as JSON-RPC, for what the client of the SDK does not send. */
+/** Sends a call as JSON-RPC, for messages that the SDK's client does not send. */
 function send(key: string | undefined, body: unknown, { call = store.call, headers = {} } = {}): Promise<Answer> {
   const accept = { accept: 'application/json, text/event-stream', ...headers }
   return call('POST', '/mcp', { ...(key === undefined ? {} : { token: key }), body, headers: accept })
@@ -52,7 +52,7 @@ const callOf = (name: string, args: object, id = 1) => ({
 })
 const resultOf = ({ text }: Answer) => JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? text).result.structuredContent
 
-test('a tool that reads answers what the API does, and names the texts that strangers wrote', async (t) => {
+test('a reading tool answers like the API, and names the texts that strangers wrote', async (t) => {
   const { id } = await placeOrder()
   const { key, call } = await start(t, ['orders:read'])
   const { isError, json } = await call('searchOrders', { limit: 1 })
@@ -70,7 +70,7 @@ test('a tool that reads answers what the API does, and names the texts that stra
   assert.deepEqual([unknown.isError, unknown.json.answer.code], [true, 'not_found'])
 })
 
-test('a preview shows the state and the outcome and writes nothing; its commit makes the change under the name of the key', async (t) => {
+test('a preview shows the state and the outcome and writes nothing; its commit makes the change as the key', async (t) => {
   const { id, lamp } = await placeOrder()
   const agent = await start(t, ['orders:read', 'orders:move'])
   const args = { id, body: { to: 'cancelled', reason: 'The customer called.' } }
@@ -135,7 +135,7 @@ test('only the hash of the same preview commits: by the same key, with the same 
   assert.deepEqual([moved.isError, moved.json.answer.code], [true, 'precondition_failed'])
 })
 
-test('a hash is spent once, also by two processes at once, and also when its change is refused', async (t) => {
+test('a hash works once, even in two processes at once, and even if its change is refused', async (t) => {
   const { id } = await placeOrder()
   const agent = await start(t)
   const args = { id, body: { text: 'Called back.' } }
@@ -154,7 +154,7 @@ test('a hash is spent once, also by two processes at once, and also when its cha
   const lamp = { body: { sku: 'TWICE', name: 'A lamp', category: 'lamps', price: { amount: 100, currency: 'EUR' } } }
   const previewTwice = async () => [await agent.preview('createProduct', lamp), await agent.preview('createProduct', lamp)] as const
   let [first, second] = await previewTwice()
-  // A second may begin between them.
+  // A new second may begin between the two previews.
   while (first.json.hash !== second.json.hash) [first, second] = await previewTwice()
   clock.aheadMs = 1_000
   const third = await agent.preview('createProduct', lamp)
@@ -167,7 +167,7 @@ test('a hash is spent once, also by two processes at once, and also when its cha
   assert.deepEqual(outcomes, [201, 'sku_taken', 'hash_used', 'hash_used'], 'two previews of one second are the same')
 })
 
-test('commits only the outcome that was previewed, although a price is no part of the version of an order', async (t) => {
+test("commits only the previewed outcome, although an order's version does not include prices", async (t) => {
   const { id, lamp } = await placeOrder()
   const agent = await start(t)
   const args = { id, body: { lines: [{ product_id: lamp.id, quantity: 3 }] } }
@@ -186,7 +186,7 @@ test('commits only the outcome that was previewed, although a price is no part o
   assert.deepEqual([made.isError, made.json.answer.amount.amount, made.json.done], [false, 9_000, 'The change is made.'])
 })
 
-test('says that a change was made before, and that what it is about cannot be read', async (t) => {
+test('reports that a change was already made, and that its target cannot be read', async (t) => {
   const { id } = await placeOrder()
   const agent = await start(t)
   const args = { id, body: { kind: 'fee', label: 'Gift', amount: { amount: 100, currency: 'EUR' }, reference: 'gift-1' } }
@@ -204,7 +204,7 @@ test('says that a change was made before, and that what it is about cannot be re
   assert.deepEqual([gone.isError, gone.json.answer.code], [true, 'not_found'])
 })
 
-test('a block and a movement of stock commit although orders came in meanwhile', async (t) => {
+test('a block and a stock movement commit even if orders arrived meanwhile', async (t) => {
   const agent = await start(t)
   const buyer = await store.register()
   const lamp = await store.addProduct({ stock: 10 })
@@ -223,7 +223,7 @@ test('a block and a movement of stock commit although orders came in meanwhile',
   assert.equal(stale.json.answer.code, 'precondition_failed')
 })
 
-test('a failure of the store is answered as one, and not as a tool that does not exist', async (t) => {
+test('answers a failure of the store as a failure, not as an unknown tool', async (t) => {
   const { id } = await placeOrder()
   const agent = await start(t)
   const args = { id, body: { text: 'Called back.' } }
@@ -236,14 +236,14 @@ test('a failure of the store is answered as one, and not as a tool that does not
   assert.equal(resultOf(await send(agent.key, commit)).status, 201)
 })
 
-test('the sizes of long members stand in their place, also in an order that is a member itself', () => {
+test('replaces long properties by their sizes, even in an order that is itself a property', () => {
   const order = { id: 'x', version: 3, items: Array.from({ length: 1_000 }, () => ({ name: 'A lamp' })), note: 'n'.repeat(9_000) }
   const short = { id: 'x', version: 3, items: { elements: 1_000 }, note: { characters: 9_002 } }
   assert.deepEqual(summarize(order), short)
   assert.deepEqual(summarize({ order, amount: 5 }), { order: short, amount: 5 })
 })
 
-test('a long state and a long answer are shown in short, and a commit of one says that the change is made', async (t) => {
+test('shortens a long state and a long answer, and a commit of one reports that the change was made', async (t) => {
   const agent = await start(t)
   const lamp = await store.addProduct({ stock: 10 })
   const description = 'Long. '.repeat(10_000)
@@ -261,7 +261,7 @@ test('a long state and a long answer are shown in short, and a commit of one say
   assert.equal((await agent.commit('updateProduct', rest, second.hash)).json.answer.name, 'A better lamp')
 })
 
-test('a key that is revoked, or loses its scope, between preview and commit changes nothing', async (t) => {
+test('a key that is revoked or loses its scope between preview and commit changes nothing', async (t) => {
   const { id } = await placeOrder()
   const agent = await start(t, ['orders:read', 'orders:move'])
   const args = { id, body: { to: 'confirmed' } }
@@ -273,11 +273,11 @@ test('a key that is revoked, or loses its scope, between preview and commit chan
   await assert.rejects(agent.commit('moveOrder', args, json.hash))
   const { rows } = await store.pool.query('select status from orders where id = $1', [id])
   assert.equal(rows[0].status, 'pending')
-  // The revocation itself.
+  // The additional activity is the revocation itself.
   assert.equal(Number((await countWritten()).activities), Number(before.activities) + 1)
 })
 
-test('a preview needs what the operation needs, and says what the API would refuse', async (t) => {
+test("a preview needs the operation's scope, and reports what the API would refuse", async (t) => {
   const { id, lamp } = await placeOrder()
   const blind = await start(t, ['orders:move', 'stock:write'])
   const refused = await blind.call('moveOrder', { id, body: { to: 'confirmed' } })
@@ -294,7 +294,7 @@ test('a preview needs what the operation needs, and says what the API would refu
   assert.deepEqual(await store.readStock(lamp), [3])
 })
 
-test('refuses callers without a key, foreign hosts and pages, other methods, batches, and bodies that are too large', async () => {
+test('refuses callers without a key, foreign hosts and pages, other methods, batches, and too large bodies', async () => {
   const { key } = await makeKey(store, ['orders:read'])
   const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
   assert.equal((await send(key, list)).status, 200)
@@ -315,7 +315,7 @@ test('refuses callers without a key, foreign hosts and pages, other methods, bat
   assert.ok((await send(key, listen)).text.includes('error'), 'no stream stays open')
 })
 
-test('an unknown tool, and one of another scope, is an error of the protocol', async (t) => {
+test('an unknown tool, or one of another scope, is a protocol error', async (t) => {
   const { call } = await start(t, ['orders:read'])
   for (const name of ['moveOrder', 'eraseCustomer', 'commits', '__proto__'])
     await assert.rejects(call(name, { id: 'x' }), /no tool of this name/, name)

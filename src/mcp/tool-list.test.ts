@@ -14,7 +14,7 @@ interface Operation {
 }
 
 const PUBLIC = ['getProduct', 'listCategories', 'listProducts']
-/** The tools that read. One that answers a secret belongs into LEFT_OUT. */
+/** The tools that read. An operation that answers a secret belongs in LEFT_OUT instead. */
 const READS = [
   ...['getAnyOrder', 'getAudit', 'getCategory', 'getCustomer', 'getEditedProduct', 'getFigures', 'getMail', 'getPipeline', 'getStock'],
   ...[
@@ -40,12 +40,12 @@ const operations = Object.values(document.paths).flatMap((item) =>
 const forKeys = operations.filter(({ 'x-required-scope': scope }) => (KEY_SCOPES as readonly (string | undefined)[]).includes(scope))
 const store = await startStore({ after })
 
-test('each operation that a key may call is a tool that reads, a tool that changes something, or left out with a reason', () => {
+test('each operation that a key may call is a reading tool, a changing tool, or left out with a reason', () => {
   const names = forKeys.map(({ operationId }) => operationId).toSorted()
   assert.deepEqual([...READS, ...Object.keys(EFFECTS), ...Object.keys(LEFT_OUT)].toSorted(), names)
 })
 
-test('a key gets the tools of its scopes, in either revision of the protocol, and `commit` when one of them changes something', async (t) => {
+test('a key gets the tools of its scopes in both revisions of the protocol, and `commit` if one of them changes something', async (t) => {
   for (const [index, scope] of KEY_SCOPES.entries()) {
     const { key } = await makeKey(store, [scope])
     const expected = forKeys.filter((each) => each['x-required-scope'] === scope).map(({ operationId }) => operationId)
@@ -65,7 +65,7 @@ test('a key gets the tools of its scopes, in either revision of the protocol, an
   }
 })
 
-test('the tools of all scopes together stay a short list, and none leads to an answer with a secret', async (t) => {
+test('the tools of all scopes together are a short list, and none answers a secret', async (t) => {
   const { client } = await connectAgent(t, store, (await makeKey(store, KEY_SCOPES)).key)
   const { tools } = await client.listTools()
   assert.ok(JSON.stringify(tools).length < 80_000, `${JSON.stringify(tools).length}`)
@@ -81,7 +81,7 @@ test('the tools of all scopes together stay a short list, and none leads to an a
   )
 })
 
-/** The schemas of an operation's answers, with those that they refer to. */
+/** The schemas of an operation's answers, including referenced ones. */
 function answersOf(operation: object): object {
   const { components } = JSON.parse(text) as { components: { schemas: Record<string, object> } }
   const names = new Set<string>()

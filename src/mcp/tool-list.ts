@@ -5,7 +5,7 @@ import type { ListedRoute } from '../http/route-list.ts'
 import { KEY_SCOPES, type Scope } from '../http/scopes.ts'
 import { compileValidator } from '../http/validation.ts'
 
-/** What a change does to the shop besides the resource itself. */
+/** The effects of a change on the shop besides the resource itself. */
 export interface Effects {
   stock: string
   money: string
@@ -19,7 +19,7 @@ const NEW_PRICES = 'new orders have the new price, placed orders keep theirs'
 const RESENT = { stock: NONE, money: NONE, mails: 'the customer gets this mail' }
 const NEW_TOTAL = { stock: NONE, money: 'the total of the order changes, as `outcome` shows', mails: NONE }
 
-/** The operations that change something and are tools. A new one is none until it has a row here or in `LEFT_OUT`. */
+/** The changing operations that are tools. A new operation becomes a tool only with a row here. */
 export const EFFECTS: Readonly<Record<string, Effects>> = {
   blockCustomer: NO_EFFECTS,
   unblockCustomer: NO_EFFECTS,
@@ -52,10 +52,10 @@ export const EFFECTS: Readonly<Record<string, Effects>> = {
 }
 
 const BLOCKED = ['blocked_at', 'blocked_reason']
-/** The members of the state that a change is about, which others than these operations need as a whole. */
+/** The state's properties that a commit compares. Operations without a row here compare its version. */
 const ABOUT: Readonly<Record<string, readonly string[]>> = {
   ...{ blockCustomer: BLOCKED, unblockCustomer: BLOCKED },
-  // Its reference books it once, and units are sold meanwhile.
+  // The adjustment's reference prevents a second booking, and sales may change the stock meanwhile.
   adjustStock: [],
 }
 
@@ -63,7 +63,7 @@ const MANY = 'Thousands of changes would be behind one preview.'
 const UNSEEN = 'No operation reads one endpoint, so a preview would show nothing.'
 const ENGINES = 'Readers of tables speak this protocol. queryLake answers an agent.'
 
-/** The operations that API keys may call and that are no tools, with the reason. */
+/** The operations that API keys may call and that are not tools, each with the reason. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   createWebhook: 'Its answer has a secret, and it sends orders to an address of its own.',
   rotateWebhookSecret: 'Its answer has a secret.',
@@ -83,29 +83,29 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   loadIcebergTable: ENGINES,
 }
 
-/** It takes a body, and reads. */
+/** A POST operation that only reads. */
 const READING_POST = 'queryLake'
-/** Public pages of the catalogue that other tools are used with. */
+/** Public pages of the catalogue that agents need for the other tools. */
 const PUBLIC = new Set(['listProducts', 'getProduct', 'listCategories'])
 
 export interface Tool {
   name: string
   title: string
   description: string
-  /** The parameters by their names, and `body` as the API takes it. */
+  /** The parameters by their names, and `body` as the API accepts it. */
   input: TObject
-  /** Is null for a tool that only reads. */
+  /** Null for a tool that only reads. */
   effects: Effects | null
   route: ListedRoute
-  /** The route that reads what it changes; null where there is none. */
+  /** The route that reads the changed resource; null if there is none. */
   target: ListedRoute | null
-  /** The members of the state that a commit compares; null for its version. */
+  /** The state's properties that a commit compares. Null means its version. */
   about: readonly string[] | null
-  /** The reason for which the API would refuse these arguments. */
+  /** The reason why the API would refuse these arguments; undefined if it would not. */
   findFault: (args: unknown) => AppError | undefined
 }
 
-/** The tools that follow from the routes. */
+/** Derives the tools from the routes. */
 export function createTools(routes: readonly ListedRoute[]): Tool[] {
   return routes.flatMap((route) => {
     const { operationId: name = '', summary = '', description = '' } = described(route)
@@ -130,7 +130,7 @@ export function createTools(routes: readonly ListedRoute[]): Tool[] {
   })
 }
 
-/** The tools of a key. */
+/** The tools that a key may call. */
 export function toolsFor(tools: readonly Tool[], scopes: ReadonlySet<Scope>): Tool[] {
   return tools.filter(({ route: { access } }) => access === 'public' || scopes.has(access as Scope))
 }
@@ -139,7 +139,7 @@ export function propertiesOf(schema: unknown): Record<string, TSchema> {
   return (schema as { properties?: Record<string, TSchema> } | undefined)?.properties ?? {}
 }
 
-/** A schema without examples, titles and what the store alone reads. */
+/** Removes examples, titles and keywords that only the store reads from a schema. */
 export function withoutNotes(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutNotes)
   if (typeof schema !== 'object' || schema === null) return schema
@@ -149,7 +149,7 @@ export function withoutNotes(schema: unknown): unknown {
   return Object.fromEntries(members.map(([name, value]) => [name, withoutNotes(value)]))
 }
 
-/** What a route says of itself in the document. */
+/** A route's description in the document. */
 function described({ schema }: ListedRoute) {
   return schema as { operationId?: string; summary?: string; description?: string }
 }
@@ -161,7 +161,7 @@ function inputOf({ schema }: ListedRoute): TObject {
   return Type.Object({ ...propertiesOf(schema.params), ...query, ...bodyMember }, { additionalProperties: false })
 }
 
-/** The nearest resource above a change that is no list. */
+/** The route that reads the nearest resource above a change. Lists do not count. */
 function findTarget({ url }: ListedRoute, routes: readonly ListedRoute[]): ListedRoute | null {
   for (let path = url; path.includes('/:'); path = path.slice(0, path.lastIndexOf('/'))) {
     const found = routes.find((route) => route.method === 'GET' && route.url === path)

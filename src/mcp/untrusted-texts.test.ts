@@ -22,7 +22,7 @@ const names = [
 const properties = Object.fromEntries([...names, 'word'].map((name) => [name, name === 'status' ? enumeration : {}]))
 const words = wordsOf({ type: 'object', properties })
 
-test('names every text that can say something, once for all elements of a list', () => {
+test('names every text that can contain a sentence, once for all elements of a list', () => {
   const answer = {
     data: [
       { id: '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b01', number: '100001', status: 'partially_refunded', note: 'Ring twice' },

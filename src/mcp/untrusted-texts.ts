@@ -1,11 +1,11 @@
-/** Forms that carry no sentence: ids, times, one word, currencies and countries. */
+/** Forms that can contain no sentence: ids, times, single words, currencies and countries. */
 const FORMS = [/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/, /^[a-z]+$/, /^[A-Z]{2,3}$/, /^\d*$/]
 const MAX_WORD = 40
 const MAX_PATHS = 200
 
 const OWN_WORDS = ['answer', 'state', 'outcome', 'arguments']
 
-/** The words of the API: the names of members and the values of enumerations in its schemas. */
+/** The API's words: the property names and enum values in its schemas. */
 export function wordsOf(schema: unknown, words = new Set(OWN_WORDS), seen = new Set<unknown>()): ReadonlySet<string> {
   if (typeof schema !== 'object' || schema === null || seen.has(schema)) return words
   seen.add(schema)
@@ -16,9 +16,9 @@ export function wordsOf(schema: unknown, words = new Set(OWN_WORDS), seen = new 
 }
 
 /**
- * The paths of all texts in an answer that a customer, a file or another system may have written, such as
- * `data[].note`. A text is trusted only by its form, so a new member needs no list. A name that is no word of the API
- * was chosen by somebody, such as one of `attributes`: its path ends with `*`.
+ * The paths, such as `data[].note`, of all texts in an answer that a customer, a file or another system may have
+ * written. A text is trusted only for its form, so a new property needs no list. A property name that is not a word of
+ * the API was chosen by somebody, such as one in `attributes`; its path ends with `*`.
  */
 export function untrustedPaths(answer: unknown, words: ReadonlySet<string>): string[] {
   const paths = new Set<string>()
@@ -35,6 +35,6 @@ export function untrustedPaths(answer: unknown, words: ReadonlySet<string>): str
     }
   }
   collect(answer, '')
-  // An answer with more of them is untrusted as a whole.
+  // An answer with more such texts is untrusted as a whole.
   return paths.size > MAX_PATHS ? ['*'] : [...paths]
 }

@@ -32,12 +32,15 @@ export interface ImportedCustomer {
   name: string | null
   createdAt: Date
   isAddressProven: boolean
-  /** The hash that the other shop stored, or null. */
+  /** The hash that the other shop stored; null if there is none. */
   passwordHash: string | null
   isGuest: boolean
 }
 
-/** `dropsUnusableHashes`: an unusable hash means no password. Otherwise the line is refused. Throws InvalidLine. */
+/**
+ * Reads a customer's line. With `dropsUnusableHashes`, an unusable hash means no password; otherwise the line is
+ * refused. Throws InvalidLine.
+ */
 export function readCustomer(value: unknown, now: Date, dropsUnusableHashes: boolean): ImportedCustomer {
   const line = checkLine<Static<typeof CustomerLine>>(check, value)
   const isGuest = line.guest === true

@@ -7,7 +7,7 @@ import { hashToken } from '../auth/tokens/opaque-token.ts'
 
 const BCRYPT = '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO'
 
-test('customers keep address, name, time and password; a second run changes nothing', async (t) => {
+test('customers keep address, name, time and password, and a second run changes nothing', async (t) => {
   const store = await startStore(t)
   const file = [
     aCustomer('ada', { name: ' Ada King ', created_at: '2019-05-01T12:00:00Z', password: BCRYPT, address_proven: true }),
@@ -39,7 +39,7 @@ test('customers keep address, name, time and password; a second run changes noth
   assert.deepEqual(activities, [{ actor_type: 'system', subject_type: 'account', after: { source: 'import', created: 2, linked: 0 } }])
 })
 
-test('refuses by line what cannot be imported, and imports the others', async (t) => {
+test('refuses invalid customers by line, and imports the others', async (t) => {
   const store = await startStore(t)
   const lines: [unknown, RegExp | null][] = [
     [aCustomer('ada'), null],
@@ -83,7 +83,7 @@ test('refuses by line what cannot be imported, and imports the others', async (t
   assert.deepEqual(hashes, [{ is_argon2id: true }, { is_argon2id: true }])
 })
 
-test('an account that a stranger may have registered is not linked; one whose address is proven is, and keeps its password', async (t) => {
+test('an account with an unproven address is not linked; one with a proven address is, and keeps its password', async (t) => {
   const store = await startStore(t)
   const [proven, unproven] = [await store.register(), await store.register()]
   await store.pool.query('update users set email_verified_at = now() where id = $1', [proven.id])
@@ -95,14 +95,14 @@ test('an account that a stranger may have registered is not linked; one whose ad
   assert.equal(login.status, 200)
 })
 
-test('the same customer under another source is refused with the reason', async (t) => {
+test('refuses the same customer under another source, with the reason', async (t) => {
   const store = await startStore(t)
   await moveCustomersIn(store, [aCustomer('ada')], { source: 'shopify' })
   const { problems } = await moveCustomersIn(store, [aCustomer('ada')])
   assert.match(problems.join(), /^1: the account with this address was imported with another --source or external_id/)
 })
 
-test('a customer who has deleted the account is not created again, and nothing of the line is kept', async (t) => {
+test('a customer who has deleted the account is not recreated, and none of the line is stored', async (t) => {
   const store = await startStore(t)
   const file = [aCustomer('ada', { password: BCRYPT }), aCustomer('ben')]
   await moveCustomersIn(store, file)
@@ -120,7 +120,7 @@ test('a customer who has deleted the account is not created again, and nothing o
   assert.deepEqual([again.outcomes.erased, again.outcomes.unchanged, again.outcomes.created], [1, 1, 0])
 })
 
-test('a guest has no password, may share an address with others, and proving the address takes the orders along', async (t) => {
+test('a guest has no password, may share an address, and proving the address takes over the orders', async (t) => {
   const store = await startStore(t)
   const guests = ['g1', 'g2'].map((id) => aCustomer(id, { email: 'ada@example.com', guest: true }))
   const result = await moveCustomersIn(store, [

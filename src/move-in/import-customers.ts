@@ -13,12 +13,15 @@ const BATCH_SIZE = 500
 const GROUP = 'customers'
 
 export interface CustomerImportOptions extends MoveInOptions {
-  /** Imports a customer with an unusable hash without a password. Otherwise the line is refused. */
+  /** Whether a customer with an unusable hash is imported without a password. Otherwise the line is refused. */
   dropsUnusableHashes: boolean
   unmatchableHash: () => string
 }
 
-/** Links an account only with a proven address, because a stranger could have registered it. A run can be repeated. */
+/**
+ * Imports customers. Links an account only if its address is proven, because a stranger could have registered it. A run
+ * can be repeated.
+ */
 export async function importCustomers(pool: Pool, lines: AsyncIterable<JsonLine>, options: CustomerImportOptions): Promise<MoveInResult> {
   const result: MoveInResult = { outcomes: noOutcomes(), source: new Tally(), store: new Tally() }
   const seen = { ids: new SeenSkus(), emails: new SeenSkus() }
@@ -57,7 +60,10 @@ export async function importCustomers(pool: Pool, lines: AsyncIterable<JsonLine>
   return result
 }
 
-/** Guests may share an address. Other customers may not, in any case of letters. */
+/**
+ * Finds a repeated id or address. Guests may share an address, and other customers may not, whatever the case of
+ * letters.
+ */
 function findDouble(
   seen: { ids: SeenSkus; emails: SeenSkus },
   { externalId, email, isGuest }: ImportedCustomer,
@@ -69,7 +75,7 @@ function findDouble(
   return withEmail === undefined ? null : `email was already on line ${withEmail}`
 }
 
-/** Read after the commit. A deleted account counts, because it must stay deleted. */
+/** Counts the stored customers after the commit. A deleted account counts, because it must stay deleted. */
 async function countStored(pool: Pool, batch: readonly NumberedCustomer[]): Promise<number> {
   const { rows } = await pool.query<{ found: number }>(sql`select count(*) as found
     from imported_customers as imported

@@ -75,7 +75,7 @@ test('orders keep number, times, lines and history, take no stock, and a second 
   assert.deepEqual(await rowsOf(), before)
 })
 
-test('refuses by line what cannot be stored, and the report shows what is missing', async (t) => {
+test('refuses invalid orders by line, and the report shows what is missing', async (t) => {
   const store = await startMoved(t)
   const lines: [unknown, RegExp | null][] = [
     [anOrder(1), null],
@@ -138,7 +138,7 @@ test('refuses by line what cannot be stored, and the report shows what is missin
   assert.deepEqual(rows, [{ number: 1 }, { number: 20 }])
 })
 
-test('an open order that was moved in does not expire, can be moved here, and counts with the status it came with', async (t) => {
+test('a moved-in open order does not expire, can change its status here, and counts with its imported status', async (t) => {
   const store = await startMoved(t)
   const shipping_address = { name: 'Ada', line1: '1 Street', city: 'Ulm', postal_code: '89073', country: 'DE' }
   const file = [anOrder(1, { history: [{ status: 'pending', at: '2024-01-01T00:00:00Z' }], shipping_address })]
@@ -158,7 +158,7 @@ test('an open order that was moved in does not expire, can be moved here, and co
   assert.deepEqual([again.outcomes.unchanged, again.isEqual, again.store.groups], [1, true, ['EUR pending']])
 })
 
-test('every change becomes an event, in order; no mail is sent and no webhook is called, but for what is changed here', async (t) => {
+test('every change becomes an event, in order; only changes made here send mails and webhooks', async (t) => {
   const store = await startMoved(t, { roles: ['api', 'stream', 'email', 'webhook'] })
   const { id: endpointId } = await addEndpoint(store.pool, encryption, {
     url: 'https://shop.example/hooks',

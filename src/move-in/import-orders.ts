@@ -11,7 +11,7 @@ import { digestOf, idOfSource } from './source-ids.ts'
 import { type NumberedOrder, storeOrders } from './store-orders.ts'
 import { Tally } from './tally.ts'
 
-/** Events of new orders wait for the events of one batch. */
+/** The most orders of a batch. Events of new orders wait for the events of one batch. */
 const BATCH_SIZE = 200
 const MAX_BATCH_LINES = 4_000
 
@@ -21,8 +21,8 @@ export interface OrderImportOptions extends MoveInOptions {
 }
 
 /**
- * Takes no stock and sends no message. A run can be repeated. `open` is called twice: the greatest number must be known
- * before the first order is stored.
+ * Imports orders. Takes no stock and sends no message. A run can be repeated. `open` is called twice, because the
+ * greatest number must be known before the first order is stored.
  */
 export async function importOrders(pool: Pool, open: () => AsyncIterable<JsonLine>, options: OrderImportOptions): Promise<MoveInResult> {
   if (!options.isDryRun) {
@@ -33,7 +33,10 @@ export async function importOrders(pool: Pool, open: () => AsyncIterable<JsonLin
   return readOrders(pool, open(), options)
 }
 
-/** `greatestNumber`: of the stored orders, or those a dry run would store. 0 for none. */
+/**
+ * Reads the orders. `greatestNumber` is that of the stored orders, or of those that a dry run would store; 0 if there
+ * are none.
+ */
 async function readOrders(
   pool: Pool,
   lines: AsyncIterable<JsonLine>,
@@ -87,7 +90,7 @@ async function readOrders(
 }
 
 function numbered(line: number, order: ImportedOrder, source: string): NumberedOrder {
-  // Personal data could be guessed from the digest, so it contains only whether there is some. Address and note are
+  // Personal data could be guessed from a digest, so it contains only whether there is some. Address and note are
   // compared with those of the row.
   const { shippingAddress, billingAddress, vatNumber, note, customer: _customer, ...content } = order
   const { externalId, email } = order.customer
@@ -99,7 +102,7 @@ function numbered(line: number, order: ImportedOrder, source: string): NumberedO
     email,
     digest: digestOf({
       ...{ ...content, hasAddress: shippingAddress !== null, hasNote: note !== null },
-      // Earlier imported orders have neither, and keep their digest.
+      // Orders imported by earlier releases have neither, and keep their digest.
       ...(billingAddress === null ? {} : { hasBillingAddress: true }),
       ...(vatNumber === null ? {} : { hasVatNumber: true }),
     }),
@@ -118,7 +121,10 @@ function findDouble(seen: Seen, { externalId, number, reference, customer }: Imp
   return withReference === undefined ? null : `reference was already on line ${withReference}, of the same customer`
 }
 
-/** Read after the commit. The status is the last that was moved in, because the order may have changed here. */
+/**
+ * Counts the stored orders after the commit. Uses the last imported status, because the order may have changed here
+ * since.
+ */
 async function countStored(pool: Pool, batch: readonly NumberedOrder[], store: Tally): Promise<void> {
   const { rows } = await pool.query<{ currency: string; status: string; orders: number; amount: string }>(sql`select
       orders.currency, moved.status, count(*) as orders, sum(orders.total_amount + moved.adjusted)::text as amount
@@ -138,7 +144,8 @@ const POLL_MS = 20
 const MAX_WAIT_MS = 120_000
 
 /**
- * New orders wait for one batch at most. Returns at once when no stream runs. Throws OperatorError after two minutes.
+ * Waits until a position is published, so new orders wait for at most one batch. Returns at once if no stream runs.
+ * Throws OperatorError after two minutes.
  */
 export async function untilPublished(pool: Pool, slotName: string, position: string): Promise<void> {
   const deadline = performance.now() + MAX_WAIT_MS

@@ -11,7 +11,10 @@ import { Tally, UNREADABLE } from './tally.ts'
 
 const LOOK_SIZE = 1_000
 
-/** Compares the number of products and the sums of their prices with the store. `lines` must yield each sku once. */
+/**
+ * Imports products, and compares their number and the sums of their prices with the store. `lines` must yield each sku
+ * once.
+ */
 export async function importProducts(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
@@ -22,7 +25,7 @@ export async function importProducts(
     result.outcomes.refused++
     onProblem(line, reason)
   }
-  /** The products of lines that name a status. The others keep theirs. */
+  /** The products of lines with a status. The others keep theirs. */
   const withStatus = new Set<string>()
   const counted = countSource(lines, result.source, withStatus)
   if (isDryRun) {

@@ -7,10 +7,10 @@ import { findUnstorableText, UNSTORABLE } from '../http/storable-text.ts'
 
 export type JsonLine = { line: number; value: unknown } | { line: number; error: string }
 
-/** More than an order of 1,000 lines has. */
+/** The most values in a line, more than an order of 1,000 lines has. */
 const MAX_VALUES = 20_000
 
-/** NDJSON in UTF-8. Skips blank lines. Throws only errors of `source`. A line has at most 1 MiB. */
+/** Reads NDJSON in UTF-8. Skips blank lines. Throws only errors of `source`. A line has at most 1 MiB. */
 export async function* readJsonLines(source: AsyncIterable<Uint8Array>): AsyncGenerator<JsonLine> {
   for await (const line of splitLines(source, { skipsBlank: true })) {
     if (isBlank(line)) continue
@@ -35,10 +35,10 @@ function parse(bytes: Buffer | null): unknown {
   }
 }
 
-// TypeBox reports this for a property that the schema does not have.
+// The error of TypeBox for a property that the schema does not have.
 const NOT_IN_SCHEMA = 'schema is false'
 
-/** Throws InvalidLine with the first fault, which names the place and never the value. */
+/** Checks a line. Throws InvalidLine with the first fault, which names the place and never the value. */
 export function checkLine<T>(check: Validator<TSchema, unknown>, value: unknown): T {
   if (check.Check(value)) {
     const [unstorable] = findUnstorableText(value)
@@ -56,7 +56,7 @@ export function checkLine<T>(check: Validator<TSchema, unknown>, value: unknown)
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 const DAY_MS = 86_400_000
 
-/** RFC 3339, from 1970 until now. Throws InvalidLine. */
+/** Reads an RFC 3339 time from 1970 until now. Throws InvalidLine. */
 export function readTime(text: string, place: string, now: Date): Date {
   const time = new Date(text)
   if (!TIME.test(text) || Number.isNaN(time.getTime()) || !isDay(text)) {
@@ -67,13 +67,13 @@ export function readTime(text: string, place: string, now: Date): Date {
   return time
 }
 
-/** `Date` reads 30 February as 2 March. */
+/** Whether the text begins with an existing day. `Date` alone reads 30 February as 2 March. */
 function isDay(text: string): boolean {
   const day = text.slice(0, 10)
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
 }
 
-/** The result has the reason when `read` throws InvalidLine. */
+/** Reads a line's value. If `read` throws InvalidLine, the result has the reason. */
 export function interpret<T>(line: JsonLine, read: (value: unknown) => T): { item: T; value: unknown } | { error: string } {
   if ('error' in line) return line
   try {

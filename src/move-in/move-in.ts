@@ -4,14 +4,17 @@ import type { Tally } from './tally.ts'
 export interface MoveInOptions {
   source: string
   now: () => Date
-  /** Stores nothing, and counts what would be stored. */
+  /** Whether to store nothing, and count what would be stored. */
   isDryRun: boolean
-  /** Called for each line that was refused, or differs from an earlier import. */
+  /** Called for each line that is refused, or differs from an earlier import. */
   onProblem: (line: number, reason: string) => void
   onProgress?: (lines: number) => void
 }
 
-/** `changed`: the line differs from an earlier import, and the store keeps its value. */
+/**
+ * The outcome of a line. `changed` means that the line differs from an earlier import, and the store keeps its own
+ * value.
+ */
 export type LineOutcome = 'created' | 'unchanged' | 'changed' | 'linked' | 'erased' | 'refused'
 export type OutcomeCounts = Record<LineOutcome, number>
 
@@ -19,7 +22,7 @@ export function noOutcomes(): OutcomeCounts {
   return { created: 0, unchanged: 0, changed: 0, linked: 0, erased: 0, refused: 0 }
 }
 
-/** The store was read after the commits. */
+/** The result of an import. The store's numbers are read after the commits. */
 export interface MoveInResult {
   outcomes: OutcomeCounts
   source: Tally
@@ -35,7 +38,7 @@ export interface Refusal {
 // SQLSTATE classes of errors that a row causes. Any other error, such as a full disk, ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
-/** Halves a refused batch until the faulty row is alone. Results are in the order of the batch. */
+/** Stores a batch. Halves a refused batch until the faulty row is alone. The results are in the batch's order. */
 export async function storeInParts<Line, Result>(
   batch: readonly Line[],
   store: (lines: readonly Line[]) => Promise<Result[]>,

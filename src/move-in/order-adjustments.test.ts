@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { anOrder, moveOrdersIn, startMoved } from '../../test/move-in-harness.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 
-test('refuses charges of which one version of the order could not be told, and labels of several lines', async (t) => {
+test('refuses charges that make a version of the order too expensive, and labels of several lines', async (t) => {
   const store = await startMoved(t)
   const most = Number.MAX_SAFE_INTEGER
   const beyond = [
@@ -20,7 +20,7 @@ test('refuses charges of which one version of the order could not be told, and l
   assert.match(result.problems[1] ?? '', /adjustments.0.label/)
 })
 
-test('refuses a discount above 0 and any other charge below 0, as the API does', async (t) => {
+test('refuses a positive discount and any other negative charge, like the API', async (t) => {
   const store = await startMoved(t)
   const of = (...amounts: [string, number][]) => amounts.map(([kind, amount]) => ({ kind, label: 'x', amount }))
   const wrong = [of(['fee', 0], ['discount', 5]), of(['discount', -5], ['shipping', -5]), of(['tax', -5]), of(['fee', -5], ['tax', 5])]
@@ -39,7 +39,7 @@ test('refuses a discount above 0 and any other charge below 0, as the API does',
   assert.equal(result.outcomes.created, 1)
 })
 
-test('shipping, tax, fee and discount are charged besides the lines, and are in the total', async (t) => {
+test('shipping, tax, fee and discount are charged besides the lines, and are part of the total', async (t) => {
   const store = await startMoved(t)
   const adjustments = [
     { kind: 'discount', label: 'SUMMER', amount: -2_600 },

@@ -14,11 +14,11 @@ import { ExternalId, readEmail } from './customer-line.ts'
 import { checkLine, readTime } from './json-lines.ts'
 import { UNREADABLE } from './tally.ts'
 
-/** The limit of a new order: an event has all of its lines. */
+/** The limit of a new order, because an event contains all its lines. */
 const MAX_LINES = 1_000
 const MAX_QUANTITY = 1_000_000_000
 const MAX_CHANGES = 20
-/** With the longest texts this makes a history of 180 KiB. `change-limits.ts` allows 512. */
+/** With the longest texts this number makes a history of 180 KiB. `change-limits.ts` allows 512. */
 const MAX_ADJUSTMENTS = 50
 const MAX_ORDER_NUMBER = 999_999_999_999_999
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
@@ -111,9 +111,9 @@ export interface ImportedChange {
 
 export interface ImportedOrder {
   externalId: string
-  /** The value null: the order gets the store's next number. */
+  /** The order's number. With null, the order gets the store's next number. */
   number: number | null
-  /** The number as written, when it is more than the digits. */
+  /** The number as written, if it is more than the digits. */
   reference: string | null
   customer: { externalId: string | null; email: string | null }
   currency: string
@@ -124,11 +124,11 @@ export interface ImportedOrder {
   billingAddress: ShippingAddress | null
   vatNumber: string | null
   note: string | null
-  /** Oldest first, from `pending` to the present status. */
+  /** The changes from `pending` to the present status, the oldest first. */
   history: ImportedChange[]
 }
 
-/** Throws InvalidLine. */
+/** Reads an order's line. Throws InvalidLine. */
 export function readOrder(value: unknown, now: Date): ImportedOrder {
   const line = checkLine<OrderLine>(check, withPlainVatNumber(value))
   const { number, text: written } = readNumber(line.number)
@@ -141,7 +141,7 @@ export function readOrder(value: unknown, now: Date): ImportedOrder {
     customer: { externalId, email: email === undefined ? null : readEmail(email) },
     currency: line.currency,
     lines: line.lines.map(({ sku = '', ...rest }) => ({ sku, ...rest })),
-    // Charges precede discounts, so that no version of the order costs less than nothing.
+    // Charges precede discounts, so no version of the order has a negative total.
     adjustments: (line.adjustments ?? [])
       .filter(({ amount }) => amount !== 0)
       .toSorted((a, b) => Math.sign(b.amount) - Math.sign(a.amount)),
@@ -164,7 +164,7 @@ export function readOrder(value: unknown, now: Date): ImportedOrder {
   return order
 }
 
-/** The VAT number as `POST /orders` stores it, however the file writes it. */
+/** Normalizes the VAT number in the same way as `POST /orders`, however the file writes it. */
 function withPlainVatNumber(value: unknown): unknown {
   const { vat_number } = (value ?? {}) as { vat_number?: unknown }
   return typeof vat_number === 'string' ? { ...(value as object), vat_number: toIdentifier(vat_number) } : value
@@ -172,7 +172,9 @@ function withPlainVatNumber(value: unknown): unknown {
 
 const NUMBER = /^\D{0,20}?(\d{1,15})$/
 
-/** `#1001` is 1001. `#1002-A` and `INV-2025-7` have no unique digits: these orders get a new number. */
+/**
+ * Reads a number: `#1001` is 1001. `#1002-A` and `INV-2025-7` have no unique digits, so these orders get a new number.
+ */
 function readNumber(given: number | string): { number: number | null; text: string | null } {
   if (typeof given === 'number') return { number: given, text: null }
   const number = Number(NUMBER.exec(given)?.[1] ?? 0)
@@ -194,7 +196,7 @@ function assertHistory(history: readonly ImportedChange[]): void {
   }
 }
 
-/** Skips adjustments of 0, which are left out whatever their kind. */
+/** Refuses amounts with the wrong sign. Skips adjustments of 0, which are omitted whatever their kind. */
 function assertSigns(adjustments: readonly ImportedAdjustment[]): void {
   for (const [index, { kind, amount }] of adjustments.entries()) {
     const fault = amount === 0 ? null : findWrongSign(kind, amount)
@@ -204,7 +206,7 @@ function assertSigns(adjustments: readonly ImportedAdjustment[]): void {
 
 function assertTotal({ lines, adjustments, total, currency }: ImportedOrder): void {
   const ofLines = lines.reduce((amount, { unit_price, quantity }) => amount + BigInt(unit_price) * BigInt(quantity), 0n)
-  // Charges come before discounts, so this is the version that costs most.
+  // Charges come before discounts, so this is the most expensive version.
   const most = adjustments.reduce((amount, adjustment) => amount + BigInt(Math.max(0, adjustment.amount)), ofLines)
   if (most > BigInt(Number.MAX_SAFE_INTEGER)) throw new InvalidLine('lines and charges add up to more than an order can cost')
   const sum = adjustments.reduce((amount, adjustment) => amount + BigInt(adjustment.amount), ofLines)
@@ -212,7 +214,7 @@ function assertTotal({ lines, adjustments, total, currency }: ImportedOrder): vo
   throw new InvalidLine(`total is ${total}, and lines and adjustments add up to ${sum} (minor units of ${currency})`)
 }
 
-/** The report must show what a refused line would have counted. */
+/** The group and amount of a refused line, which the report must include. */
 export function groupOf(value: unknown): { group: string; amount: bigint } {
   const { currency, total, source_total: text, history } = (value ?? {}) as Record<string, unknown>
   const last = Array.isArray(history) ? (history.at(-1) as { status?: unknown } | null) : null

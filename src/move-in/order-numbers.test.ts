@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { anOrder, moveOrdersIn, startMoved } from '../../test/move-in-harness.ts'
 
-test('numbers of new orders continue above those of the file, and a number of an order that was placed here is refused', async (t) => {
+test("new orders get numbers above the file's, and a number of an order placed here is refused", async (t) => {
   const store = await startMoved(t)
   const ada = await store.register()
   const lamp = await store.addProduct()
@@ -18,7 +18,7 @@ test('numbers of new orders continue above those of the file, and a number of an
   assert.ok((await place()) > own + 5_000)
 })
 
-test('numbers of lines that are refused do not count, whatever the reason', async (t) => {
+test('numbers of refused lines do not count, whatever the reason', async (t) => {
   const store = await startMoved(t)
   const [ada, lamp] = [await store.register(), await store.addProduct()]
   const huge = 900_000_000_000_000
@@ -47,7 +47,7 @@ test('numbers of lines that are refused do not count, whatever the reason', asyn
   assert.ok(Number(placed.json.number) < 1_000_000, `the next order has number ${placed.json.number}`)
 })
 
-test('numbers are reserved up to 15 digits, and orders are still placed above them', async (t) => {
+test('numbers are reserved up to 15 digits, and orders can still be placed above them', async (t) => {
   const store = await startMoved(t)
   const [ada, lamp] = [await store.register(), await store.addProduct()]
   const greatest = 999_999_999_999_999

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { aCustomer, anOrder, moveCustomersIn, moveOrdersIn, startMoved } from '../../test/move-in-harness.ts'
 
-test('an order whose number has no digits of its own gets one here, keeps the text as its reference, and is the same in a second run', async (t) => {
+test('an order whose number has no unique digits gets a number, keeps the text as its reference, and a second run changes nothing', async (t) => {
   const store = await startMoved(t)
   const file = [anOrder(1002, { number: '#1002' }), ...['#1002-A', 'INV-2025-1009', '1011-A'].map((number, at) => anOrder(at, { number }))]
   const first = await moveOrdersIn(store, file)
@@ -32,7 +32,7 @@ test('a guest who ordered by phone has no address, and gets no mail', async (t) 
   assert.ok(rows.every(({ email }) => email.endsWith('@no-address.invalid')))
 })
 
-test('the proof compares with the text of the other shop: other decimals are refused and show in the sums', async (t) => {
+test("the proof compares with the other shop's text: other decimals are refused and show in the sums", async (t) => {
   const store = await startMoved(t)
   const line = { sku: 'A', name: 'A', quantity: 1 }
   const order = (number: number, currency: string, amount: number, source_total: string) =>

@@ -4,7 +4,7 @@ import { anOrder, moveOrdersIn, startMoved } from '../../test/move-in-harness.ts
 
 const ADDRESS = { name: 'Ada', line1: 'Street 1', city: 'Ulm', postal_code: '89073', country: 'DE' }
 
-test('the address and note of an imported order are erased like those of any other, and the next run leaves them erased', async (t) => {
+test("an imported order's address and note are erased like any other's, and the next run leaves them erased", async (t) => {
   const store = await startMoved(t, { retainOrderAddressDays: 30 })
   const file = [
     anOrder(1, {
@@ -25,7 +25,7 @@ test('the address and note of an imported order are erased like those of any oth
   assert.deepEqual(more.problems, ['1: its customer has deleted their account here'])
 })
 
-test('a note or an address that the source has got since the first run, or has lost, is a difference', async (t) => {
+test('a note or address that the source has added or removed since the first run is a difference', async (t) => {
   const store = await startMoved(t)
   const with_ = {
     note: 'Ring twice',

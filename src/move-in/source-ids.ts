@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto'
 
-/** RFC 9562, version 8. Always the same for one `source` and id, and reveals nothing of the id. */
+/** An RFC 9562 UUID of version 8. The same for the same `source` and id, and reveals nothing of the id. */
 export function idOfSource(source: string, kind: 'customer' | 'order' | 'product', externalId: string): string {
   const hex = hash('sha256', JSON.stringify(['storefront move-in', source, kind, externalId]))
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 0x3) | 0x8).toString(16)
   return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `${variant}${hex.slice(17, 20)}`, hex.slice(20, 32)].join('-')
 }
 
-/** Does not depend on the order of properties. */
+/** A digest that does not depend on the order of properties. */
 export function digestOf(value: unknown): Buffer {
   return hash('sha256', JSON.stringify(sorted(value)), 'buffer')
 }

@@ -6,7 +6,7 @@ import type { LineOutcome, Refusal } from './move-in.ts'
 
 const AUDIT_CONTEXT: AuditContext = { actor: { type: 'system', id: null }, action: 'import customers', requestId: null }
 
-/** `id`: of the customer in the other shop, and of a new account. */
+/** `id` identifies the customer in the other shop, and is the id of a new account. */
 export interface NumberedCustomer {
   line: number
   customer: ImportedCustomer
@@ -21,7 +21,7 @@ interface Storing {
   unmatchableHash: () => string
 }
 
-/** Ids and addresses must differ. The outcomes are in the order of the batch. */
+/** Stores a batch. Ids and addresses must be unique. The outcomes are in the batch's order. */
 export async function storeCustomers(
   tx: Transaction,
   batch: readonly NumberedCustomer[],
@@ -93,7 +93,7 @@ async function findAccounts(tx: Transaction, emails: readonly string[]): Promise
   return new Map(rows.map((row) => [row.email, row]))
 }
 
-/** The database reserves these addresses for their previous owners. */
+/** The addresses that the database reserves for their previous owners. */
 async function findReserved(tx: Transaction, emails: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ old_email: string }>(
     sql`select old_email from email_changes where old_email = any(${emails}) and changed_at is not null and expires_at > now()`,
@@ -116,7 +116,7 @@ function decide(
   }
 }
 
-/** Returns the inserted ids: somebody may register an address at the same moment. */
+/** Inserts accounts. Returns the inserted ids, because somebody may register an address at the same moment. */
 async function insertAccounts(
   tx: Transaction,
   created: readonly NumberedCustomer[],

@@ -17,7 +17,7 @@ export interface NumberedOrder {
   line: number
   order: ImportedOrder
   id: string
-  /** The same id as in `imported_customers`, or null where the line has only an address. */
+  /** The same id as in `imported_customers`; null if the line has only an address. */
   customerId: string | null
   email: string | null
   digest: Buffer
@@ -30,11 +30,11 @@ interface Storing {
 
 export interface StoredOrders {
   outcomes: (LineOutcome | Refusal)[]
-  /** Log position after the inserted orders. Null when none was inserted. */
+  /** The log position after the inserted orders; null if none was inserted. */
   position: string | null
 }
 
-/** Ids and numbers must differ. */
+/** Stores a batch. Ids and numbers must be unique. */
 export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder[], { source, isDryRun }: Storing): Promise<StoredOrders> {
   const imported = await findImported(tx, batch)
   const fresh = batch.filter(({ id }) => !imported.has(id))
@@ -85,7 +85,7 @@ type Imported = { digest: Buffer } & { [Column in keyof typeof PERSONAL]: Import
 
 async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, Imported>> {
   const movedIn = Object.keys(PERSONAL).map(
-    // An amendment here is no difference.
+    // An amendment made here is no difference.
     (name) => sql`coalesce(
         (
           select value -> ${name}
@@ -104,7 +104,10 @@ async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): P
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** A null in the store may be an erased value. The digest knows whether there was one. */
+/**
+ * Whether an order is the same as the stored one. A null in the store may be an erased value, and the digest shows
+ * whether there was one.
+ */
 function isSame({ order, digest }: NumberedOrder, present: Imported): boolean {
   const names = Object.keys(PERSONAL) as (keyof typeof PERSONAL)[]
   const isEqual = names.every((name) => present[name] === null || isDeepStrictEqual(present[name], order[PERSONAL[name]]))
@@ -143,14 +146,14 @@ async function findReferences(
   return new Set(rows.map(({ id }) => id))
 }
 
-/** A line without a product here stays, with an id that depends on its sku. */
+/** Finds products by sku. A line without a product here stays, with an id derived from its sku. */
 async function findProducts(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, string>> {
   const skus = new Set(batch.flatMap(({ order }) => order.lines.map(({ sku }) => sku)))
   const { rows } = await tx.query<{ id: string; sku: string }>(sql`select id, sku from products where sku = any(${[...skus]}::text[])`)
   return new Map(rows.map(({ id, sku }) => [sku, id]))
 }
 
-/** The total is that of the lines. Other charges are in the history. */
+/** The row of an order. Its total is that of the lines, and other charges are in the history. */
 type ImportedRow = Omit<OrderRow, 'traceparent' | Exclude<LaterColumn, keyof typeof PERSONAL> | 'created_at' | 'updated_at'> & {
   product_ids: string[]
   created_at: string
@@ -208,7 +211,7 @@ function toRow(
   }
 }
 
-/** In the order of numbers, so that the change stream has the oldest first. */
+/** Inserts orders by number, so the change stream has the oldest first. */
 async function insertOrders(tx: Transaction, orders: readonly ImportedRow[]): Promise<void> {
   const sorted = orders.toSorted((a, b) => a.number - b.number)
   await tx.query(sql`insert into orders (product_ids, ${selectList()})
@@ -218,12 +221,14 @@ async function insertOrders(tx: Transaction, orders: readonly ImportedRow[]): Pr
 
 interface OrderedBy {
   id: string
-  /** It is null where the line has only an address. */
+  /** Null if the line has only an address. */
   customerId: string | null
   email: string | null
 }
 
-/** By id, else by an imported or proven address. Another account must not get a person's orders. */
+/**
+ * Finds customers by id, otherwise by an imported or proven address. Another account must not get a person's orders.
+ */
 async function findCustomers(tx: Transaction, orders: readonly OrderedBy[]): Promise<Map<string, { userId: string } | Refusal>> {
   const ids = orders.flatMap(({ customerId }) => customerId ?? [])
   const emails = orders.flatMap(({ email }) => email ?? [])

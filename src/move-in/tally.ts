@@ -1,6 +1,6 @@
 export const UNREADABLE = 'unreadable'
 
-/** In minor units, by a name such as `EUR delivered`. */
+/** Counts and sums by group, such as `EUR delivered`. Amounts are in minor units. */
 export class Tally {
   readonly #groups = new Map<string, { count: number; amount: bigint }>()
 

@@ -1,12 +1,15 @@
 import { minorDigits, parseMajorUnits, readMajorUnits } from '../../currency.ts'
 import { unmappable } from './conversion.ts'
 
-/** A decimal text or number of major units. */
+/** A number of major units, or its decimal text. */
 export type Decimal = string | number
 
 const DECIMAL = /^(-?)(\d+)(?:\.(\d*?)0*)?$/
 
-/** `12.5` EUR is 1250. Throws Unmappable for too many decimals, and for a possible thousand: `1.290`. */
+/**
+ * Converts major to minor units: `12.5` EUR is 1250. Throws Unmappable for too many decimals, and for a possible
+ * thousands separator such as in `1.290`.
+ */
 export function toMinor(amount: Decimal, currency: string): number {
   if (typeof amount === 'string' && /^\s*-?[1-9]\d{0,2}\.\d\d0\s*$/.test(amount) && minorDigits(currency) < 3)
     unmappable(`${amount} can mean thousands`)
@@ -16,7 +19,7 @@ export function toMinor(amount: Decimal, currency: string): number {
   return sign === '-' ? 0 - minor : minor
 }
 
-/** For shops that do not round what they store. Half a minor unit is rounded up. */
+/** Like `toMinor`, for shop systems that store unrounded amounts. Rounds half a minor unit up. */
 export function roundToMinor(amount: Decimal, currency: string): number {
   // JSON writes tiny numbers with an exponent.
   const text = typeof amount === 'number' && /e-/.test(String(amount)) ? amount.toFixed(20) : String(amount).trim()

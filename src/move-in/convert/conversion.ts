@@ -46,7 +46,7 @@ export class Conversion {
     }
   }
 
-  /** Reports a change of a record that was needed to store it. */
+  /** Reports a change that a record needed to be stored. */
   note(label: string, text: string): void {
     this.#report(`${label}: ${text}`)
   }

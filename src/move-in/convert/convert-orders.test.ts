@@ -135,7 +135,7 @@ for (const [shop, make] of Object.entries(SHOPS)) {
     return { reports, order: lines.length === 0 ? undefined : readOrder(lines[0], now), line: lines[0] }
   }
 
-  test(`${shop}: tax that is rounded for the whole order leaves a cent, which is said; more is refused`, async (t) => {
+  test(`${shop}: reports a cent that rounding tax over the whole order leaves, and refuses more`, async (t) => {
     const { order } = await read(t, { prices: ['54.17', '41.67'], tax: '19.17', total: '115.00' })
     assert.ok(order !== undefined)
     assert.deepEqual([order.total, sumOf(order)], [11_500, 11_500])
@@ -143,7 +143,7 @@ for (const [shop, make] of Object.entries(SHOPS)) {
     await assert.rejects(read(t, { prices: ['54.17', '41.67'], tax: '19.17', total: '114.00' }), /add up to 11501/)
   })
 
-  test(`${shop}: amounts of currencies without decimals and with three, with the shop's own text beside them`, async (t) => {
+  test(`${shop}: keeps amounts of currencies without and with three decimals, with the shop's own text beside them`, async (t) => {
     for (const [currency, text, amount] of [
       ['PYG', '150000', 150_000],
       ['UGX', '50000', 50_000],
@@ -156,13 +156,13 @@ for (const [shop, make] of Object.entries(SHOPS)) {
     }
   })
 
-  test(`${shop}: half a unit is refused with the line`, async (t) => {
+  test(`${shop}: refuses half a unit with its line`, async (t) => {
     const { order, reports } = await read(t, { quantity: 0.5, total: '6.25' })
     assert.equal(order, undefined)
     assert.match(reports.join(), /^refused: .*line 1 "Ham" has 0\.5 units/)
   })
 
-  test(`${shop}: an order of a fee alone has it as its line, and one of nothing is refused`, async (t) => {
+  test(`${shop}: an order with only a fee has it as its line, and an empty order is refused`, async (t) => {
     const { order } = await read(t, { prices: [], fee: '30.00', total: '30.00' })
     assert.deepEqual(
       order?.lines.map(({ unit_price, quantity }) => [unit_price, quantity]),
@@ -172,7 +172,7 @@ for (const [shop, make] of Object.entries(SHOPS)) {
     assert.match(reports.join(), /neither lines nor charges/)
   })
 
-  test(`${shop}: names of lines are text`, async (t) => {
+  test(`${shop}: names of lines become plain text`, async (t) => {
     const { order } = await read(t, { name: 'H&amp;M &#8211; Caf&eacute;<style>p{}</style>' })
     assert.equal(order?.lines[0]?.name, 'H&M – Café')
   })
@@ -180,7 +180,7 @@ for (const [shop, make] of Object.entries(SHOPS)) {
 
 for (const shop of ['woocommerce', 'shopify']) {
   const make = SHOPS[shop] ?? assert.fail()
-  test(`${shop}: numbers with other text, a long note, which is cut, and an order by phone without an address`, async (t) => {
+  test(`${shop}: accepts numbers with other text, a long note, which is truncated, and a phone order without an address`, async (t) => {
     for (const number of ['#1002-A', 'INV-2025-1009', '1011-A']) {
       const { lines, reports } = await convert(t, shop, 'orders', make({ number, note: 'x'.repeat(1_200) }))
       const order = readOrder(lines[0], now)
@@ -202,7 +202,7 @@ for (const [shop, shipping, billing, place] of [
   ['shopify', 'shippingAddress', 'billingAddress', SHOPIFY_PLACE],
   ['medusa', 'shipping_address', 'billing_address', MEDUSA_PLACE],
 ] as const) {
-  test(`${shop}: a billing address comes with its company, and is left out where it is the shipping address`, async (t) => {
+  test(`${shop}: keeps a billing address with its company, and omits one that equals the shipping address`, async (t) => {
     const read = async (changes: object) => {
       const [order, ...lines] = SHOPS[shop]?.({}) ?? []
       const { lines: converted, reports } = await convert(t, shop, 'orders', [{ ...order, ...changes }, ...lines])

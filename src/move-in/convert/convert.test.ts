@@ -34,7 +34,7 @@ async function convert(
   return { reports, refused: conversion.refused, leftOut: conversion.leftOut, text }
 }
 
-/** The products that the import reads from what a converter writes, and what the converter says. */
+/** Converts a file. Returns the products that the import reads from the result, and the converter's reports. */
 async function productsOf(
   t: TestContext,
   ...args: Parameters<typeof convert> extends [unknown, string, string, ...infer R] ? [shop: string, ...R] : never
@@ -57,7 +57,7 @@ const formats: [shop: string, format: string, make: Make][] = [
 const each = (shop: string, format: string) => `${shop} ${format}`
 
 for (const [shop, format, make] of formats) {
-  test(`${each(shop, format)}: texts, images, address, brand, price and reduced price come along, entities decoded, styles dropped`, async (t) => {
+  test(`${each(shop, format)}: keeps texts, images, address, brand and prices, decodes entities, and drops styles`, async (t) => {
     const { products, reports } = await productsOf(t, shop, make({}), { imagesBelow: 'https://images.example/media' })
     assert.deepEqual(reports, [])
     const [product] = products
@@ -73,11 +73,11 @@ for (const [shop, format, make] of formats) {
     )
     if (shop !== 'medusa') assert.deepEqual(product.compare_at_price, { amount: 1_000, currency: 'EUR' })
     if (shop !== 'medusa') assert.equal(product.brand, 'Potter & Sons')
-    // The exporter of WooCommerce has no slug.
+    // WooCommerce's exporter omits the slug.
     assert.equal(product.slug, each(shop, format) === 'woocommerce CSV' ? undefined : 'mug')
   })
 
-  test(`${each(shop, format)}: a price of a currency without decimals stays, and its own text comes along`, async (t) => {
+  test(`${each(shop, format)}: keeps a price of a currency without decimals and its own text`, async (t) => {
     const { products } = await productsOf(t, shop, make({ price: '150000', before: '' }), {
       currency: 'PYG',
       imagesBelow: 'https://images.example/media',
@@ -104,7 +104,7 @@ const NOT_SOLD: readonly (readonly [shop: string, format: string, change: Record
   ['magento', 'CSV', { type: 'grouped' }, /grouped/],
 ]
 for (const [shop, format, change, reason] of NOT_SOLD) {
-  test(`${each(shop, format)}: with ${JSON.stringify(change)} nothing is for sale, and it is said`, async (t) => {
+  test(`${each(shop, format)}: with ${JSON.stringify(change)} nothing is for sale, which is reported`, async (t) => {
     const make = formats.find(([name, kind]) => name === shop && kind === format)?.[2] ?? assert.fail()
     const { products, reports, leftOut, refused } = await productsOf(t, shop, make(change))
     assert.deepEqual([products.length, leftOut, refused], [0, 1, 0], reports.join())
@@ -127,7 +127,7 @@ const WITHHELD: readonly (readonly [shop: string, format: string, change: Record
   ['magento', 'CSV', { online: '2' }, /disabled/],
 ]
 for (const [shop, format, change, reason] of WITHHELD) {
-  test(`${each(shop, format)}: with ${JSON.stringify(change)} it becomes a draft, and it is said`, async (t) => {
+  test(`${each(shop, format)}: with ${JSON.stringify(change)} it becomes a draft, which is reported`, async (t) => {
     const make = formats.find(([name, kind]) => name === shop && kind === format)?.[2] ?? assert.fail()
     const { products, reports, leftOut, refused } = await productsOf(t, shop, make(change), { imagesBelow: 'https://images.example/media' })
     assert.deepEqual([products.map(({ status }) => status), leftOut, refused], [['draft'], 0, 0], reports.join())
@@ -135,12 +135,12 @@ for (const [shop, format, change, reason] of WITHHELD) {
   })
 }
 
-test('a product that Shopify publishes later is published here then', async (t) => {
+test('a product that Shopify will publish later is published here at that time', async (t) => {
   const { products } = await productsOf(t, 'shopify', shopifyJsonl({ publishedAt: '2027-01-01T00:00:00Z' }))
   assert.deepEqual([products[0]?.status, products[0]?.published_at], ['active', '2027-01-01T00:00:00.000Z'])
 })
 
-test('a draft that was published meanwhile is published by the next file', async (t) => {
+test('the next file publishes a draft that was published meanwhile', async (t) => {
   for (const [shop, , make] of formats) {
     const { products } = await productsOf(t, shop, make({}), { imagesBelow: 'https://images.example/media' })
     assert.deepEqual([products[0]?.status, products[0]?.published_at], ['active', null], shop)
@@ -174,7 +174,7 @@ for (const [shop, format, write] of [
     'JSON',
     (starts, ends) =>
       wooProduct({
-        // The answer of a shop whose clock is that of the test.
+        // The answer of a shop whose clock equals the test's.
         on_sale: (starts === '' || starts <= '2026-03-01') && (ends === '' || ends >= '2026-03-01'),
         ...(ends === '2026-02-28' || starts === '2026-03-02' ? { price: '10.00', sale_price: '8.50' } : {}),
         date_on_sale_from_gmt: starts && `${starts}T00:00:00`,
@@ -182,7 +182,7 @@ for (const [shop, format, write] of [
       }),
   ],
 ] as [shop: string, format: string, write: (starts: string, ends: string) => string][]) {
-  test(`${each(shop, format)}: a sale with times moves in with them, and one without an end is the price`, async (t) => {
+  test(`${each(shop, format)}: a sale with times keeps them, and one without an end becomes the price`, async (t) => {
     for (const [starts, ends, price, before, sale] of SALES) {
       const { products, reports } = await productsOf(t, shop, write(starts, ends), { imagesBelow: 'https://images.example/media' })
       assert.deepEqual(
@@ -266,7 +266,7 @@ for (const [shop, format, change, stock] of STOCK) {
   })
 }
 
-test('variable products become variants of one group, those that are not for sale left out', async (t) => {
+test('variable products become variants of one group, without those that are not for sale', async (t) => {
   const variation = (id: number, size: string, changes = {}) => ({
     ...{ id, sku: `SHIRT-${size}`, price: '20.00', regular_price: '20.00', status: 'publish', stock_status: 'instock', manage_stock: true },
     ...{
@@ -299,7 +299,7 @@ test('variable products become variants of one group, those that are not for sal
   assert.match(refused.reports[0] ?? '', /share one stock/)
 })
 
-test('variants in the CSV of each shop become a group, too', async (t) => {
+test("variants in each shop's CSV become a group too", async (t) => {
   const csv = { shopify: shopifyCsv({ sizes: true }), woocommerce: wooCsv({ sizes: true }), magento: magentoCsv({ sizes: true }) }
   for (const [shop, text] of Object.entries(csv)) {
     const { products, reports } = await productsOf(t, shop, text, { imagesBelow: 'https://images.example/media' })
@@ -316,14 +316,14 @@ test('variants in the CSV of each shop become a group, too', async (t) => {
   }
 })
 
-test('CSV exports are read as spreadsheets save them', async (t) => {
+test('reads CSV exports as spreadsheets save them', async (t) => {
   for (const text of [`\ufeff${shopifyCsv({})}`, shopifyCsv({ price: '8,50', before: '10,00' }, ';'), shopifyCsv({}, '\t')]) {
     const { products, reports } = await productsOf(t, 'shopify', text)
     assert.deepEqual([products[0]?.price.amount, products[0]?.compare_at_price?.amount, reports], [850, 1_000, []])
   }
 })
 
-test('a description longer than the store keeps is cut, and it is said', async (t) => {
+test('truncates and reports a description that is longer than the store allows', async (t) => {
   const { products, reports } = await productsOf(t, 'shopify', shopifyJsonl({ descriptionHtml: `<p>${'x'.repeat(70_000)}</p>` }))
   assert.equal(products[0]?.description.length, 65_536)
   assert.match(reports.join(), /description is cut to 65536/)

@@ -8,7 +8,7 @@ import { convertWooCommerceCustomers, convertWooCommerceGuests, convertWooCommer
 import { convertWooCommerceProducts } from './woocommerce-products.ts'
 
 export interface ConvertOptions {
-  /** ISO 4217. */
+  /** The ISO 4217 code. */
   currency?: string | undefined
   encoding?: string | undefined
   passwords?: string | undefined

@@ -6,7 +6,7 @@ const BLOCKS = new Set([
   ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'pre', 'figure', 'figcaption', 'address', 'details', 'summary'],
 ])
 
-/** Decodes entities, makes a line for each block, and drops style sheets and scripts. */
+/** Decodes entities, puts each block on a line, and drops style sheets and scripts. */
 export function htmlToText(html: string): string {
   let text = ''
   let hidden = 0

@@ -12,7 +12,7 @@ interface Parent {
 }
 
 /**
- * System → Export → Products. Simple products may be anywhere, so the whole file is in memory.
+ * Converts an export from System → Export → Products. Simple products may be anywhere, so the whole file is in memory.
  * https://experienceleague.adobe.com/en/docs/commerce-admin/systems/data-transfer/data-attributes-product
  */
 export async function* convertMagentoProducts(
@@ -88,7 +88,7 @@ function assertForSale(row: Row, parent: Row | undefined): Withheld | null {
   return shown.text('product_online') === '1' ? null : draft('its configurable product is disabled')
 }
 
-/** Stock that is tracked by the shop's own setting also has 1 in `manage_stock`. */
+/** The stock; null if it is unlimited. `manage_stock` is 1 even if the shop's own setting makes it track stock. */
 function stockOf(row: Row): number | null {
   const allowsBackorders = /^[12]$/.test(row.text('allow_backorders')) && row.text('use_config_backorders') !== '1'
   if (!row.isTrue('is_in_stock')) return 0
@@ -105,13 +105,13 @@ function readPrices(row: Row, now: Date) {
   return pricesAt(now, price, special === null ? null : { amount: special, from: startOf(from), until: startOf(to, 1) })
 }
 
-/** Exports write `2026-03-01 00:00:00`. The form of the shop's language, such as `3/1/26`, is refused. */
+/** Reads a day. Exports write `2026-03-01 00:00:00`. Localized forms such as `3/1/26` are refused. */
 function toDay(text: string): string | null {
   if (text === '') return null
   return readDay(text) ?? unmappable(`the time of its special price, ${text}, is not of the form 2026-03-01`)
 }
 
-/** `Default Category/Gear/Bags`, without the root. */
+/** Reads paths such as `Default Category/Gear/Bags`, without the root. */
 function readCategories(text: string): string[][] {
   return text
     .split(',')
@@ -124,7 +124,7 @@ function readCategories(text: string): string[][] {
     .filter((path) => path.length > 0)
 }
 
-/** `sku=A-S,size=S|sku=A-M,size=M`. */
+/** Reads variations such as `sku=A-S,size=S|sku=A-M,size=M`. */
 function readVariations(text: string): { sku: string; options: Record<string, string> }[] {
   return text.split('|').flatMap((part) => {
     const { sku, ...options } = Object.fromEntries(readPairs(part, ','))
@@ -141,7 +141,7 @@ function readPairs(text: string, separator: string): Map<string, string> {
   )
 }
 
-/** Paths below the media folder, such as `/m/u/mug.jpg`, or addresses. */
+/** Reads images: addresses, or paths below the media folder such as `/m/u/mug.jpg`. */
 function readImages(rows: readonly Row[], below: string | undefined, onLeftOut: () => void): { url: string; alt?: string }[] {
   const images = rows.flatMap((row) => [
     { path: row.text('base_image'), alt: row.text('base_image_label') },

@@ -112,7 +112,7 @@ function toPlace({ first_name, last_name, company, address_1: line1, address_2: 
 function convertOrder(order: Order, conversion: Conversion): object {
   const { items, shipping_methods = [], fulfillments = [], shipping_address: address, payment_collections = [] } = order
   const currency = order.currency_code.toUpperCase()
-  // Medusa 2 has amounts in major units, and does not round what it calculates.
+  // Medusa 2 has amounts in major units, and does not round calculated ones.
   const minor = (amount: Decimal | undefined) => roundToMinor(amount ?? 0, currency)
   const isInclusive = items[0]?.is_tax_inclusive === true
   const last = (member: 'shipped_at' | 'delivered_at') =>

@@ -10,7 +10,7 @@ import { htmlToLine, htmlToText } from './html-text.ts'
 const MAX_NOTE = 1_000
 const MAX_VAT_NUMBER = 40
 
-/** Amounts are minor units unless they are `Decimal`. */
+/** An order of another shop system. Amounts are minor units, except those of type `Decimal`. */
 export interface ShopOrder {
   id: string
   /** The number that customers see. */
@@ -19,17 +19,17 @@ export interface ShopOrder {
   currency: string
   lines: { sku?: string | null | undefined; name: string; quantity: number; total: number }[]
   charges: { kind: AdjustmentKind; label?: string | null | undefined; amount: number }[]
-  /** `text` is the export's own text. `amount` is in minor units. */
+  /** `text` is the export's own text, and `amount` is in minor units. */
   total: { text: Decimal; amount: number }
   address: ShopAddress | null
-  /** Absent when it equals the shipping address. */
+  /** Absent if it equals the shipping address. */
   billing?: ShopAddress | null
   vatNumber?: string | null | undefined
   note?: string | null | undefined
   history: object[]
 }
 
-/** Throws Unmappable. */
+/** Converts an order to a line for the import. Throws Unmappable. */
 export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
   const { id, number, customerId, currency, charges, total, address } = order
   const shipping = address === null ? null : toAddress(address)
@@ -39,7 +39,7 @@ export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
   const adjustments = toAdjustments(others)
   const ofLines = written.reduce((sum, { unit_price, quantity }) => sum + unit_price * quantity, 0)
   const rounding = total.amount - adjustments.reduce((sum, { amount }) => sum + amount, ofLines)
-  // Shops that round the tax of the whole order can differ by half a minor unit for each amount.
+  // Shops that round the whole order's tax can differ by half a minor unit for each amount.
   const mostRounding = Math.max(1, Math.ceil((written.length + adjustments.length) / 2))
   return {
     external_id: id,
@@ -54,7 +54,7 @@ export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
     total: total.amount,
     source_total: String(total.text),
     shipping_address: shipping,
-    // Shops that ask for one phone number write it into one address.
+    // Shops that ask for one phone number write it into one of the two addresses, so phones are not compared.
     ...(billing === null || isDeepStrictEqual({ ...billing, phone: null }, { ...shipping, phone: null })
       ? {}
       : { billing_address: billing }),
@@ -64,7 +64,7 @@ export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
   }
 }
 
-/** A charge without lines, such as a fee that was agreed by phone, becomes a line. */
+/** Turns a charge without lines, such as a fee agreed by phone, into a line. */
 function withoutEmptyLines(
   lines: ShopOrder['lines'],
   charges: ShopOrder['charges'],
@@ -76,7 +76,7 @@ function withoutEmptyLines(
   return { lines: made, others: charges.filter((charge) => !isLine(charge)) }
 }
 
-/** All units become one line when a unit's price is no whole number of minor units. */
+/** Makes an order line. All units become one line if a unit's price is not a whole number of minor units. */
 function toLine({ sku, name: written, quantity, total }: ShopOrder['lines'][number], index: number) {
   const name = htmlToLine(written) || sku || '-'
   if (!Number.isSafeInteger(quantity) || quantity < 1)
@@ -90,7 +90,7 @@ function toLine({ sku, name: written, quantity, total }: ShopOrder['lines'][numb
   }
 }
 
-/** Plugins of WooCommerce write discounts as fees below 0. */
+/** Makes adjustments of charges. WooCommerce plugins write discounts as negative fees. */
 function toAdjustments(charges: ShopOrder['charges']) {
   return charges
     .filter(({ amount }) => amount !== 0)
@@ -118,7 +118,7 @@ function cutNote(note: string | null | undefined, onCut: () => void): string | n
 
 type Times = { pending: string } & Partial<Record<OrderStatus, string | null | undefined>>
 
-/** A missing time is that of the previous step. No time is before an earlier step. */
+/** Makes a history. A missing time is set to the previous step's. No time is before an earlier step. */
 export function toHistory(status: OrderStatus, times: Times, details: Partial<Record<OrderStatus, object>> = {}): object[] {
   let at = toTime(times.pending)
   return pathTo(status).map((step) => {
@@ -129,7 +129,7 @@ export function toHistory(status: OrderStatus, times: Times, details: Partial<Re
   })
 }
 
-/** RFC 3339. WordPress writes UTC without a zone. */
+/** Formats a time by RFC 3339. WordPress writes UTC without a zone. */
 function toTime(text: string): string {
   const time = new Date(/(Z|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`)
   return Number.isNaN(time.getTime()) ? unmappable(`"${text}" is no time`) : time.toISOString()
@@ -147,7 +147,7 @@ export interface ShopAddress {
   phone?: string | null | undefined
 }
 
-/** Returns null without a street and a two-letter country. A missing part is `-`. */
+/** Makes an address. Returns null without a street and a two-letter country. Other missing parts become `-`. */
 function toAddress({ name, company, line1, line2, city, region, postalCode, country, phone }: ShopAddress): object | null {
   if (!line1 || !country || !/^[A-Za-z]{2}$/.test(country)) return null
   const cut = (text: string | null | undefined, length: number) => htmlToLine(text ?? '').slice(0, length) || null
@@ -164,7 +164,7 @@ function toAddress({ name, company, line1, line2, city, region, postalCode, coun
   }
 }
 
-/** Orders with the same address have the same id. An order without an address has its own. */
+/** The id of a guest. Orders with the same address have the same guest, and an order without an address has its own. */
 export function guestId(email: string | null | undefined, orderId: string): string {
   const address = email?.trim().toLowerCase()
   return address ? `guest:${address}` : `guest-of-order:${orderId}`

@@ -20,10 +20,10 @@ export interface Sale {
   until: Date | null
 }
 
-/** For no end, some shops write a time that never comes, such as 9999-12-31. */
+/** To mean "no end", some shops write a time that never comes, such as 9999-12-31. */
 const NEVER = new Date('2999-12-31T00:00:00Z')
 
-/** A reduction without an end becomes the price. A past sale is left out. */
+/** The prices at a time. A reduction without an end becomes the price, and a past sale is omitted. */
 export function pricesAt(now: Date, regular: Decimal | null, sale: Sale | null): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
   if (sale === null || (sale.until !== null && sale.until <= now)) return { price: regular }
   const hasBegun = sale.from === null || sale.from <= now
@@ -31,7 +31,7 @@ export function pricesAt(now: Date, regular: Decimal | null, sale: Sale | null):
   return hasBegun && until === null ? { price: sale.amount, compareAt: regular } : { price: regular, sale: { ...sale, until } }
 }
 
-/** A product, or a variant. Texts may be HTML. */
+/** A product or a variant. Its texts may be HTML. */
 export interface ShopProduct {
   sku: string
   name: string
@@ -46,14 +46,14 @@ export interface ShopProduct {
   sale?: Sale | undefined
   group?: string | undefined
   options?: Record<string, string> | undefined
-  /** It is null when the product is sold without limit. */
+  /** Null if the product is sold without limit. */
   stock: number | null
-  /** Why the product is not for sale now, and its status here. Null when it is for sale. */
+  /** The reason why the product is not for sale now, and its status here. Null if it is for sale. */
   withheld?: Withheld | null
   seo?: { title?: string | null | undefined; description?: string | null | undefined } | null | undefined
 }
 
-/** Throws NotForSale and Unmappable. */
+/** Converts a product to a line for the import. Throws NotForSale and Unmappable. */
 export function toProductLine(product: ShopProduct, currency: string, label: string, conversion: Conversion): object {
   const { sku, price, compareAt, sale, categories, group, options = {}, stock, seo, slug, withheld } = product
   if (price === null || price === undefined || price === '') return notForSale('it has no price')
@@ -92,7 +92,7 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
     ...(group === undefined ? {} : { group, options: toOptions(options, cut) }),
     ...(title === '' && about === '' ? {} : { seo: { title: title || null, description: about || null } }),
     stock: stock === null ? null : Math.max(0, stock),
-    // Always present, so that a later file can publish a product and end a sale.
+    // These properties are always present, so a later file can publish a product and end a sale.
     ...{ status, published_at },
     sale_prices: saleAmount < amount ? [{ amount: saleAmount, currency, from: sale?.from ?? null, until: sale?.until ?? null }] : [],
   }
@@ -114,7 +114,7 @@ function toImages(images: ShopProduct['images'], label: string, conversion: Conv
   const known = new Map<string, object>()
   for (const { url, alt } of images) {
     if (!url) continue
-    // Shops write addresses without a scheme, and with blanks.
+    // Shops also write addresses without a scheme, or with blanks.
     const written = url.trim().replace(/^\/\//, 'https://')
     if (!/^https?:\/\//i.test(written) || !URL.canParse(written)) {
       conversion.note(label, `its image ${written} is left out: it is no address with https://`)

@@ -1,7 +1,7 @@
 import { open, readFile } from 'node:fs/promises'
 import { WrongFile } from './conversion.ts'
 
-/** `key` is the list in an answer of an API. `members` are those of its first record. */
+/** `key` is the list in an API answer, and `members` are properties of its first record. */
 export interface ExpectedFile {
   key: string
   members: readonly string[]
@@ -10,7 +10,10 @@ export interface ExpectedFile {
 
 type JsonRecord = Record<string, unknown>
 
-/** JSON Lines of records, lists or API answers, or one JSON text. Throws WrongFile when a member is missing. */
+/**
+ * Reads records from JSON Lines of records, lists or API answers, or from one JSON text. Throws WrongFile if a property
+ * is missing.
+ */
 export async function* readJsonRecords<T>(file: string, { key, members, expected }: ExpectedFile): AsyncGenerator<T> {
   let isFirst = true
   for await (const record of parseRecords(file, key, expected)) {
@@ -25,7 +28,7 @@ async function* parseRecords(file: string, key: string, expected: string): Async
   const noJson = () => new WrongFile(`${file} is no JSON; expected ${expected}`)
   let isWhole = false
   try {
-    // An error of opening would otherwise bypass the loop.
+    // The file is opened here, because an error of opening would otherwise bypass the loop.
     const lines = (await open(file)).readLines({ encoding: 'utf8' })
     for await (const line of lines) {
       if (line.trim() === '') continue
@@ -43,7 +46,7 @@ async function* parseRecords(file: string, key: string, expected: string): Async
   yield* recordsOf(value, key)
 }
 
-/** An error of the file system as WrongFile. Other errors are unchanged. */
+/** Turns a file system error into WrongFile. Returns other errors unchanged. */
 export function asUnreadable(error: unknown, file: string, expected: string): unknown {
   const { syscall, message } = error as NodeJS.ErrnoException
   return syscall === undefined ? error : new WrongFile(`${file} cannot be read: ${message}; expected ${expected}`)

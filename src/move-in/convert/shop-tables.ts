@@ -20,7 +20,7 @@ export class Row {
     this.#delimiter = delimiter
   }
 
-  /** Trimmed. Empty also when the column is missing. */
+  /** A trimmed cell. Empty also if the column is missing. */
   text(column: string): string {
     return (this.#cells.get(column) ?? '').trim()
   }
@@ -29,7 +29,7 @@ export class Row {
     return /^(?:true|yes|1)$/i.test(this.text(column))
   }
 
-  /** The result is null for an empty cell. An unclear number stays as written, and is then refused as an amount. */
+  /** A decimal; null for an empty cell. Returns an unclear number as written, which is later refused as an amount. */
   decimal(column: string): string | null {
     const text = this.text(column)
     try {
@@ -40,7 +40,7 @@ export class Row {
     }
   }
 
-  /** The result is null for a cell without a number, or with one that can mean thousands: `1,000`. */
+  /** A whole number; null for a cell without one, or with a possible thousands separator such as `1,000`. */
   whole(column: string): number | null {
     const [, digits] = /^(-?\d+)(?:[.,](?!\d{3}$)0+)?$/.exec(this.text(column)) ?? []
     return digits === undefined ? null : Number(digits)
@@ -64,7 +64,7 @@ export async function isTable(file: string): Promise<boolean> {
   }
 }
 
-/** Throws WrongFile when it lacks a column or a record cannot be read. */
+/** Reads a table's rows. Throws WrongFile if a column is missing or a record cannot be read. */
 export async function* readTable(file: string, { required, expected, encoding, aliases = {} }: ExpectedTable): AsyncGenerator<Row> {
   let columns: string[] | undefined
   try {
@@ -83,7 +83,7 @@ export async function* readTable(file: string, { required, expected, encoding, a
   }
 }
 
-/** The result is null for an impossible day, and for the form of a language, such as `3/1/26`. */
+/** Reads a day; null for an impossible day, and for a localized form such as `3/1/26`. */
 export function readDay(text: string): string | null {
   const day = /^\d{4}-\d\d-\d\d/.exec(text)?.[0] ?? null
   return isTime(`${day}T00:00:00.000Z`) ? day : null

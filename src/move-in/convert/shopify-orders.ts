@@ -61,7 +61,7 @@ interface Order {
   children: LineItem[]
 }
 
-/** The JSONL of a bulk operation (https://shopify.dev/docs/api/usage/bulk-operations/queries). */
+/** The JSONL file of a bulk operation (https://shopify.dev/docs/api/usage/bulk-operations/queries). */
 export const bulkOperation = (key: string, members: readonly string[]): ExpectedFile => ({
   ...{ key, members },
   expected: `the JSONL of a bulk operation on ${key} with the query in docs/operate/move-in.md`,
@@ -88,7 +88,7 @@ export async function* convertShopifyCustomers(file: string, conversion: Convers
     const address = defaultEmailAddress?.emailAddress ?? email
     conversion.add(id, () => ({
       external_id: id,
-      // A customer who is known by phone only cannot log in here.
+      // A customer who is known only by phone cannot log in here.
       ...(address ? { email: address } : { guest: true }),
       name: `${firstName ?? ''} ${lastName ?? ''}`.trim() || null,
       created_at: createdAt,

@@ -43,7 +43,7 @@ interface Product {
 const PRODUCTS = bulkOperation('products', ['id', 'title', 'status', 'publishedAt'])
 const COLUMNS = ['handle', 'title', 'variant price', 'status', 'published']
 
-/** The JSONL of a bulk operation, or the CSV of the admin. The variants of one product are a group. */
+/** Converts a bulk operation's JSONL or the admin's CSV. The variants of one product become a group. */
 export async function* convertShopifyProducts(
   file: string,
   conversion: Conversion,
@@ -71,7 +71,7 @@ export async function* convertShopifyProducts(
             description: product.descriptionHtml ?? '',
             categories: product.productType ? [[product.productType]] : [],
             brand: product.vendor,
-            // The other variants have their own addresses.
+            // The other variants get their own slugs.
             slug: index === 0 ? product.handle : null,
             images: [variant.image, ...images].map((image) => ({ url: image?.url ?? image?.src, alt: image?.altText })),
             price: variant.price,
@@ -95,7 +95,10 @@ export async function* convertShopifyProducts(
   }
 }
 
-/** https://shopify.dev/docs/api/admin-graphql/latest/enums/ProductStatus */
+/**
+ * The reason for which the product is not for sale, by
+ * https://shopify.dev/docs/api/admin-graphql/latest/enums/ProductStatus
+ */
 function assertForSale({ status, publishedAt, isGiftCard, requiresSellingPlan }: Product, now: Date): Withheld | null {
   if (status !== 'ACTIVE' && status !== 'DRAFT') notForSale(`it is ${status.toLowerCase()}`)
   if (isGiftCard) unmappable('gift cards cannot be sold here')
@@ -110,7 +113,7 @@ function stockOf({ inventoryItem, inventoryQuantity, inventoryPolicy }: Variant)
   return inventoryQuantity ?? unmappable('its stock is tracked, and the file has no whole quantity')
 }
 
-/** The names of 2025, by older names. */
+/** Maps the column names of 2025 to the older names. */
 const NEW_COLUMNS = {
   'url handle': 'handle',
   description: 'body (html)',
@@ -126,7 +129,7 @@ const NEW_COLUMNS = {
   'variant image url': 'variant image',
 }
 
-/** Rows with one handle are a product. The first row has its texts, and each has a variant, an image or both. */
+/** Groups rows by handle into products. The first row has the texts, and each row has a variant, an image or both. */
 async function* productsOf(rows: AsyncIterable<Row>): AsyncGenerator<Product> {
   let product = null as Product | null
   let names: string[] = []

@@ -47,7 +47,7 @@ interface Order {
   coupon_lines?: { code?: Text }[]
 }
 
-/** The REST API: https://woocommerce.github.io/woocommerce-rest-api-docs/ */
+/** A file from the REST API: https://woocommerce.github.io/woocommerce-rest-api-docs/ */
 export const restPages = (key: string, members: readonly string[]): ExpectedFile => ({
   ...{ key, members },
   expected: `the pages of /wp-json/wc/v3/${key}`,
@@ -61,10 +61,10 @@ const HASHES: ExpectedFile = {
 }
 const nameOf = ({ first_name, last_name }: Person) => htmlToLine(`${first_name ?? ''} ${last_name ?? ''}`)
 
-// Plugins such as EU VAT Number, EU/UK VAT and Germanized have these fields. WooCommerce has none.
+// Plugins such as EU VAT Number, EU/UK VAT and Germanized add these fields. WooCommerce itself has none.
 const VAT_NUMBER_KEYS = ['_billing_vat_number', '_vat_number', 'vat_number', '_billing_eu_vat_number', '_billing_vat_id']
 
-// https://woocommerce.com/document/managing-orders/order-statuses/
+// The statuses of https://woocommerce.com/document/managing-orders/order-statuses/
 const STATUSES = new Map<string, OrderStatus>(
   Object.entries({
     ...{ pending: 'pending', 'on-hold': 'pending', processing: 'confirmed', completed: 'delivered' },
@@ -126,7 +126,7 @@ function convertOrder(order: Order, conversion: Conversion): object {
       number: order.number,
       customerId: order.customer_id === 0 ? guestId(billing.email, String(order.id)) : String(order.customer_id),
       currency,
-      // Amounts of lines are without tax. `subtotal` is before coupons, and `total` after them.
+      // Amounts of lines exclude tax. `subtotal` is before coupons, and `total` after them.
       lines: line_items.map(({ sku, name, quantity, subtotal }) => ({ sku, name, quantity, total: minor(subtotal) })),
       charges: [
         { kind: 'shipping', label: shipping_lines.map((line) => line.method_title).join(', '), amount: sum(shipping_lines, 'total') },

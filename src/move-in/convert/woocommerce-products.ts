@@ -8,7 +8,7 @@ import { readWooCommerceTable, type WooImage, type WooProduct } from './woocomme
 const PRODUCTS = restPages('products', ['id', 'name', 'price', 'status', 'stock_status'])
 const VARIATIONS = restPages('products/ID/variations', ['id', 'price', 'status', 'stock_status', 'attributes'])
 
-/** REST pages with a second file of variations, or the exporter's CSV. A variable product becomes a group. */
+/** Converts REST pages with a second file of variations, or the exporter's CSV. A variable product becomes a group. */
 export async function* convertWooCommerceProducts(
   file: string,
   conversion: Conversion,
@@ -86,7 +86,7 @@ function convertVariable(
 
 const toImage = ({ src, alt }: WooImage) => ({ url: src, alt })
 
-/** A sale without times is the current price. */
+/** The prices of a product. A sale without times is the current price. */
 function pricesOf(product: WooProduct, now: Date): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
   const {
     price,
@@ -100,7 +100,7 @@ function pricesOf(product: WooProduct, now: Date): Pick<ShopProduct, 'price' | '
   return pricesAt(now, regular, { amount, from: timeOf(from, 0), until: timeOf(to, 1_000) })
 }
 
-/** A time such as 2026-03-01T00:00:00, and some milliseconds later. */
+/** Reads a time such as 2026-03-01T00:00:00, and adds some milliseconds. */
 function timeOf(text: string | null | undefined, laterMs: number): Date | null {
   if (!text) return null
   const ms = Date.parse(`${text.replace(/Z$/, '')}Z`)
@@ -113,7 +113,7 @@ function describe(product: WooProduct, now: Date): Omit<ShopProduct, 'stock'> {
     sku: sku || `woocommerce-${id}`,
     name: name ?? '',
     description: description || short_description || '',
-    // The REST API shows no parents of categories: create the tree first, or arrange it afterwards.
+    // The REST API omits parents of categories: create the tree first, or arrange it afterwards.
     categories: categories.map((each) => each.path ?? [each.name || each.slug || '']),
     brand: brands[0]?.name,
     images: images.map(toImage),
@@ -131,13 +131,13 @@ function assertForSale({ type, status, catalog_visibility, post_password, purcha
   if (type === 'external') notForSale('it is sold elsewhere (external)')
   if (type === 'grouped') notForSale('it is a list of other products (grouped)')
   if (!SOLD_TYPES.includes(type)) unmappable(`its type ${type} cannot be sold here`)
-  // An unpublished product cannot be bought there.
+  // WooCommerce does not sell an unpublished product, so the status is checked before `purchasable`.
   if (isWithheld) return draft(status === 'future' ? 'it is published later' : `its status is ${status}`)
   if (purchasable === false) notForSale('it cannot be bought')
   return null
 }
 
-/** `outofstock` without a number is 0. Products with backorders have no limit. */
+/** The stock; null without a limit. `outofstock` without a number is 0, and products with backorders have no limit. */
 function stockOf(product: WooProduct, parent?: WooProduct): number | null {
   const { manage_stock, stock_quantity, stock_status, backorders } = product
   if (manage_stock === 'parent') {

@@ -24,10 +24,10 @@ export interface WooProduct {
   on_sale?: boolean
   sale_price?: Decimal | null
   date_on_sale_from_gmt?: Text
-  /** Its last second. */
+  /** The last second of the sale. */
   date_on_sale_to_gmt?: Text
   manage_stock?: boolean | 'parent'
-  /** A text that is no clear whole number. */
+  /** A text if it is not clearly a whole number. */
   stock_quantity?: number | string | null
   stock_status?: Text
   backorders?: Text
@@ -47,8 +47,8 @@ interface Variation extends WooProduct {
 }
 
 /**
- * https://github.com/woocommerce/woocommerce/wiki/Product-CSV-Import-Schema. Variations may be anywhere in the file, so
- * all of it is in memory.
+ * Reads the CSV of https://github.com/woocommerce/woocommerce/wiki/Product-CSV-Import-Schema. Variations may be
+ * anywhere in the file, so all of it is in memory.
  */
 export async function readWooCommerceTable(
   file: string,
@@ -70,7 +70,7 @@ export async function readWooCommerceTable(
 }
 
 function toProduct(row: Row): WooProduct {
-  // `simple, virtual, downloadable`.
+  // The cell lists a type first, such as `simple, virtual, downloadable`.
   const [type = ''] = row.text('type').split(',')
   const sale = readSale(row)
   const regular = row.decimal('regular price')
@@ -105,7 +105,7 @@ function toProduct(row: Row): WooProduct {
       .text('images')
       .split(/,\s+|,(?=https?:)/)
       .map((src) => ({ src: src.trim() })),
-    // The attributes of a parent list all values. Its variations name their own.
+    // The attributes of a parent list all values, so they are omitted. Its variations name their own.
     attributes: isVariation ? attributes : [],
   }
 }
@@ -117,7 +117,10 @@ function splitList(text: string): string[] {
     .filter(Boolean)
 }
 
-/** Dates are days of the shop, such as 2026-03-01. Another form makes a price that is refused as an amount. */
+/**
+ * Reads a sale. Dates are days of the shop, such as 2026-03-01. Another form yields a price that is refused as an
+ * amount.
+ */
 function readSale(row: Row) {
   const sale = row.decimal('sale price')
   const [starts, ends] = [row.text('date sale price starts'), row.text('date sale price ends')]
