@@ -1,5 +1,5 @@
-// How long pages and orders take beside the work of the pipeline, with two processes (WEB_CONCURRENCY) and with one, in
-// turns. What the pipeline gets is the same in both. Options: --seconds 8
+// The times of pages and orders beside the pipeline's work, with two processes (WEB_CONCURRENCY) and with one, in
+// turns. The pipeline gets the same work in both cases. Options: --seconds 8
 
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -110,7 +110,7 @@ async function commitBurst({ store: { pool }, accounts }: Side): Promise<void> {
   )
 }
 
-/** A burst of one round delays no request of the next. */
+/** Waits until all mails are sent, so a burst of one round delays no request of the next. */
 async function untilMailed({ store }: Side): Promise<void> {
   await eventually(
     async () => {
@@ -127,13 +127,13 @@ async function importProducts(cleanup: Cleanup, { store }: Side): Promise<void> 
   const prefix = randomUUID()
   const file = join(store.dataDir, `${prefix}.ndjson`)
   const products = execFileSync(process.execPath, [GENERATOR, String(IMPORTED)], { encoding: 'utf8', maxBuffer: 1e9 })
-  // New ones in each round.
+  // The products are new in each round.
   writeFileSync(file, products.replaceAll('"sku":"', `"sku":"${prefix.slice(0, 8)}-`))
   const { status, stderr } = await runStorefront(cleanup, ['catalogue', 'import', file], { env: store.settings })
   if (status !== 0) throw new Error(`the import ended with ${status}: ${stderr}`)
 }
 
-/** Memory that ends with the process and its further processes: of Linux's smaps_rollup. */
+/** The memory that ends with the process and its further processes, from Linux's smaps_rollup. */
 function privateMebibytes(root: number): number {
   const sizes = processTree(root).map(({ pid }) => {
     const pages = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8').matchAll(/^Private_(?:Clean|Dirty):\s+(\d+) kB$/gm)

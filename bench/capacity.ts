@@ -1,5 +1,5 @@
-// What a store costs when it is large: bytes of orders by table and index, placing and reading beside many orders,
-// several slots, partitions. Options: --orders 200000 --customers 10000 --slots 1,2,4
+// The costs of a large store: bytes of orders by table and index, placing and reading beside many orders, several
+// slots, partitions. Options: --orders 200000 --customers 10000 --slots 1,2,4
 import { randomInt } from 'node:crypto'
 import { pagingOf } from '../src/http/pagination.ts'
 import { listOrders } from '../src/orders/list-orders.ts'

@@ -1,4 +1,5 @@
-// From the start of `npm start`'s process to its first page of products, beside PostgreSQL alone and an empty Node.
+// The time from the start of `npm start` to the first page of products, beside PostgreSQL alone and an empty Node
+// process.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
@@ -82,8 +83,8 @@ async function initdbAndStart(cleanup: Cleanup): Promise<number> {
 }
 
 /**
- * Time until it accepts connections, by its log; the programs run under the same user, and in the same sandbox, as the
- * store runs them.
+ * The time until PostgreSQL accepts connections, according to its log. It runs under the same user and in the same
+ * sandbox as in the store.
  */
 async function postgresStart(cluster: string): Promise<number> {
   const launcher = chooseLauncher(cluster)

@@ -1,6 +1,6 @@
 // Writes products as NDJSON to standard output, the same ones for the same number: `node bench/generate-products.ts
-// 1000000 > products.ndjson`. Words have the frequencies that words of a shop have: the n-th most frequent comes
-// about 1/n as often as the first (Zipf's law).
+// 1000000 > products.ndjson`. Words have the frequencies of a shop's words: the n-th most frequent word comes about 1/n
+// as often as the first (Zipf's law).
 import { once } from 'node:events'
 
 const SYLLABLES = [
@@ -29,17 +29,17 @@ const WORDS = 20_000
 const CATEGORIES = 200
 const COLOURS = ['red', 'green', 'blue', 'black', 'white', 'yellow']
 const SIZES = ['S', 'M', 'L', 'XL']
-/** Variants of one thing; every tenth product belongs to a thing with variants. */
+/** The number of variants in a group. Every tenth product belongs to a group. */
 const VARIANTS = 8
 
-/** Word number `rank`, counted from 0, the most frequent. */
+/** The word with this rank. The most frequent word has rank 0. */
 export function wordOfRank(rank: number): string {
   let word = ''
   for (let rest = rank + 400; rest > 0; rest = Math.floor(rest / SYLLABLES.length)) word += SYLLABLES[rest % SYLLABLES.length]
   return word
 }
 
-/** mulberry32: small, fast, and the same everywhere. */
+/** The generator mulberry32, which is small, fast, and the same on every machine. */
 function randomNumbers(seed: number): () => number {
   let state = seed
   return () => {

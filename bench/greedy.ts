@@ -1,8 +1,8 @@
-// One client with 40 connections of one call, for every public and customer route, and a shopper at another address
-// beside it: a list, a search, a login and an order. A row takes the seconds twice, in turns with the shopper alone:
-// four minutes for all on an idle machine. Its p99 is compared with that of all turns without the client, because a
-// single turn has a few requests of each kind. Options: --seconds 2 --connections 40 --only "POST /orders/quote" (a
-// part of a route's name)
+// One client that makes one call over 40 connections, for every public and customer route, and beside it a shopper at
+// another address, with a list, a search, a login and an order. A row takes the seconds twice, in turns with the
+// shopper alone: four minutes for all rows on an idle machine. The p99 is compared with that of all turns without the
+// client, because a single turn has only a few requests of each kind. Options: --seconds 2 --connections 40 --only
+// "POST /orders/quote" (a part of a route's name)
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { type Cleanup, withCleanup } from '../test/cleanup.ts'
@@ -14,7 +14,7 @@ import { openStore } from './rig/store.ts'
 const PRODUCTS = 2_000
 const SHOPPER = '192.0.2.1'
 const GREEDY = '198.51.100.1'
-/** Requests of the shopper in a second. */
+/** The shopper's requests in a second. */
 const PER_SECOND = 8
 const ID = '01900000-0000-7000-8000-000000000000'
 
@@ -29,10 +29,13 @@ interface Ready {
   order: string
 }
 
-/** A passkey that nobody has, in the right form. */
+/** An unregistered passkey in the correct form. */
 const passkeyOf = (response: object) => ({ id: 'x'.repeat(43), rawId: 'x'.repeat(43), type: 'public-key', response })
 
-/** The costliest call of a route that has a choice; every other is called with an id of nothing, or with garbage. */
+/**
+ * The most expensive call of each route that has a choice. The other routes are called with unknown ids or with
+ * garbage.
+ */
 const COSTLIEST: Record<string, (ready: Ready) => { path?: string; body?: object }> = {
   'GET /products': () => ({ path: '/products?q=lamp%20ch&include=count&min_price={n}' }),
   'GET /products/facets': () => ({ path: '/products/facets?include=attributes&min_price={n}' }),
@@ -72,11 +75,11 @@ const COSTLIEST: Record<string, (ready: Ready) => { path?: string; body?: object
   'PATCH /me': () => ({ body: { name: 'Greedy {n}' } }),
   'POST /me/addresses': () => ({ body: { address: { name: 'A', line1: 'B', city: 'C', postal_code: '1010', country: 'AT' } } }),
 }
-/** They would use up the export of the hour, or end a session or account: each has an account of its own. */
+/** Calls that end a session or account, or use up the hour's exports. Each has its own account. */
 const LAST = ['GET /me/export', 'POST /auth/logout', 'DELETE /me']
-/** A request without an answer so long after the end of a row counts as `none`. */
+/** A request still unanswered this long after the end of a row counts as `none`. */
 const PATIENCE_MS = 2_000
-/** The p99 beside the client, compared with the one without it. */
+/** The largest ratio of the p99 beside the client to the one without it. */
 const GOAL = 3
 
 export async function run(args: string[]): Promise<void> {
@@ -91,7 +94,7 @@ export async function run(args: string[]): Promise<void> {
   const [seconds, connections] = [Number(values.seconds), Number(values.connections)]
   await withCleanup(async (cleanup: Cleanup) => {
     const store = await openStore(cleanup)
-    // Customers have their own networks: the store believes the header, as behind a proxy.
+    // Customers have their own networks. The store believes the header, like behind a proxy.
     const api = await store.start('api', { TRUST_PROXY: '1', BASE_URL: 'https://shop.example', RATE_LIMITS: 'on' })
     const send = sender(api.port)
     const { rows } = await store.pool.query<{ id: string }>(
@@ -184,7 +187,7 @@ export async function run(args: string[]): Promise<void> {
   })
 }
 
-/** Every public and customer route of the OpenAPI document: a new one joins by itself. */
+/** Every public and customer route of the OpenAPI document, so a new route is included. */
 function routes(): string[] {
   const document: { paths: Record<string, Record<string, Operation>> } = JSON.parse(
     readFileSync(new URL('../openapi.json', import.meta.url), 'utf8'),

@@ -1,4 +1,4 @@
-// What an idle store takes: `npm start` with all roles on empty data, after it has started. Each round is a fifth of
+// The consumption of an idle store: `npm start` with all roles on empty data, after its start. Each round is a fifth of
 // a minute.
 import { setTimeout as pause } from 'node:timers/promises'
 import { withCleanup } from '../test/cleanup.ts'

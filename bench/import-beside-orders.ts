@@ -1,5 +1,5 @@
-// An import of products beside orders at a steady rate: does it hold their events up?
-// Options: --products 100000 --orders 200 --topic postgres|nats
+// An import of products beside orders at a steady rate, to see whether it delays their events. Options: --products
+// 100000 --orders 200 --topic postgres|nats
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
@@ -21,8 +21,8 @@ const PATIENCE_MS = 600_000
 const GENERATOR = fileURLToPath(new URL('generate-products.ts', import.meta.url))
 
 /**
- * Time from an order's commit to its message at a subscriber, without and then with an import of new products beside
- * it.
+ * Measures the time from an order's commit to its message at a subscriber, first without and then with an import of new
+ * products.
  */
 export async function run(args: string[]): Promise<Row[]> {
   const { isQuick, more } = readOptions(args, { products: '', orders: '200', topic: 'postgres' })
@@ -48,7 +48,7 @@ export async function run(args: string[]): Promise<Row[]> {
       await eventually(async () => orders.every(({ id }) => seenAtMs.has(id)), { what: 'every message', timeoutMs: PATIENCE_MS })
       return orders.map(({ id, sentAtMs }) => (seenAtMs.get(id) ?? Number.NaN) - sentAtMs)
     }
-    // The first connections and plans are not measured.
+    // The first run warms up connections and plans, and is not counted.
     await measure()
     const alone = [...(await measure()), ...(await measure())]
     const beganAt = nowMs()
@@ -60,7 +60,7 @@ export async function run(args: string[]): Promise<Row[]> {
     const beside: number[] = []
     while (seconds === null) beside.push(...(await measure()))
     await importing
-    // New products have one event each, and those without stock another.
+    // A new product has one event, and one without stock has another.
     const counts = async () => {
       const { rows } = await store.pool.query<{ recorded: number; published: number }>(
         `select (select count(*) from product_events)::integer as recorded, (select count(*) from catalogue_messages)::integer as published`,

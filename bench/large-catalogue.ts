@@ -14,15 +14,15 @@ type Query = Parameters<typeof readListing>[0]
 const ROUNDS = 200
 const PAGE = 40_000
 const LIMIT = 20
-/** Ranks of words, the most frequent one first, one of the rarest last. */
+/** Ranks of words, from the most frequent to one of the rarest. */
 const RANKS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 19_000]
 const SORTS = ['created_at', 'name', 'price'] as const
 
 /**
- * How long pages of a large catalogue take when they are not in memory: page 1 beside page 40,000 and a filtered
- * page, and searches for words of every frequency. Works on the catalogue of DATA_DIR or DATABASE_URL, into which
- * this was imported before: `node bench/generate-products.ts 1000000 > products.ndjson && ./storefront catalogue
- * import products.ndjson`.
+ * Measures pages of a large catalogue that are not in memory: page 1 beside page 40,000 and a filtered page, and
+ * searches for words of every frequency. It uses the catalogue of DATA_DIR or DATABASE_URL, into which this was
+ * imported before: `node bench/generate-products.ts 1000000 > products.ndjson && ./storefront catalogue import
+ * products.ndjson`.
  */
 export async function run(): Promise<void> {
   const database = await openExistingDatabase(readConfig())
@@ -46,7 +46,7 @@ async function pages(pool: Pool): Promise<void> {
       'category, price and stock': { sort, category: 'Category 7', min_price: 5_000, max_price: 60_000, in_stock: true },
     }
     const times: Record<string, number[]> = Object.fromEntries(Object.keys(queries).map((name) => [name, []]))
-    // Turns let other load on the machine affect all of them.
+    // The queries take turns, so other load on the machine affects all of them.
     for (let round = 0; round < ROUNDS; round++) {
       for (const [name, query] of Object.entries(queries)) times[name]?.push(await time(pool, query))
     }

@@ -7,8 +7,8 @@ const TRIES = 500
 const GOAL = 0.02
 
 /**
- * Times wrong logins for a known and an unknown address, one after the other in turns: can a stranger tell them
- * apart?
+ * Measures the times of wrong logins for a known and an unknown address in turns, to see whether a stranger can tell
+ * them apart.
  */
 export async function run(): Promise<void> {
   await withCleanup(async (cleanup) => {
@@ -18,7 +18,7 @@ export async function run(): Promise<void> {
     await register(port, { email: known, password: 'a long enough passphrase' })
     const times = { known: [] as number[], unknown: [] as number[] }
     for (let i = -20; i < TRIES; i++) {
-      // The order alternates, so that neither gains from the other's warm caches.
+      // The order alternates, so neither gains from the other's warm caches.
       const turn = i % 2 === 0 ? (['known', 'unknown'] as const) : (['unknown', 'known'] as const)
       for (const kind of turn) {
         const ms = await tryLogin(port, kind === 'known' ? known : 'ghost@example.com')

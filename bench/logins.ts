@@ -1,4 +1,4 @@
-// How many customers log in, beside bare argon2id on all cores, and the pages that are read meanwhile.
+// The number of logins a second, beside bare argon2id on all cores, and the pages that are read meanwhile.
 import { availableParallelism } from 'node:os'
 import { withCleanup } from '../test/cleanup.ts'
 import type { BareHashes } from './logins/bare-argon2.ts'

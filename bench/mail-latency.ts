@@ -1,5 +1,5 @@
-// From an order to its mail at the mail server, one process with all roles, at a steady rate: an open loop.
-// Options: --per-second 200
+// The time from an order to its mail at the mail server, with one process for all roles, at a steady rate: an open
+// loop. Options: --per-second 200
 import { withCleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
 import { startChild } from './rig/child.ts'
@@ -39,7 +39,7 @@ export async function run(args: string[]): Promise<Row[]> {
       }
       await eventually(isDone, { what: 'every mail', timeoutMs: PATIENCE_MS })
       const { traced } = await whole.sink({ isTraced: false })
-      // The id of an event is that of the order and the order's version.
+      // An event's id consists of the order's id and version.
       const acceptedMs = new Map(traced.map((mail) => [mail.eventId.split('.')[0], mail.acceptedMs]))
       const latencies = trace.map(({ dueMs, location }) => (acceptedMs.get(location.split('/').at(-1)) ?? Number.NaN) - dueMs)
       if (latencies.some(Number.isNaN)) throw new Error('an order has no mail')

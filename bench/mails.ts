@@ -1,5 +1,5 @@
-// How fast a backlog of order mails goes out, against nodemailer alone with the same mail server, which is a third
-// process. Options: --mails 20000
+// The rate at which a backlog of order mails is sent, beside nodemailer alone with the same mail server, which is a
+// third process. Options: --mails 20000
 import { randomUUID } from 'node:crypto'
 import { type Cleanup, withCleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
@@ -17,7 +17,7 @@ const SELDOM = { timeoutMs: 600_000, pauseMs: 100 }
 
 interface Figures {
   perSecond: number
-  /** Processor time of the sender and its database. */
+  /** The processor time of the sender and its database. */
   processorMs: number
 }
 
@@ -85,7 +85,7 @@ async function sendByStore(store: Store, sink: Child, mails: number): Promise<Fi
   return { perSecond: mails / ((newestMs - email.activeAtMs) / 1_000), processorMs: (used / mails) * 1_000 }
 }
 
-/** Commits orders, the customers taking turns. */
+/** Commits orders of all customers in turn. */
 async function commitOrders({ pool }: Store, orders: number): Promise<void> {
   const { items, history, productIds, total } = orderText(randomUUID())
   await pool.query(

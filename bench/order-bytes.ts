@@ -1,5 +1,5 @@
-// What an order leaves behind with the whole pipeline at work: bytes of PostgreSQL's log, and bytes on disk by table
-// and in the lake. Options: --orders 5000 --detail yes prints the log by table and the growth of each table
+// The bytes that an order leaves behind with the whole pipeline at work: in PostgreSQL's log, and on disk by table and
+// in the lake. Options: --orders 5000 --detail yes prints the log by table and the growth of each table
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Pool } from '../src/db/pool.ts'

@@ -24,7 +24,8 @@ const POOL_SIZE = 10
 const MAX_ACCOUNTS = 64
 const WARM_UP_SECONDS = 1
 /**
- * Warm-up of each side before anything is measured: the store's code is compiled only after some thousands of requests.
+ * The warm-up of each side before the measurement, because V8 compiles the store's code only after some thousands of
+ * requests.
  */
 const UNMEASURED_SECONDS = 5
 const LISTED_ORDERS = 10_000
@@ -117,8 +118,8 @@ function keep(runs: PlacingRun[], run: PlacingRun): number {
 }
 
 /**
- * `processorMicroseconds`: what an order took of PostgreSQL and of the process that places it, without the one that
- * loads the store.
+ * `processorMicroseconds` is the processor time per order of PostgreSQL and the placing process, without the process
+ * that sends the load.
  */
 type PlacingRun = Measurement & { processorMicroseconds: number }
 
@@ -157,7 +158,7 @@ async function compareListing(bench: Bench, listing: Child, clients: number): Pr
   }
 }
 
-/** Runs once for each customer. */
+/** Adds a customer's orders. Called once for each customer. */
 async function addOrders({ pool }: Store, userId: string): Promise<void> {
   await pool.query(
     `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)

@@ -1,5 +1,5 @@
-// A mix of orders, lists and searches: its peak by a closed loop, then a multiple of that offered for some time, then
-// a little of it until the answers are as before. And lists while clients keep connections open on which they have
+// A mix of orders, lists and searches. First its peak by a closed loop, then a multiple of that rate for some time,
+// then a low rate until the answers are as before. Then lists while clients keep connections open on which they have
 // sent half a header. Options: --seconds 60 --times 5 --clients 64 --connections 1000 --mix 50,30,20 (orders, lists,
 // searches) --half-open 2000 --only overload|half-open
 import { availableParallelism } from 'node:os'
@@ -18,7 +18,7 @@ const WORDS = ['lamp', 'chair', 'table', 'shelf', 'bench', 'rug', 'sofa', 'stool
 const SPREAD = 200
 const PEAK_SECONDS = 10
 const QUIET_SECONDS = 10
-/** Share of the peak rate that is sent before and after the overload. */
+/** The share of the peak rate that is sent before and after the overload. */
 const QUIET_SHARE = 0.1
 const LISTS_PER_SECOND = 200
 
@@ -80,7 +80,7 @@ async function prepare(store: Store, { port }: Running, weights: readonly number
   const list = () => `GET /orders?limit=20 HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${pick(tokens)}\r\n\r\n`
   const search = (i: number) => `GET /products?q=${pick(WORDS)}&min_price=${1000 + i} HTTP/1.1\r\nhost: localhost\r\n\r\n`
   const make = (one: (i: number) => string, count: number) => Array.from({ length: count }, (_, i) => one(i))
-  // More searches than are in memory.
+  // There are more searches than the cache can keep.
   return [
     { name: 'orders', weight: weights[0] ?? 0, requests: make(order, SPREAD * 10) },
     { name: 'lists', weight: weights[1] ?? 0, requests: make(list, SPREAD) },
@@ -120,8 +120,8 @@ async function overload(offer: Offer, { seconds, times, clients, connections }: 
 }
 
 /**
- * Seconds until the end of the last half second in which a request was refused, or half of them took longer than
- * `slowMs`.
+ * Seconds until the end of the last half second in which a request was refused, or half of the requests took longer
+ * than `slowMs`.
  */
 function usualAgainAfter(after: PhaseResult | undefined, slowMs: number): number {
   const windows = Map.groupBy(after?.timeline ?? [], ([dueAt]) => Math.floor(dueAt / 500))

@@ -1,5 +1,5 @@
-// Orders, cancellations and /readyz of one API process while another one is paused in a transaction, and while a
-// session holds the same row. Options: --seconds 60
+// Orders, cancellations and /readyz of one API process while another is paused in a transaction, and while a session
+// holds the same row. Options: --seconds 60
 import { parseArgs } from 'node:util'
 import { type Cleanup, withCleanup } from '../test/cleanup.ts'
 import { openCommitWire } from '../test/commit-wire.ts'
@@ -86,7 +86,7 @@ async function measureHeldRows(cleanup: Cleanup, seconds: number): Promise<void>
   console.log(table(['row held by', 'asked', 'p50', 'p99', 'max', 'answers'], lines))
 }
 
-/** Starts `work` `perSecond` times a second, whether or not earlier ones have ended, and waits for all. */
+/** Starts `work` `perSecond` times a second, even while earlier calls run, and waits for all. */
 async function atRate(perSecond: number, seconds: number, work: () => Promise<void>): Promise<void> {
   const began = performance.now()
   const running: Promise<void>[] = []

@@ -1,5 +1,5 @@
-// From an order's commit to the topic, and how fast a backlog is drained into topic and lake; with the topic in
-// PostgreSQL and in NATS. Options: --seconds 10 --events 60000 --only latency|drain --topic postgres|nats
+// The time from an order's commit to the topic, and the rate at which a backlog is drained into topic and lake, with
+// the topic in PostgreSQL and in NATS. Options: --seconds 10 --events 60000 --only latency|drain --topic postgres|nats
 import { withCleanup } from '../test/cleanup.ts'
 import { NO_NATS } from '../test/nats-server.ts'
 import { measureDrain } from './pipeline/drain.ts'

@@ -1,5 +1,5 @@
-// Two workers of the API in one process (WEB_CONCURRENCY) beside one. The load shares the cores with them, so that a
-// rate says little here: the processor time of a request shows what the second worker costs.
+// Two API workers in one start (WEB_CONCURRENCY) beside one. The load shares the cores with them, so a rate says
+// little: a request's processor time shows the cost of the second worker.
 import { availableParallelism } from 'node:os'
 import { readEnvironment } from '../src/config.ts'
 import { withCleanup } from '../test/cleanup.ts'

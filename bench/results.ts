@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { table } from './rig/measurement.ts'
 import { cellsOf, describe, HEADER, type Row } from './row.ts'
 
-/** What came of one benchmark. */
+/** The result of one benchmark. */
 export interface Outcome {
   name: string
   rows: Row[]
@@ -15,11 +15,11 @@ export interface Outcome {
 
 const FILE = fileURLToPath(new URL('RESULTS.md', import.meta.url))
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-/** What follows it is written by people, and kept. */
+/** The text after this heading is written by people and kept. */
 const REASONS = '## Why goals are missed'
 const PACKAGES = ['fastify', 'pg', 'nodemailer', '@nats-io/jetstream', '@duckdb/node-api']
 
-/** Collects outcomes. `isKept`: into RESULTS.md, after each benchmark; otherwise they are only printed. */
+/** Collects outcomes. With `isKept`, writes them into RESULTS.md after each benchmark; otherwise only prints them. */
 export function startResults({ isKept }: { isKept: boolean }) {
   const began = new Date()
   const loadBefore = loadavg()

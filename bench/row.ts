@@ -2,17 +2,15 @@ import { parseArgs } from 'node:util'
 import { median, table } from './rig/measurement.ts'
 
 /**
- * One round of a benchmark: what the store does and, right before or after it, what the same machine does without the
- * store.
+ * One round of a benchmark: the store's value and, measured right before or after it, the same machine's value without
+ * the store.
  */
 export interface Round {
   value: number
   floor?: number
 }
 
-/**
- * Bounds for the ratio of value and floor. Without a floor, or when `isRatio` is false, they bound the value itself.
- */
+/** Bounds for the ratio of value and floor. Without a floor, or if `isRatio` is false, they bound the value itself. */
 export interface Goal {
   atLeast?: number
   atMost?: number
@@ -22,17 +20,17 @@ export interface Goal {
 /** A line of RESULTS.md. */
 export interface Row {
   work: string
-  /** What the floor is. */
+  /** The description of the floor. */
   heldAgainst?: string
   goal?: Goal
-  /** Unit of values and floors. */
+  /** The unit of values and floors. */
   unit: string
   rounds: Round[]
-  /** What a reader needs besides. */
+  /** Additional information for the reader. */
   note?: string
 }
 
-/** What every benchmark can be asked for. `isQuick`: short rounds, to see that it runs and for a first idea. */
+/** The options of every benchmark. `isQuick` means short rounds, to check that it runs and for a first estimate. */
 export interface Options {
   rounds: number
   isQuick: boolean
@@ -41,7 +39,7 @@ export interface Options {
 export const DEFAULT_ROUNDS = 5
 const QUICK_ROUNDS = 2
 
-/** The common options of a benchmark, besides `more` of its own. */
+/** Reads a benchmark's common options, and its own ones in `more`. */
 export function readOptions<More extends Record<string, string>>(args: string[], more: More): Options & { more: More } {
   const own = Object.fromEntries(Object.entries(more).map(([name, value]) => [name, { type: 'string' as const, default: value }]))
   const { values } = parseArgs({ args, options: { ...own, rounds: { type: 'string' }, quick: { type: 'boolean', default: false } } })
@@ -51,8 +49,8 @@ export function readOptions<More extends Record<string, string>>(args: string[],
 }
 
 /**
- * Measures store and floor in turns. Which is first alternates, so that neither gains from a machine that becomes
- * faster or slower.
+ * Measures store and floor in turns. The order alternates, so neither gains from a machine that becomes faster or
+ * slower.
  */
 export async function inTurns(rounds: number, store: () => Promise<number>, floor: () => Promise<number>): Promise<Round[]> {
   const all: Round[] = []
@@ -64,12 +62,12 @@ export async function inTurns(rounds: number, store: () => Promise<number>, floo
   return all
 }
 
-/** The ratio of each round: other load on the machine affects both of its sides. */
+/** The ratio of each round. Other load on the machine affects both of its sides. */
 export function ratiosOf({ rounds }: Row): number[] {
   return rounds.flatMap(({ value, floor }) => (floor === undefined ? [] : [value / floor]))
 }
 
-/** Whether the median meets the goal; null where there is no goal. */
+/** Whether the median meets the goal; null if there is no goal. */
 export function isMet(row: Row): boolean | null {
   if (row.goal === undefined) return null
   const { atLeast = Number.NEGATIVE_INFINITY, atMost = Number.POSITIVE_INFINITY } = row.goal
@@ -83,7 +81,7 @@ function isGoalOfRatio(row: Row): boolean {
 
 export const HEADER = ['Work', 'Held against', 'Goal', 'Ratio', 'Absolute', 'Floor', 'Rounds', 'Result']
 
-/** The cells of a row: medians, with the least and the greatest of the rounds in brackets. */
+/** The cells of a row: medians, with the smallest and largest value of the rounds in brackets. */
 export function cellsOf(row: Row): string[] {
   const met = isMet(row)
   const floors = row.rounds.flatMap(({ floor }) => floor ?? [])
@@ -119,7 +117,7 @@ function format(value: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: digits })
 }
 
-/** The rows as a table, and their notes. */
+/** The rows as a table, followed by their notes. */
 export function describe(rows: readonly Row[]): string {
   const notes = rows.filter(({ note }) => note !== undefined).map(({ work, note }) => `- ${work}: ${note}\n`)
   return `${table(HEADER, rows.map(cellsOf))}\n${notes.join('')}`

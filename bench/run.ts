@@ -1,5 +1,5 @@
-// npm run bench -- NAME: runs bench/NAME.ts. Without a name: all of SUITE, one after the other, each in a process of
-// its own, into RESULTS.md. Options: --rounds 5 --only products,orders --quick
+// Runs bench/NAME.ts for `npm run bench -- NAME`. Without a name, runs all of SUITE one after another, each in a
+// separate process, into RESULTS.md. Options: --rounds 5 --only products,orders --quick
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -46,13 +46,13 @@ async function runSuite(args: string[]): Promise<void> {
   results.end()
 }
 
-/** A benchmark that crashes or hangs is reported as failed, and its processes are ended. */
+/** Runs a benchmark in a separate process. Reports one that crashes or hangs as failed, and ends its processes. */
 async function runApart(
   { name, minutes, quickMinutes }: Benchmark,
   args: string[],
   isQuick: boolean,
 ): Promise<Pick<Outcome, 'rows' | 'failure'>> {
-  // What it leaves behind when it is killed.
+  // A killed benchmark leaves its files in this folder.
   const folder = mkdtempSync(join(tmpdir(), 'bench-'))
   const env = { ...process.env, TMPDIR: folder }
   const child = fork(import.meta.filename, [name, ...args], { detached: true, stdio: ['ignore', 'inherit', 'pipe', 'ipc'], env })
@@ -93,7 +93,7 @@ async function runApart(
   return { rows, failure: null }
 }
 
-/** The line of an error that Node prints for an exception nobody caught. */
+/** The line of the error that Node prints for an uncaught exception. */
 function reasonOf(errors: string): string | null {
   return (
     errors

@@ -1,4 +1,4 @@
-// A small shop and a large one, called in turns: which requests cost more in the large one. With the defaults it
+// A small and a large shop, called in turns, to see which requests cost more in the large one. With the defaults it
 // takes five minutes. Options: --products 200000 --orders 200000 --small-products 1000 --small-orders 2000 --rounds 5
 // --only facets (a part of a row's name)
 import { parseArgs } from 'node:util'
@@ -10,7 +10,7 @@ import { logIn, PASSWORD, register, registerOperator } from './rig/shop.ts'
 import { openStore } from './rig/store.ts'
 import { type Call, WORKS, type Work } from './size/works.ts'
 
-/** Largest ratio for a row that should be constant. A larger one is measured again, for longer. */
+/** The largest ratio for a row that should be constant. A larger one is measured again, for longer. */
 const MOST = 2
 const AGAIN = 4
 const DEEP_PAGES = 400
@@ -22,11 +22,11 @@ interface Shop {
   postgresPid: number
   tokens: Record<NonNullable<Call['as']>, string>
   ordersOfCustomer: number
-  /** Bodies and paths of calls have numbers of their own. */
+  /** The calls so far. Bodies and paths of calls get unique numbers from it. */
   calls: number
 }
 
-/** Milliseconds of one call, medians. */
+/** The medians of one call, in milliseconds. */
 interface Measured {
   call: Call
   small: number
@@ -110,7 +110,7 @@ async function compare(work: Work, call: Call, shops: [Shop, Shop], rounds: numb
   return ratioOf(first) > MOST && work.shouldBe === 'constant' ? measure(AGAIN * rounds) : first
 }
 
-/** The same call for the last page, or for one many pages away. */
+/** The same call for the last page, or for a page hundreds of pages away. */
 async function deepCall(shop: Shop, call: Call): Promise<Call> {
   const at = new URL(call.path, 'http://localhost')
   at.searchParams.set('limit', '50')

@@ -1,4 +1,4 @@
-// Ten minutes at 300 orders/s and 500 lists/s on one process with all roles: what grows? The second minute is
+// Ten minutes at 300 orders/s and 500 lists/s on one process with all roles, to see what grows. The second minute is
 // compared with the last. Options: --minutes 10
 import { readdirSync, readFileSync } from 'node:fs'
 import { withCleanup } from '../test/cleanup.ts'
@@ -15,7 +15,7 @@ const PAGES_PER_SECOND = 400
 const ORDER_LISTS_PER_SECOND = 100
 const SAMPLE_SECONDS = 5
 const MIB = 2 ** 20
-/** Garbage that is not collected yet, and what a burst needs. */
+/** The tolerated growth: uncollected garbage, and memory for a burst. */
 const FLAT = 1.1
 
 interface Sample {
@@ -36,7 +36,7 @@ export async function run(args: string[]): Promise<Row[]> {
   const heapMib: number[] = []
   let latencies = ''
   await withCleanup(async (cleanup) => {
-    // A port of the inspector: only through it a process collects its garbage when it is asked to.
+    // A process collects its garbage on request only through the inspector, which needs a port.
     process.env.BENCH_NODE_FLAGS = '--inspect=127.0.0.1:0'
     const whole = await startWholeStore(cleanup)
     const inspector = await openInspector(cleanup, whole.running.inspectorUrl ?? '')
@@ -76,7 +76,7 @@ export async function run(args: string[]): Promise<Row[]> {
   })
   const window = (from: number, to: number) => samples.filter(({ atSeconds }) => atSeconds >= from && atSeconds <= to)
   const [early, late] = [window(part, 2 * part), window(seconds - part, seconds)]
-  // Sample for sample, so that the spread is that of the minute.
+  // Sample for sample, so the spread is that of the minute.
   const compare = (value: (sample: Sample) => number) => late.map((sample) => ({ value: value(sample), floor: median(early.map(value)) }))
   const heldAgainst = `after the first ${part.toFixed(0)} s`
   const work = `soak of ${(seconds / 60).toFixed(1)} min`

@@ -4,8 +4,8 @@ import { measureStalls, type RouteStalls } from '../test/stalls/measure-stalls.t
 const UNLIMITED_BYTES = Number.MAX_SAFE_INTEGER
 
 /**
- * How long the worst request that the limits allow blocks the event loop, per route, as a table. An argument
- * is a pattern of the routes to measure, such as 'POST /orders'.
+ * Prints a table of each route's worst block of the event loop by a request within the limits. The argument is a
+ * pattern for routes to measure, such as 'POST /orders'.
  */
 export async function run([only = '.']: string[]): Promise<void> {
   const cleanups: (() => Promise<void> | void)[] = []

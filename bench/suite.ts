@@ -1,6 +1,6 @@
 /**
- * A benchmark of `npm run bench` without a name. `minutes`: what it takes in five rounds on two cores, and with
- * `--quick`.
+ * A benchmark of `npm run bench` without a name. `minutes` is its time in five rounds on two cores, and `quickMinutes`
+ * its time with `--quick`.
  */
 export interface Benchmark {
   name: string
@@ -8,7 +8,7 @@ export interface Benchmark {
   quickMinutes: number
 }
 
-/** Each is bench/<name>.ts, which exports `run`. */
+/** The benchmarks of a whole run. Each is bench/<name>.ts, which exports `run`. */
 export const SUITE: readonly Benchmark[] = [
   { name: 'products', minutes: 1, quickMinutes: 0.3 },
   { name: 'uncached', minutes: 5, quickMinutes: 1 },
@@ -25,7 +25,7 @@ export const SUITE: readonly Benchmark[] = [
   { name: 'soak', minutes: 11, quickMinutes: 1.5 },
 ]
 
-/** Benchmarks that run only by name: they print more about one subject. */
+/** Benchmarks that run only by name, because they print more about one subject. */
 export const OTHERS: readonly string[] = [
   'beside',
   'capacity',

@@ -17,12 +17,9 @@ type Query = Parameters<typeof readListing>[0]
 
 const POOL_SIZE = 10
 const CONNECTIONS = 16
-/**
- * A price above all others: the filter changes the address, so that no page is in memory, and leaves every product
- * in.
- */
+/** A price above all others. The filter changes the address, so no page is in memory, and excludes no product. */
 const MARKER = 7_777_777_777
-/** A word that about one product in a hundred has. */
+/** A word that about one product in a hundred contains. */
 const WORD = wordOfRank(100)
 const CASES: Record<string, Query> = { 'a page by name': { sort: 'name' }, 'a search': { q: WORD } }
 
@@ -32,7 +29,7 @@ export async function run(args: string[]): Promise<Row[]> {
   const rows: Row[] = []
   for (const products of sizes.split(',').map(Number)) {
     await withCleanup(async (cleanup) => {
-      // The cache of pages would only be filled, never used.
+      // The page cache would be filled but never used, so it is small.
       const store = await openStore(cleanup, { env: { DATABASE_POOL_SIZE: String(POOL_SIZE), PAGE_CACHE_MB: '1' } })
       await importCatalogue(cleanup, store, products)
       const api = await store.start('api')
@@ -85,7 +82,7 @@ async function compare(
   }
 }
 
-/** The statements that a list takes, with their values. */
+/** The statements of a list, with their values. */
 async function recordStatements({ pool }: Store, query: Query): Promise<BareList['statements']> {
   const statements: BareList['statements'] = []
   const recorder = {

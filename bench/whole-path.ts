@@ -1,5 +1,5 @@
-// Orders placed over HTTP, evented, mailed and in the lake, by one process with all roles; beside bare `pg` that
-// writes only the orders. Options: --seconds 60
+// Orders placed over HTTP, published as events, mailed and stored in the lake, by one process with all roles, beside
+// bare `pg` that writes only the orders. Options: --seconds 60
 import pino from 'pino'
 import { prepareDatabase } from '../src/app/prepare-database.ts'
 import { oneRole } from '../src/db/addresses.ts'
@@ -18,7 +18,7 @@ import { type Row, readOptions } from './row.ts'
 
 const POOL_SIZE = 10
 const WARM_UP_SECONDS = 5
-/** Wait after the load; the backlog is estimated from what is left then. */
+/** The wait after the load. The backlog is estimated from the rest at its end. */
 const PATIENCE_SECONDS = 10
 const FLOOR_DATABASE = 'floor'
 
@@ -28,7 +28,7 @@ interface RoundResult {
   finishedPerSecond: number
   backlogSeconds: number
   processorMs: number
-  /** Rates in the second half of the load. */
+  /** The rates in the second half of the load. */
   late: { mailsPerSecond: number; ordersPerSecond: number }
 }
 
@@ -36,7 +36,7 @@ export async function run(args: string[]): Promise<Row[]> {
   const { rounds, isQuick, more } = readOptions(args, { seconds: '' })
   const seconds = Number(more.seconds || (isQuick ? 12 : 60))
   const all: RoundResult[] = []
-  // Each round on a new store: what one leaves behind is no load of the next.
+  // Each round has a new store, so the remains of one are no load for the next.
   for (let round = 0; round < rounds; round++)
     await withCleanup(async (cleanup) => void all.push(await measureRound(cleanup, seconds, isQuick ? 3 : 10)))
   const work = `orders of ${LINES} lines, ${CLIENTS} clients, ${seconds} s`
@@ -118,7 +118,7 @@ async function untilFinished(whole: WholeStore, end: Progress): Promise<{ backlo
   }
 }
 
-/** The floor's database is on the same server, and no slot decodes its changes. */
+/** Measures the floor. Its database is on the same server, and no slot decodes its changes. */
 async function measureFloor(cleanup: Cleanup, store: Store, seconds: number): Promise<number> {
   await store.pool.query(`create database ${FLOOR_DATABASE}`)
   const url = Object.assign(new URL(store.url), { pathname: FLOOR_DATABASE }).href

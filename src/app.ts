@@ -33,7 +33,7 @@ export interface App {
   readonly operationsPort: number | null
   readonly report: ProcessReport
   start(): Promise<void>
-  /** Drains requests, stops the stream at a confirmed position, then the rest. Idempotent. */
+  /** Drains requests, stops the stream at a confirmed position, and then stops the rest. Idempotent. */
   stop(): Promise<void>
 }
 
@@ -41,16 +41,16 @@ export interface AppOptions {
   config: Config
   logger: Logger
   now?: () => Date
-  /** An open database, which the store closes. By default the store opens it. */
+  /** An open database, which the store then closes. By default the store opens it. */
   database?: OpenDatabase
   hashCost?: HashCost | undefined
-  /** The console refuses to run commands when this is absent. */
+  /** Runs commands. If absent, the console refuses to run any. */
   runCommand?: RunCommand
-  /** The most connections that all processes of this start have. By default those of one process. */
+  /** The most connections that all processes of this start have. The default is the number of one process. */
   connections?: number
-  /** Absent where the store is one process. */
+  /** Creates the further processes. Absent if the store is one process. */
   createWorkers?: ((shared: SharedConfig) => Workers) | undefined
-  /** The states of the subscribers in all processes of this start. By default the store asks its own workers. */
+  /** Reads the states of the subscribers in all processes of this start. By default the store asks its own workers. */
   readStates?: (() => Promise<SubscriberState[]>) | undefined
   signal?: AbortSignal
 }
@@ -115,7 +115,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         ...parts.services,
         ...subscribers.services,
         ...(streams?.services ?? []),
-        // All workers stop together, before what queues for them.
+        // All delivery workers stop together, before the subscribers that queue for them.
         parts.deliveries,
         ...(api?.services ?? []),
       ],
@@ -150,7 +150,10 @@ interface Pools {
   pipeline: Pool
   leases: Pool
   requests: Pool
-  /** Orders never wait for a connection behind other requests, such as cancellations that wait for a locked row. */
+  /**
+   * Only for orders, which never wait for a connection behind other requests, such as cancellations that wait for a
+   * locked row.
+   */
   placing: Pool
   onNumbered: (number: number) => void
   close: () => Promise<void>
@@ -159,7 +162,7 @@ interface Pools {
 function openPools(config: Config, database: OpenDatabase, logger: Logger): Pools {
   let isClosing = false
   const onError = (error: Error) => {
-    // The embedded server may end connections of pools that are closing.
+    // While the pools are closing, the embedded server may end their connections.
     if (!isClosing) logger.warn({ reason: error.message }, 'an idle database connection broke')
   }
   const witness = {
@@ -187,7 +190,7 @@ function openPools(config: Config, database: OpenDatabase, logger: Logger): Pool
   }
 }
 
-/** Waits for the database. An embedded one is brought up to date. */
+/** Waits for the database. Migrates an embedded one. */
 async function prepare({ config, connections, logger, signal }: AppOptions, { addresses }: OpenDatabase, pool: Pool): Promise<void> {
   const isEmbedded = config.databaseAddresses === null
   if (isEmbedded) await prepareDatabase(addresses, logger)

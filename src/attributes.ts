@@ -4,7 +4,7 @@ const MAX_ATTRIBUTES = 50
 const MAX_VALUE_LENGTH = 500
 const MAX_LIST = 50
 const MAX_BYTES = 4_096
-/** A letter first, so that no name is `__proto__`. */
+/** An attribute's name. It begins with a letter, so no name is `__proto__`. */
 export const ATTRIBUTE_NAME = '[A-Za-z][A-Za-z0-9_.-]{0,49}'
 const KEY_PATTERN = `^${ATTRIBUTE_NAME}$`
 const NAMES = 'names of 1 to 50 letters, digits, _ . and - that begin with a letter'
@@ -12,14 +12,16 @@ const NAMES = 'names of 1 to 50 letters, digits, _ . and - that begin with a let
 const Text = Type.String({ maxLength: MAX_VALUE_LENGTH })
 const Value = Type.Union([Text, Type.Number({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }), Type.Boolean()])
 
-/** `Type.Refine` is the last step: a copy by spread would lose the rule. */
+/**
+ * The schema of attributes in requests. `Type.Refine` is the last step, because a copy by spread would lose the rule.
+ */
 function inputOf<T extends TSchema>(value: T, title: string, must = {}) {
   const values = Type.Record(Type.String({ pattern: KEY_PATTERN }), value, {
     title,
     ...must,
     maxProperties: MAX_ATTRIBUTES,
     additionalProperties: false,
-    // For the OpenAPI document, which has no `patternProperties`.
+    // This keyword is for the OpenAPI document, which has no `patternProperties`.
     propertyNames: { type: 'string', pattern: KEY_PATTERN, 'x-must': `be ${NAMES}` },
     description: `The shop's own properties, with ${NAMES}. All together have at most ${MAX_BYTES} bytes as JSON.`,
   })
@@ -40,7 +42,7 @@ function findFault(attributes: object): string | null {
 
 export const AttributesInput = inputOf(Value, 'Attributes')
 
-/** Lists can be filtered by product attributes, which may be lists of texts, too. */
+/** Product attributes, by which lists can be filtered. A value may also be a list of texts. */
 export const ProductAttributesInput = inputOf(Type.Union([...Value.anyOf, Type.Array(Text, { maxItems: MAX_LIST })]), 'ProductAttributes', {
   'x-must': `be an object of at most ${MAX_ATTRIBUTES} texts of up to ${MAX_VALUE_LENGTH} characters, lists of them, numbers and booleans, with ${NAMES}`,
 })

@@ -22,7 +22,7 @@ test('takes the shipped language with the highest weight, by the first part of i
   for (const [header, language] of cases) assert.equal(preferredLanguage(header), language, String(header))
 })
 
-test('skips what is no language and reads no further than 500 characters', () => {
+test('skips invalid languages, and reads at most 500 characters', () => {
   for (const header of [
     '',
     ',,,;;;===',

@@ -1,4 +1,4 @@
-/** A test verifies that each language has every text. */
+/** The languages of the store. A test verifies that each language has every text. */
 export const LANGUAGES = ['en', 'de', 'fr', 'es'] as const
 export type Language = (typeof LANGUAGES)[number]
 
@@ -6,16 +6,19 @@ export function isLanguage(tag: string): tag is Language {
   return (LANGUAGES as readonly string[]).includes(tag)
 }
 
-/** `de` for `de-AT`. Null for a language that the store does not have. */
+/** The language of a tag, such as `de` for `de-AT`. Null for a language that the store does not have. */
 export function languageOf(tag: string): Language | null {
   const primary = tag.slice(0, 35).split('-', 1)[0]?.toLowerCase() ?? ''
   return isLanguage(primary) ? primary : null
 }
 
-// Other tags have parts that distinguish no texts of a shop, or are of private use.
+// Other tags have parts that distinguish no texts of a shop, or that are for private use.
 const TAG = /^[a-z]{2,3}(?:-[A-Z][a-z]{3})?(?:-(?:[A-Z]{2}|\d{3}))?$/
 
-/** BCP 47 in canonical form, perhaps with a script and a region: `pt-BR`, but not `pt_br`, `iw` or `und`. */
+/**
+ * Whether the text is a BCP 47 tag in canonical form, perhaps with a script and a region: `pt-BR`, but not `pt_br`,
+ * `iw` or `und`.
+ */
 export function isLanguageTag(tag: string): boolean {
   return TAG.test(tag) && tag !== 'und' && Intl.getCanonicalLocales(tag)[0] === tag
 }
@@ -28,12 +31,13 @@ export function languageSet<T extends string>(tags: readonly T[]): LanguageSet<T
 
 const SHIPPED = languageSet(LANGUAGES)
 
-// Browsers send up to about ten languages in some 100 characters. Longer headers are cut.
+// Browsers send up to about ten languages in about 100 characters. Longer headers are truncated.
 const MAX_LENGTH = 500
 const RANGE = /^([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,4}) *(?:; *[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?) *)?$/
 
 /**
- * RFC 9110 §12.5.4 and RFC 4647 §3.4: `de` meets `de-AT`. Skips wrong text, which is no fault of the browser's user.
+ * The available language that a client prefers (RFC 9110 §12.5.4, RFC 4647 §3.4): `de` matches `de-AT`. Skips invalid
+ * text, which is no fault of the browser's user.
  */
 export function negotiateLanguage<T extends string>(acceptLanguage: string | undefined, available: LanguageSet<T>): T | null {
   if (acceptLanguage === undefined) return null
@@ -44,7 +48,7 @@ export function negotiateLanguage<T extends string>(acceptLanguage: string | und
     const language = tag === undefined ? null : findLanguage(tag, available)
     if (language === null) continue
     const weight = Number(quality)
-    // `fr;q=0` refuses French. `fr-CA;q=0` refuses only the French of Canada.
+    // `fr;q=0` refuses French. `fr-CA;q=0` refuses only Canadian French.
     if (weight === 0 && tag?.toLowerCase() === language.toLowerCase()) refused.add(language)
     else if (weight > (weights.get(language) ?? 0)) weights.set(language, weight)
   }
@@ -56,7 +60,7 @@ export function preferredLanguage(acceptLanguage: string | undefined): Language 
   return negotiateLanguage(acceptLanguage, SHIPPED)
 }
 
-/** The same tag, or the longest beginning of it (RFC 4647 §3.4). */
+/** The available language with the same tag, or with its longest prefix (RFC 4647 §3.4). */
 export function findLanguage<T extends string>(tag: string, available: LanguageSet<T>): T | null {
   for (let range = tag.toLowerCase(); range !== ''; range = range.slice(0, Math.max(0, range.lastIndexOf('-')))) {
     const found = available.get(range)

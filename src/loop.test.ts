@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { every, type Failure, Loop, type LoopOptions } from './loop.ts'
 
-/** A loop on a clock that moves by `tick`, with what it did and reported. */
+/** A loop on a clock that `tick` advances, with a record of its work and reports. */
 function createLoop(t: TestContext, options: Partial<LoopOptions> = {}) {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const seen = { rounds: 0, failures: [] as (Failure & { error: unknown })[], recovered: 0 }
@@ -57,7 +57,7 @@ test('works at once and again after each pause', async (t) => {
   assert.equal(seen.rounds, 3)
 })
 
-test('waits before the first round when it is told to', async (t) => {
+test('waits before the first round if set to', async (t) => {
   const { loop, seen, tick } = createLoop(t, { firstMs: 30 })
   await loop.start()
   await tick(29)
@@ -66,7 +66,7 @@ test('waits before the first round when it is told to', async (t) => {
   assert.equal(seen.rounds, 1)
 })
 
-test('a round says how long the pause after it is, and may end the loop', async (t) => {
+test('a round determines the pause after it, and may end the loop', async (t) => {
   const pauses = [7, 0, 'done'] as const
   let round = 0
   const { loop, seen, tick } = createLoop(t, { work: () => pauses[round++] })
@@ -80,7 +80,7 @@ test('a round says how long the pause after it is, and may end the loop', async 
   await loop.stop()
 })
 
-test('starts once, however often it is started', async (t) => {
+test('starts once, even if started several times', async (t) => {
   const { loop, seen, tick } = createLoop(t)
   await loop.start()
   await loop.start()
@@ -100,7 +100,7 @@ test('two rounds never overlap', async (t) => {
   slow.end()
 })
 
-test('stop ends the pause, and nothing follows', async (t) => {
+test('stop ends the pause, and no round follows', async (t) => {
   const { loop, seen, tick } = createLoop(t)
   await loop.start()
   await tick(10)
@@ -129,7 +129,7 @@ test('stop aborts the signal of the round in flight and waits for its end', asyn
   assert.equal(seen.rounds, 1)
 })
 
-test('a round that fails because it was stopped is no failure', async (t) => {
+test('a round that fails because of a stop is no failure', async (t) => {
   const slow = slowWork()
   const { loop, seen } = createLoop(t, { work: slow.work })
   await loop.start()
@@ -158,7 +158,7 @@ test('wake ends the pause', async (t) => {
   assert.equal(seen.rounds, 2)
 })
 
-test('wake during a round is followed by another round without a pause', async (t) => {
+test('wake during a round causes another round without a pause', async (t) => {
   const slow = slowWork()
   const { loop, seen, tick } = createLoop(t, { work: slow.work })
   await loop.start()
@@ -171,7 +171,7 @@ test('wake during a round is followed by another round without a pause', async (
   assert.equal(seen.rounds, 2)
 })
 
-test('tells the first failure of an outage from the others, and its end', async (t) => {
+test('distinguishes the first failure of an outage from the others, and reports its end', async (t) => {
   const error = new Error('away')
   let isAway = true
   const { loop, seen, tick } = createLoop(t, {
@@ -194,7 +194,7 @@ test('tells the first failure of an outage from the others, and its end', async 
   assert.equal(seen.failures[0]?.error, error)
 })
 
-test('doubles the pause after each failure up to the longest, and begins again after a success', async (t) => {
+test('doubles the pause after each failure up to the longest, and starts over after a success', async (t) => {
   let isAway = true
   const { loop, seen, tick } = createLoop(t, {
     ...{ retryMs: 10, retryMaxMs: 35 },
@@ -219,7 +219,7 @@ test('doubles the pause after each failure up to the longest, and begins again a
   )
 })
 
-test('a round without an end reports that it works: the next failure is a first one', async (t) => {
+test('when an endless round reports success, its next failure is a first one', async (t) => {
   const { loop, seen, tick } = createLoop(t, {
     ...{ retryMs: 10, retryMaxMs: 1_000 },
     work: (_signal, well) => {
@@ -241,7 +241,7 @@ test('a round without an end reports that it works: the next failure is a first 
   )
 })
 
-test('the next round waits until a failure has been handled', async (t) => {
+test('the next round waits until the failure has been handled', async (t) => {
   const handled = Promise.withResolvers<void>()
   const { loop, seen, tick } = createLoop(t, {
     work: () => {
@@ -257,7 +257,7 @@ test('the next round waits until a failure has been handled', async (t) => {
   assert.equal(seen.rounds, 2)
 })
 
-test('every calls again and again after a pause, until it is ended', async (t) => {
+test('every calls repeatedly after a pause, until it is ended', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let calls = 0
   const end = every(100, () => ++calls)

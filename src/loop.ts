@@ -1,28 +1,28 @@
 import { WakeSignal } from './wake-signal.ts'
 
-/** A pause in milliseconds. `done` ends the loop, and undefined means `everyMs`. */
+/** The pause in milliseconds. `done` ends the loop, and undefined means `everyMs`. */
 type Next = number | 'done' | undefined
 
 export interface Failure {
-  /** The previous round succeeded, so a loop can log each outage once. */
+  /** Whether the previous round succeeded. A loop can thus log each outage once. */
   isFirst: boolean
   /** The pause before the next round, in milliseconds. */
   retryMs: number
 }
 
 export interface LoopOptions {
-  /** A long round calls `well` after each success, so that its next failure is a first one. */
+  /** Does a round. A long round calls `well` after each success, so its next failure is a first one. */
   // biome-ignore lint/suspicious/noConfusingVoidType: a round that returns nothing is the usual one.
   work: (signal: AbortSignal, well: () => void) => Promise<Next | void> | Next | void
   everyMs: number
   firstMs?: number
-  /** The pause after a failure, doubled up to `retryMaxMs` by each further one. Default: `everyMs`. */
+  /** The pause after a failure. Each further failure doubles it up to `retryMaxMs`. The default is `everyMs`. */
   retryMs?: number
   retryMaxMs?: number
-  /** Called after each round that throws, except a stopped one. It must not throw. */
+  /** Called after each round that throws, except a stopped one. Must not throw. */
   onFailure: (error: unknown, failure: Failure) => Promise<void> | void
   onRecovered?: () => void
-  /** `false` lets the process end while the loop waits. */
+  /** With `false`, the process may end while the loop waits. */
   ref?: boolean
 }
 
@@ -48,7 +48,7 @@ export class Loop {
     this.#options = options
   }
 
-  /** Ends the pause. During a round, another round follows at once. May be passed as a listener. */
+  /** Ends the pause. Called during a round, it causes another round at once. May be passed as a listener. */
   readonly wake = (): void => this.#wakeSignal.notify()
 
   get isStopped(): boolean {
@@ -103,7 +103,10 @@ export class Loop {
   }
 }
 
-/** `work` must not throw. Returns a function that ends the repetition. `ref: false` lets the process end meanwhile. */
+/**
+ * Calls `work` repeatedly. It must not throw. Returns a function that ends the repetition. With `ref: false`, the
+ * process may end meanwhile.
+ */
 export function every(ms: number, work: () => void, { ref = true }: { ref?: boolean } = {}): () => void {
   const loop = new Loop({
     ...{ firstMs: ms, everyMs: ms, ref },

@@ -39,7 +39,7 @@ async function startStore(t: Cleanup, onDropped = () => {}, maxConnections = 1_0
   return { server, second, port: (server.server.address() as AddressInfo).port, begun, finish }
 }
 
-/** Status, body and `Connection` of the answer. */
+/** Requests a path. Returns the answer's status, body and `Connection`. */
 async function ask(host: string, port: number, path = '/'): Promise<[number | undefined, string, string | undefined]> {
   const call = request({ host, port, path, agent: false }).end()
   const [response] = await once(call, 'response')
@@ -52,7 +52,7 @@ test('a server for localhost answers at both loopback addresses', { skip }, asyn
   for (const host of BOTH) assert.deepEqual((await ask(host, port)).slice(0, 2), [200, host])
 })
 
-test('a drain answers the request that came in at ::1, and nothing listens there after it', { skip }, async (t) => {
+test('a drain answers the request that arrived at ::1, and nothing listens there afterwards', { skip }, async (t) => {
   const { server, second, port, begun, finish } = await startStore(t)
   const slow = ask('::1', port, '/slow')
   await begun.promise
@@ -63,7 +63,7 @@ test('a drain answers the request that came in at ::1, and nothing listens there
   for (const host of BOTH) await assert.rejects(ask(host, port), { code: 'ECONNREFUSED' })
 })
 
-test('a drain cuts the connections at ::1 that outlast its patience', { skip }, async (t) => {
+test('a drain ends the connections at ::1 that outlast its patience', { skip }, async (t) => {
   const { server, second, port, begun } = await startStore(t)
   const slow = assert.rejects(ask('::1', port, '/slow'))
   await begun.promise
@@ -81,7 +81,7 @@ test('the limit of connections counts those at both addresses', { skip }, async 
   await Promise.all([closed, dropped.promise])
 })
 
-test('a port of ::1 that another process has is an error, unless it may be taken', { skip }, async (t) => {
+test('a port of ::1 that another process uses is an error, unless it may be taken', { skip }, async (t) => {
   const other: Server = createNetServer().listen(0, '::1')
   await once(other, 'listening')
   onCleanup(t, () => void other.close())

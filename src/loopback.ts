@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 
-/** This name means both loopback addresses, whatever the machine's resolver says. */
+/** This name means both loopback addresses, whatever the machine's resolver returns. */
 const BOTH = 'localhost'
 
-/** A server for `host` listens at this address or name first. */
+/** The address or name at which a server for `host` listens first. */
 export function firstAddressOf(host: string): string {
   return host === BOTH ? '127.0.0.1' : host
 }
@@ -15,11 +15,14 @@ const NO_IPV6 = ['EADDRNOTAVAIL', 'EAFNOSUPPORT']
 export interface LoopbackOptions {
   host: string
   reusePort?: boolean
-  /** The port of `::1` may belong to another process, for example when the kernel has chosen it for `server`. */
+  /** Whether another process may have the port at `::1`, for example because the kernel chose the port for `server`. */
   mayBeTaken: boolean
 }
 
-/** `server` gets the connections of `[::1]`, so its limits and drains count them. Null when there is no listener. */
+/**
+ * Listens at `[::1]` too. `server` gets its connections, so the limits and drains of `server` count them. Returns null
+ * if there is no second listener.
+ */
 export async function listenAtIpv6(server: Server, { host, reusePort = false, mayBeTaken }: LoopbackOptions): Promise<Server | null> {
   if (host !== BOTH) return null
   const { port } = server.address() as AddressInfo

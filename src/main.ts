@@ -10,14 +10,14 @@ const terminal: Terminal = {
   exit: (status) => process.exit(status),
 }
 
-// A reader such as `head` closes the pipe when it has seen enough. The command still does its work.
+// A reader such as `head` closes the pipe once it has seen enough. The command still completes its work.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
   })
 }
 
-// Node.js removes signal handlers before it ends by itself: a repeated signal would then change the exit status.
+// Before Node.js ends by itself, it removes signal handlers, and a repeated signal would then change the exit status.
 process.once('beforeExit', () => process.exit())
 
 try {

@@ -10,7 +10,7 @@ const amount = fc.oneof(fc.nat(), fc.maxSafeNat())
 const euros = (value: number) => ({ amount: value, currency: 'EUR' })
 const withCode = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 
-/** The exact result, or the refusal when JSON could not carry it. */
+/** Asserts the exact result, or the refusal of one that JSON could not represent. */
 function assertExact(exact: bigint, work: () => { amount: number; currency: string }): void {
   if (exact > LIMIT) assert.throws(work, withCode('total_too_large'))
   else assert.deepEqual(work(), euros(Number(exact)))
@@ -40,17 +40,17 @@ test('adds exactly or refuses', () => {
   assertExact(LIMIT + 1n, () => sum([euros(Number.MAX_SAFE_INTEGER), euros(1), euros(0)]))
 })
 
-test('adds nothing of different currencies, and names them', () => {
+test('refuses to add different currencies, and names them', () => {
   const mixed = [euros(1), { amount: 1, currency: 'USD' }, { amount: 1, currency: 'CHF' }]
   assert.throws(() => sum(mixed), withCode('mixed_currencies'))
   assert.throws(() => sum(mixed), /CHF and EUR and USD/)
 })
 
-test('has no sum of nothing, which would have no currency', () => {
+test('refuses the sum of no amounts, which would have no currency', () => {
   assert.throws(() => sum([]), RangeError)
 })
 
-test('reads major units exactly, with the decimals that ISO 4217 gives the currency', () => {
+test('reads major units exactly, with the decimals of the currency in ISO 4217', () => {
   assert.equal(parseMajorUnits('12.5', 'EUR'), 1250)
   assert.equal(parseMajorUnits('0.29', 'EUR'), 29)
   assert.equal(parseMajorUnits('1.10', 'HUF'), 110)
@@ -59,13 +59,13 @@ test('reads major units exactly, with the decimals that ISO 4217 gives the curre
   assert.equal(parseMajorUnits('90071992547409.91', 'EUR'), Number.MAX_SAFE_INTEGER)
 })
 
-test('refuses what is no amount of the currency', () => {
+test('refuses text that is not an amount of the currency', () => {
   for (const text of ['', ' 1', '-1', '+1', '.5', '1.', '1,5', '1e3', '0x1', '1.234', '٣', '90071992547409.92']) {
     assert.equal(parseMajorUnits(text, 'EUR'), null, text)
   }
   assert.equal(parseMajorUnits('1.0', 'JPY'), null)
 })
 
-test('knows ISO 4217 codes in capitals only', () => {
+test('accepts ISO 4217 codes only in capitals', () => {
   assert.deepEqual(['EUR', 'eur', 'ZZZ', '', '__proto__'].map(isCurrency), [true, false, false, false, false])
 })

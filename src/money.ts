@@ -23,12 +23,12 @@ export const SignedMoneySchema = Type.Object(
   { title: 'SignedMoney' },
 )
 
-/** Throws `total_too_large` past 2^53 − 1, where JSON numbers lose units. */
+/** Multiplies a price. Throws `total_too_large` above 2^53 − 1, where JSON numbers become inexact. */
 export function multiply(price: Money, quantity: number): Money {
   return { amount: assertSafe(price.amount * quantity), currency: price.currency }
 }
 
-/** At least one amount. Throws `mixed_currencies` or `total_too_large`. */
+/** Adds one or more amounts. Throws `mixed_currencies` or `total_too_large`. */
 export function sum(amounts: readonly Money[]): Money {
   const currencies = new Set(amounts.map((money) => money.currency))
   const [currency] = currencies
@@ -43,7 +43,7 @@ export function sum(amounts: readonly Money[]): Money {
 }
 
 function assertSafe(amount: number): number {
-  // Operands are below 2^53, so a result past it cannot round back into the safe range.
+  // Operands are below 2^53, so a larger result cannot round back into the safe range.
   if (!Number.isSafeInteger(amount)) throw new AppError('total_too_large', 'The total of the order is too large.')
   return amount
 }

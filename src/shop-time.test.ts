@@ -4,13 +4,13 @@ import { readConfig } from './config.ts'
 import { findTimeZone, instantOf, localTimeOf, startOfDay } from './shop-time.ts'
 
 const HOUR_MS = 3_600_000
-/** Zones with clock changes at different hours, half hours, quarters of an hour, at midnight, and without any. */
+/** Zones with clock changes at different hours, by half hours, by quarters of an hour, at midnight, and without any. */
 const ZONES = [
   ...['UTC', 'Europe/Vienna', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kathmandu', 'Pacific/Chatham'],
   ...['America/Santiago', 'Africa/Cairo', 'Asia/Beirut', 'America/Havana', 'America/Asuncion', 'Asia/Gaza', 'Africa/Casablanca'],
 ]
 
-/** The days of a year as Temporal has them, which shares no code with ours. */
+/** The days of a year by Temporal, which shares no code with this implementation. */
 function* daysOf(zone: string, year: number) {
   for (let day = Temporal.PlainDate.from({ year, month: 1, day: 1 }); day.year === year; day = day.add({ days: 1 })) {
     const [from, to] = [day, day.add({ days: 1 })].map((date) => date.toZonedDateTime(zone).epochMilliseconds) as [number, number]
@@ -23,7 +23,7 @@ const hoursOf = (day: string, zone: string) => {
   return (Number(instantOf(next, zone)) - Number(instantOf(day, zone))) / HOUR_MS
 }
 
-test('days have 23, 23.5, 24, 24.5 or 25 hours, and begin when their date appears, in every zone and through every clock change', () => {
+test('in every zone, days have 23 to 25 hours and begin when their date appears, through every clock change', () => {
   for (const zone of ZONES) {
     for (const year of [2023, 2026]) {
       for (const { day, from, to } of daysOf(zone, year)) {
@@ -49,7 +49,7 @@ test('a day whose midnight does not exist begins at one', () => {
   assert.equal(localTimeOf(new Date('2026-09-06T03:59:59Z'), 'America/Santiago'), '2026-09-05T23:59:59')
 })
 
-test('every time of the shop is an instant: the first of two, and the same time after a change that skips it', () => {
+test('every shop time is an instant: the first of two, and for a skipped time the same time after the change', () => {
   for (const zone of ZONES) {
     for (const { day, from, to } of daysOf(zone, 2026)) {
       if (to - from === 24 * HOUR_MS) continue
@@ -65,7 +65,7 @@ test('every time of the shop is an instant: the first of two, and the same time 
   assert.equal(instantOf('2026-03-01T12:00:30.250', 'Asia/Kathmandu')?.toISOString(), '2026-03-01T06:15:30.250Z')
 })
 
-test('texts that are no time, and names that are no zone, are none', () => {
+test('refuses texts that are not times, and names that are not zones', () => {
   for (const text of ['', 'today', '2026-02-30', '2026-02-30T12:00', '2026-03-01T25:00', '2026-13-01']) {
     assert.equal(instantOf(text, 'Europe/Vienna'), null, text)
   }
@@ -75,7 +75,7 @@ test('texts that are no time, and names that are no zone, are none', () => {
   assert.equal(findTimeZone('utc'), 'UTC')
 })
 
-test('the setting takes a name of the IANA database, in any case, and no number of hours', () => {
+test('the setting accepts a name of the IANA database in any case, and no number of hours', () => {
   assert.equal(readConfig({}).timeZone, 'UTC')
   assert.equal(readConfig({ SHOP_TIME_ZONE: 'europe/vienna' }).timeZone, 'Europe/Vienna')
   for (const SHOP_TIME_ZONE of ['+02:00', 'Vienna', 'Europe/Atlantis', 'CEST-2']) {

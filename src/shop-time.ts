@@ -1,8 +1,11 @@
-// The shop's clock is that of SHOP_TIME_ZONE. Browsers run this file, too, so it imports nothing.
+// The shop's clock, which is that of SHOP_TIME_ZONE. Browsers run this file too, so it imports nothing.
 
 const HOUR_MS = 3_600_000
 
-/** The usual spelling of an IANA name, or null. An offset such as `+02:00` is no zone: it has no clock changes. */
+/**
+ * The usual spelling of an IANA name; null for other text. An offset such as `+02:00` is no zone, because it has no
+ * clock changes.
+ */
 export function findTimeZone(name: string): string | null {
   if (!/^[A-Za-z]/.test(name)) return null
   try {
@@ -15,7 +18,7 @@ export function findTimeZone(name: string): string | null {
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** Such as `2026-03-29T03:00:00`, whose first ten characters are the shop's day. */
+/** The shop's time, such as `2026-03-29T03:00:00`. The first ten characters are the shop's day. */
 export function localTimeOf(instant: Date, timeZone: string): string {
   let format = formats.get(timeZone)
   if (format === undefined) {
@@ -29,8 +32,8 @@ export function localTimeOf(instant: Date, timeZone: string): string {
 }
 
 /**
- * A time such as `2026-03-29T02:30`, or a day. Takes the first of two times when the clocks go back, and the time after
- * the change when they skip it. Null for other text.
+ * The instant of a time such as `2026-03-29T02:30`, or of a day. If the clocks go back, it is the first of two
+ * instants. If they skip the time, it is the same time after the change. Null for other text.
  */
 export function instantOf(local: string, timeZone: string): Date | null {
   const text = /^\d{4}-\d\d-\d\d$/.test(local) ? `${local}T00:00` : local
@@ -43,7 +46,8 @@ export function instantOf(local: string, timeZone: string): Date | null {
   // No zone changes its clocks twice within two days.
   const [before, after] = [-24, 24].map((hours) => offsetAt(asUtc.getTime() + hours * HOUR_MS)) as [number, number]
   const [first, second] = [before, after].map((offset) => asUtc.getTime() - offset) as [number, number]
-  // A time that exists only after the change. The offset before it counts for all others, also for a skipped time.
+  // A time that exists only after the change has the later offset. All others have the earlier offset, even a skipped
+  // time.
   const isAfter = offsetAt(first) !== before && offsetAt(second) === after
   return new Date(isAfter ? second : first)
 }

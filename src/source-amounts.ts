@@ -1,6 +1,6 @@
 import { formatMajorUnits, readMajorUnits } from './currency.ts'
 
-/** Why an amount differs from the other shop's text for it, or null. */
+/** The difference between an amount and the other shop's text for it; null if they are equal. */
 export function findOtherAmount(name: string, text: string, money: { amount: number; currency: string }): string | null {
   if (readMajorUnits(text, money.currency) === BigInt(money.amount)) return null
   const here = `${formatMajorUnits(money)} ${money.currency}`

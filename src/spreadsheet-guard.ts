@@ -1,9 +1,11 @@
-// Browsers run this file, too, so it imports nothing.
+// Browsers run this file too, so it imports nothing.
 
-/** What a spreadsheet runs, also in its full width and after invisible spaces. */
+/**
+ * The beginning of a cell that a spreadsheet would run, including fullwidth characters and leading invisible spaces.
+ */
 const FORMULA = /^(?:[\t\r]|[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠])/u
 const GUARDED = /^'+/
-/** A separator inside a cell: a file with commas that is read with semicolons or tabs is cut there. */
+/** A separator inside a cell. If a comma-separated file is read with semicolons or tabs, the cell is split there. */
 const INNER = /([;\t\r\n])('*)(?=[^\S\t\r\n]*[=+\-@＝＋－＠])/gu
 
 function isFormula(cell: string): boolean {
@@ -11,7 +13,7 @@ function isFormula(cell: string): boolean {
 }
 
 /**
- * An apostrophe precedes formulas in files `forSpreadsheets`, and apostrophes that look like a guard.
+ * Guards a cell. In files `forSpreadsheets`, an apostrophe precedes formulas, and apostrophes that look like a guard.
  * https://owasp.org/www-community/attacks/CSV_Injection
  */
 export function withGuard(cell: string, forSpreadsheets: boolean): string {

@@ -14,7 +14,7 @@ test('docs/operate/monitor.md has a row for each subscriber', () => {
   assert.equal(table, rows.join(''), `the table of subscribers in docs/operate/monitor.md must be\n${rows.join('')}`)
 })
 
-test('the alerts expect a subscriber of the catalogue from each role that has one, and one of the orders from each role', () => {
+test('the alerts expect an orders subscriber from each role, and a catalogue subscriber from each role that has one', () => {
   const alerts = read('deploy/prometheus/alerts.yaml')
   const ofCatalogue = `role=~"${rolesOf('catalogue').toSorted().join('|')}"`
   assert.ok(alerts.includes(ofCatalogue), `CatalogueSubscriberStandsStill in deploy/prometheus/alerts.yaml needs ${ofCatalogue}`)

@@ -1,16 +1,19 @@
 interface SubscriberDefinition {
-  /** Names its position, its lock and its metrics. */
+  /** The name of the subscriber, its position, its lock and its metrics. */
   name: string
   role: string
   partition: 'orders' | 'catalogue'
   makes: string
-  /** The topic stores the position, or the newest snapshot of the lake contains it. */
+  /** The place of the position: the topic stores it, or the newest snapshot of the lake contains it. */
   position: 'topic' | 'lake'
-  /** It delivers from a queue of its own name, and each attempt has a span. */
+  /** Whether it delivers from a queue with the same name. Each attempt then has a span. */
   hasQueue: boolean
 }
 
-/** In the order in which they are shown. `app/create-subscribers.ts` creates the subscribers of each role. */
+/**
+ * All subscribers, in the order in which they are shown. `app/create-subscribers.ts` creates the subscribers of each
+ * role.
+ */
 export const SUBSCRIBERS = [
   { name: 'email', role: 'email', partition: 'orders', makes: 'mails', position: 'topic', hasQueue: true },
   { name: 'webhook', role: 'webhook', partition: 'orders', makes: 'webhooks', position: 'topic', hasQueue: true },

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-// https://www.w3.org/TR/trace-context/#traceparent-header: all-zero ids are invalid.
+// The form of https://www.w3.org/TR/trace-context/#traceparent-header, in which all-zero ids are invalid.
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 const SAMPLED = 1
 
@@ -8,12 +8,17 @@ export function isTraceparent(text: unknown): text is string {
   return typeof text === 'string' && TRACEPARENT.test(text)
 }
 
-/** The version that the store implements, with only the sampling flag. Null unless it is valid. */
+/**
+ * Reads a traceparent into the version that the store implements, with only the sampling flag. Null for an invalid one.
+ */
 export function readTraceparent(text: unknown): string | null {
   return isTraceparent(text) ? `00${text.slice(2, 53)}${isSampled(text) ? '01' : '00'}` : null
 }
 
-/** The trace is not sampled. Parts of UUIDv4s, which the runtime generates in batches, cannot be zero. */
+/**
+ * Makes a traceparent that is not sampled. Its parts come from UUIDv4s, which the runtime generates in batches and
+ * which cannot be zero.
+ */
 export function newTraceparent(): string {
   const span = randomUUID()
   return `00-${newTraceId()}-${span.slice(0, 8)}${span.slice(9, 13)}${span.slice(14, 18)}-00`
@@ -35,7 +40,7 @@ export function isSampled(traceparent: string): boolean {
   return (Number.parseInt(traceparent.slice(53, 55), 16) & SAMPLED) === SAMPLED
 }
 
-/** For a log line. Empty without a valid trace context. */
+/** The trace id for a log line. Empty without a valid trace context. */
 export function traceField(traceparent: unknown): { trace_id?: string } {
   return isTraceparent(traceparent) ? { trace_id: traceIdOf(traceparent) } : {}
 }

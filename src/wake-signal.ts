@@ -1,20 +1,23 @@
-/** A notification during a round is kept until the next wait. */
+/** A signal for one waiting caller. A notification without a waiting caller is kept until the next wait. */
 export class WakeSignal {
   #isNotified = false
   #wake: () => void = () => {}
 
-  /** May be passed as a listener. */
+  /** Wakes the waiting caller. May be passed as a listener. */
   readonly notify = (): void => {
     this.#isNotified = true
     this.#wake()
   }
 
-  /** Forgets earlier notifications. Call it before reading what they announce. */
+  /** Forgets earlier notifications. Call before reading what they announce. */
   reset(): void {
     this.#isNotified = false
   }
 
-  /** Returns at once after a notification since the last reset. For one caller. `ref: false` lets the process end. */
+  /**
+   * Waits for a notification. Returns at once after a notification since the last reset. With `ref: false`, the process
+   * may end meanwhile.
+   */
   async wait(ms: number, signal?: AbortSignal, { ref = true }: { ref?: boolean } = {}): Promise<void> {
     if (this.#isNotified || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()

@@ -1,5 +1,4 @@
-// A process that reads pages and places orders at a steady rate, whether or not the earlier ones are answered: an open
-// loop.
+// A process that reads pages and places orders at a steady rate, even while earlier ones are unanswered: an open loop.
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -15,7 +14,7 @@ export interface SteadyLoad {
   seconds: number
 }
 
-/** Milliseconds from the moment at which each was due until its answer. */
+/** Milliseconds from the moment at which each request was due until its answer. */
 export interface SteadyReport {
   pages: number[]
   orders: number[]
@@ -58,7 +57,7 @@ async function call(
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   request({ port, host: '127.0.0.1', method, path, headers, agent }, (answer) => {
-    // An overloaded store refuses requests: that is an answer.
+    // A refusal by an overloaded store counts as an answer.
     answer.resume().on('end', () => {
       if (answer.statusCode === expected || answer.statusCode === 503) resolve()
       else reject(new Error(`${method} ${path} was answered with ${answer.statusCode}`))

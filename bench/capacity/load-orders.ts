@@ -4,14 +4,14 @@ import { pathTo } from '../../src/orders/order-status.ts'
 const AT_ONCE = 250_000
 const MONTHS = 36
 
-/** The customer of the number-th order: a UUID that SQL and this program calculate alike. */
+/** The customer of the order with this number: a UUID that SQL and this program calculate alike. */
 export function customerId(number: number): string {
   return `00000000-0000-4000-8000-${number.toString(16).padStart(12, '0')}`
 }
 
 /**
  * Adds delivered orders of one to three lines, placed over the last three years by `customers` customers, as long as
- * the store's own. Triggers are off, and indexes are created afterwards: only what results is measured.
+ * the store's own. Triggers are off, and indexes are created afterwards, because only the result is measured.
  */
 export async function loadOrders(pool: Pool, count: number, customers: number): Promise<void> {
   const { rows: indexes } = await pool.query<{ name: string; definition: string }>(

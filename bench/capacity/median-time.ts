@@ -1,6 +1,6 @@
 import { median } from '../rig/measurement.ts'
 
-/** The median time of `work` as milliseconds, after a tenth of the samples unmeasured. */
+/** The median time of `work` as milliseconds, after a tenth of the samples as warm-up. */
 export async function medianTime(samples: number, work: (sample: number) => Promise<unknown>): Promise<string> {
   const times: number[] = []
   for (let sample = -samples / 10; sample < samples; sample++) {

@@ -7,12 +7,12 @@ const SAMPLES = 300
 const NAMES = ['orders', 'orders_by_month'] as const
 
 /**
- * `orders` beside the same rows in partitions by month. Ids are UUIDs of version 7, which begin with the time: the
- * partition key is the primary key, so that an order is found by its id in one partition.
+ * Compares `orders` with the same rows in partitions by month. Ids are UUIDs of version 7, which begin with the time.
+ * The partition key is the primary key, so an order is found by its id in one partition.
  */
 export async function comparePartitions(pool: Pool, customers: number): Promise<Record<string, object>> {
   await pool.query('create table orders_by_month (like orders including defaults including constraints) partition by range (id)')
-  // The least id of a time: UUID version 7, RFC 9562.
+  // The least id of a time, for UUID version 7 (RFC 9562).
   const { rows: months } = await pool.query<{ name: string; low: string; high: string }>(
     `with ids as (
       select month, (lpad(to_hex((extract(epoch from month) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid as low

@@ -5,8 +5,8 @@ const TRANSACTIONS = 4_000
 const ORDERS_EACH = 30
 
 /**
- * What one replication slot costs PostgreSQL beside several that share the orders by hash of their id (row filters,
- * PostgreSQL 15 and later). Every slot decodes the whole log, and sends its share.
+ * Compares the cost of one replication slot with that of several slots that share the orders by a hash of the id (row
+ * filters, PostgreSQL 15 and later). Every slot decodes the whole log and sends its share.
  */
 export async function compareSlots(pool: Pool, numbers: readonly number[]): Promise<Record<string, object>> {
   const shares = numbers.flatMap((slots) =>
@@ -43,7 +43,7 @@ export async function compareSlots(pool: Pool, numbers: readonly number[]): Prom
   return results
 }
 
-/** Reads everything that a slot has, as its reader would. */
+/** Reads everything that a slot has, like its reader. */
 async function decode(pool: Pool, name: string): Promise<{ events: number; processorSeconds: number }> {
   const client = await pool.connect()
   try {
@@ -51,7 +51,7 @@ async function decode(pool: Pool, name: string): Promise<{ events: number; proce
     const pids = [backend[0]?.pid ?? 0]
     const before = processorSeconds(pids)
     const { rows } = await client.query<{ events: number }>(
-      // A message of an inserted row begins with I.
+      // The message of an inserted row begins with I.
       `select count(*) filter (where get_byte(data, 0) = ascii('I'))::integer as events
       from pg_logical_slot_peek_binary_changes($1::name, null, null, 'proto_version', '1', 'publication_names', $1::text)`,
       [name],

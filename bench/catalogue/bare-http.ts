@@ -1,5 +1,5 @@
-// The floor of warm pages: bare node:http that answers every request with the given status, headers and body. Its
-// port is the answer.
+// The floor of warm pages: bare node:http that answers every request with the given status, headers and body. It
+// answers its parent with its port.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

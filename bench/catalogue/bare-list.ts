@@ -1,5 +1,5 @@
 // The floor of a page or search that is not in memory: bare `node:http` that runs the same statements with bare `pg`,
-// without a transaction, and sends the same members. Its port is the answer.
+// without a transaction, and sends the same properties. It answers its parent with its port.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +9,7 @@ export interface BareList {
   url: string
   poolSize: number
   statements: { name?: string; text: string; values: unknown[] }[]
-  /** A placeholder in the values that is replaced with the number at the end of the request's path. */
+  /** A placeholder in the values, which the number at the end of the request's path replaces. */
   marker: number
 }
 

@@ -1,31 +1,31 @@
-// A large catalogue in a minute, for benches and for tests of what statements cost: its values have the skew of a
-// shop, and its extremes.
+// A large catalogue in a minute, for benchmarks and for tests of statement costs. Its values have the skew and the
+// extremes of a shop.
 import type { Pool, Transaction } from '../../src/db/pool.ts'
 import { identifier, sql } from '../../src/db/sql.ts'
 import { generateProducts } from '../generate-products.ts'
 
-/** Products with texts of their own; the others are copies of them. */
+/** The number of products with texts of their own. The others are copies of them. */
 const ORIGINALS = 4_000
 const MONTHS = 36
 const FEW = 5
 
-/** What filters find: nearly all products, or `FEW` of them. */
+/** Values that filters find in nearly all products, or in `FEW` of them. */
 export const EXTREMES = {
   word: { nearlyAll: 'everywhere', few: 'nowhere' },
   category: { nearlyAll: 'Everything', few: 'Nearly nothing' },
   brand: { nearlyAll: 'Brand 0', few: 'Brand 299' },
   currency: { nearlyAll: 'EUR', half: 'GBP', few: 'SEK', none: 'CHF' },
   attribute: { nearlyAll: 'vegan=true', few: 'rare=yes' },
-  /** A thing with 1 % of all products as variants. */
+  /** A group of variants with 1 % of all products. */
   group: 'GROUP-LARGE',
 } as const
 
 const TABLES = ['products', 'product_slugs', 'product_categories', 'product_prices', 'inventory', 'search_words']
 
 /**
- * Adds `count` products to an empty catalogue, as a superuser. Neither triggers nor foreign keys are looked at, and
- * indexes are created afterwards: only what results is used. There are no events of products, as if they were older
- * than their retention.
+ * Adds `count` products to an empty catalogue, as a superuser. Triggers and foreign keys are off, and indexes are
+ * created afterwards, because only the result is used. There are no product events, as if they were older than their
+ * retention.
  */
 export async function fillCatalogue(pool: Pool, count: number): Promise<void> {
   const { rows: indexes } = await pool.query<{ name: string; definition: string }>(
@@ -110,7 +110,7 @@ async function insertProducts(tx: Transaction, count: number): Promise<void> {
   )
 }
 
-/** What triggers write. */
+/** Inserts the rows that triggers would write. */
 async function insertDependents(tx: Transaction): Promise<void> {
   const { category } = EXTREMES
   await tx.query(`insert into product_slugs (slug, product_id) select 'product-' || lower(sku), id from products`)

@@ -1,5 +1,5 @@
-// The floor of logins: argon2id of node:crypto at the cost of src/auth/passwords/password.ts, in as many threads as
-// there are cores. Hashes a second.
+// The floor of logins: argon2id of node:crypto at the cost of src/auth/passwords/password.ts, with a thread for each
+// core. Reports hashes a second.
 import { type Argon2Parameters, argon2, randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
 import { nowMs } from '../rig/clock.ts'

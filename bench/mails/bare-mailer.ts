@@ -1,5 +1,5 @@
-// The floor of mails: nodemailer alone, pooled as in the store, with one mail of the store's templates, sent as often
-// as it is asked for.
+// The floor of mails: nodemailer alone, pooled like in the store. It sends one mail of the store's templates as often
+// as requested.
 import { createTransport } from 'nodemailer'
 import { exampleMailContent } from '../../src/mail/example-mail.ts'
 import { mailLanguages } from '../../src/mail/mail-languages.ts'

@@ -1,9 +1,10 @@
-// A mail server that accepts every mail and keeps none, on 127.0.0.1. Answers each message with what it has accepted.
+// A mail server on 127.0.0.1 that accepts and discards every mail. Answers each message from its parent with the
+// numbers so far.
 import { SMTPServer } from 'smtp-server'
 import { freePort } from '../../test/free-port.ts'
 import { nowMs } from '../rig/clock.ts'
 
-/** `isTraced`: true to keep the Message-ID of each mail from now on, false to get those and keep no more. */
+/** `isTraced` is true to keep the Message-ID of each mail from now on, and false to get the kept ones and stop. */
 export interface SinkQuestion {
   isTraced?: boolean
 }
@@ -12,9 +13,9 @@ export interface SinkReport {
   port: number
   mails: number
   bytes: number
-  /** When the newest mail was accepted, by `nowMs`. */
+  /** The time at which the newest mail was accepted, by `nowMs`. */
   newestMs: number
-  /** Local parts of the Message-IDs of the traced mails: ids of events. */
+  /** The traced mails. Event ids are the local parts of Message-IDs. */
   traced: { eventId: string; acceptedMs: number }[]
 }
 

@@ -1,4 +1,4 @@
-// The floor of GET /orders: bare `node:http` that runs the same query with bare `pg` and sends the same members.
+// The floor of GET /orders: bare `node:http` that runs the same query with bare `pg` and sends the same properties.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,6 +1,6 @@
-// The floor of placing orders: the rows that the store writes for an order, or only the order's own, written by bare
-// `pg`, one transaction each, with prepared statements. No HTTP, no validation, no prices: the lines and the answer
-// are made beforehand.
+// The floor of placing orders. Bare `pg` writes the rows that the store writes for an order, or only the order's own
+// row, one transaction each, with prepared statements. There is no HTTP, no validation and no prices: the lines and the
+// answer are made beforehand.
 import { createHash, randomUUID, randomUUIDv7 } from 'node:crypto'
 import pg from 'pg'
 import { type Measurement, summarise } from '../rig/measurement.ts'
@@ -12,17 +12,17 @@ export interface BareOrdersLoad {
   warmUpSeconds: number
   seconds: number
   userIds: string[]
-  /** Whether nothing is inserted besides the order's row. */
+  /** Whether only the order's row is inserted. */
   isOrderOnly: boolean
-  /** For each client its baskets, placed round and round. */
+  /** The baskets of each client, placed repeatedly. */
   baskets: { product_id: string; quantity: number }[][][]
 }
 
 let prepared: { load: BareOrdersLoad; orders: ReturnType<typeof prepare>[][] } | undefined
 
 /**
- * A load is prepared and answered with null; an empty message runs the last one. So its time can be measured without
- * the preparation.
+ * A load is prepared and answered with null, and an empty message runs the last one. Its time can thus be measured
+ * without the preparation.
  */
 process.on('message', async (message: BareOrdersLoad | Record<never, never>) => {
   if ('baskets' in message) {
@@ -54,7 +54,7 @@ process.on('message', async (message: BareOrdersLoad | Record<never, never>) => 
   process.send?.(summarise(latencies, load.seconds, 0) satisfies Measurement)
 })
 
-/** The texts of an order of these lines, as long as the store's. */
+/** The texts of an order with these lines, as long as the store's. */
 function prepare(userId: string, lines: { product_id: string; quantity: number }[]) {
   const at = new Date().toISOString()
   const items = lines.map(({ product_id, quantity }) => ({

@@ -2,7 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from '../../src/db/pool.ts'
 import { registerOperator } from '../rig/shop.ts'
 
-/** What the screens of the console poll, and every how many seconds; in a browser one of them is open at a time. */
+/**
+ * The paths that the console's screens poll, and the seconds between polls. In a browser one screen is open at a time.
+ */
 const POLLS: readonly (readonly [path: string, seconds: number])[] = [
   ['/admin/figures?range=hour', 10],
   ['/admin/figures?range=week', 10],
@@ -13,8 +15,7 @@ const POLLS: readonly (readonly [path: string, seconds: number])[] = [
 ]
 
 /**
- * The console with all of its screens open at once: sends what they poll, with entity tags as they do, until the
- * function that it returns is called.
+ * Opens all of the console's screens at once: polls like them, with entity tags, until the returned function is called.
  */
 export async function openConsole(port: number, pool: Pool): Promise<() => Promise<void>> {
   const { token } = await registerOperator(port, pool)

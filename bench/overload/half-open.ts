@@ -1,5 +1,5 @@
-// A process that keeps connections open on which only half a header was sent, and opens another for each that the
-// server closes.
+// A process that keeps connections open on which it has sent half a header, and opens another for each that the server
+// closes.
 import { connect } from 'node:net'
 
 export interface HalfOpen {
@@ -15,7 +15,7 @@ process.on('message', async ({ port, connections }: HalfOpen) => {
       socket.write('GET /products HTTP/1.1\r\nhost: loc')
       onConnected()
     })
-    // A moment later: a server that accepts no more would be asked without end.
+    // The pause avoids endless attempts at a server that accepts no more connections.
     socket.on('close', () => setTimeout(open, 100, () => {}))
   }
   for (let opened = 0; opened < connections; opened++) await new Promise<void>(open)

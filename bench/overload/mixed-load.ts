@@ -1,46 +1,48 @@
-// A process that offers a mix of requests to an HTTP server on loopback: a closed loop, or a rate that does not wait
-// for answers.
+// A process that offers a mix of requests to an HTTP server on loopback: by a closed loop, or at a rate that does not
+// wait for answers.
 import { connect, type Socket } from 'node:net'
 import { type Measurement, summarise } from '../rig/measurement.ts'
 
 export interface Kind {
   name: string
-  /** How often it is sent, beside the others. */
+  /** The relative frequency of this kind. */
   weight: number
-  /** Whole requests, ready to be sent; `{unique}` becomes a text that was never sent before. */
+  /** Whole requests, ready to be sent. `{unique}` becomes a text that was never sent before. */
   requests: string[]
 }
 
 export interface Phase {
   seconds: number
-  /** Requests a second; null: each connection sends its next request after the answer. */
+  /** The requests a second. Null means that each connection sends its next request after the answer. */
   perSecond: number | null
 }
 
 export interface MixedLoad {
   port: number
-  /** Largest number of connections. A request that finds none free waits, and the time counts. */
+  /** The most connections. A request that finds none free waits, and the wait counts. */
   connections: number
   kinds: Kind[]
   phases: Phase[]
-  /** How long answers are awaited after the last phase, 15 s by default. */
+  /** The longest wait for answers after the last phase, 15 s by default. */
   patienceMs?: number
 }
 
 export interface KindResult extends Measurement {
   name: string
   offered: number
-  /** The number of answers by status; `none` without one. */
+  /** The number of answers by status, with `none` for requests without an answer. */
   statuses: Record<string, number>
-  /** How long each good answer took. */
+  /** The time of each good answer. */
   goodMs: number[]
-  /** Refusals with 503 that have no Retry-After. */
+  /** The number of 503 refusals without Retry-After. */
   withoutRetryAfter: number
 }
 
 export interface PhaseResult {
   kinds: KindResult[]
-  /** One entry for each answer: when it was due in the phase and how long it took, both in ms, and its status. */
+  /**
+   * One entry for each answer: the time in the phase at which it was due, how long it took, both in ms, and its status.
+   */
   timeline: [number, number, number][]
 }
 
@@ -79,7 +81,7 @@ async function offer({ port, connections, kinds, phases, patienceMs = PATIENCE_M
   let onAnswer: (line: Line) => void = () => {}
   const totalWeight = kinds.reduce((sum, { weight }) => sum + weight, 0)
   const credits = kinds.map(() => 0)
-  /** Kinds take turns, so that a few requests have every kind among them. */
+  /** Chooses the kinds in turn, so even a few requests include every kind. */
   const choose = () => {
     for (const [index, { weight }] of kinds.entries()) credits[index] = (credits[index] ?? 0) + weight
     const chosen = credits.indexOf(Math.max(...credits))

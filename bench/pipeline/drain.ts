@@ -10,10 +10,10 @@ import type { Row } from '../row.ts'
 import { orderText } from './order-text.ts'
 
 const PATIENCE_MS = 600_000
-// Each check takes time from the processes that are measured.
+// Each check takes time from the measured processes, so checks are rare.
 const SELDOM = { timeoutMs: PATIENCE_MS, pauseMs: 100 }
 
-/** How fast a backlog is drained into topic and lake at once; and each of them alone, once. */
+/** Measures the rate at which a backlog is drained into topic and lake at once, and into each of them alone. */
 export async function measureDrain(
   cleanup: Cleanup,
   kind: TopicKind,
@@ -61,14 +61,17 @@ function perSecond(value: number): string {
   return Math.round(value).toLocaleString('en')
 }
 
-/** Does not wait for the disk at each commit: the backlog is ready sooner, and the log to read is the same. */
+/**
+ * Commits orders without waiting for the disk at each commit. The backlog is ready sooner, and the log to read is the
+ * same.
+ */
 async function commitBacklog({ pool }: Store, orders: number): Promise<void> {
   const client = await pool.connect()
   try {
     const userId = randomUUID()
     const { items, history, productIds, total } = orderText(userId)
     await client.query('set synchronous_commit = off')
-    // A block takes no parameters; these texts have no quotes in them.
+    // A block takes no parameters. These texts contain no quotes.
     await client.query(`do $$
       begin
         for i in 1..${Math.trunc(orders)} loop
@@ -88,8 +91,7 @@ async function commitBacklog({ pool }: Store, orders: number): Promise<void> {
 
 /**
  * Waits until PostgreSQL has logged a snapshot of the running transactions, which it does from time to time. Until
- * then the next reader of the slot decodes the drained changes again; a backlog after a quiet time has no such work
- * before it.
+ * then, the slot's next reader decodes the drained changes again. A backlog after a quiet time has no such work.
  */
 async function untilForgotten({ pool }: Store): Promise<void> {
   const { rows } = await pool.query<{ written: string }>('select pg_current_wal_lsn()::text as written')

@@ -12,7 +12,7 @@ const CONNECTIONS = 8
 const WARM_UP_SECONDS = 2
 const PATIENCE_MS = 60_000
 
-/** Time from an order's commit to its message at a subscriber of the topic. */
+/** Measures the time from an order's commit to its message at a subscriber of the topic. */
 export async function measureLatency(
   cleanup: Cleanup,
   kind: TopicKind,

@@ -1,12 +1,12 @@
-// A process that commits orders at a steady rate, one transaction each, whether or not the earlier ones are done: an
-// open loop.
+// A process that commits orders at a steady rate, one transaction each, even while earlier ones are unfinished: an open
+// loop.
 import { randomUUID, randomUUIDv7 } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool } from '../../src/db/pool.ts'
 import { nowMs } from '../rig/clock.ts'
 import { orderText } from './order-text.ts'
 
-// The orders of one customer wait for each other's commits, because the pending ones are counted; those of different
+// The orders of one customer wait for each other's commits, because the pending ones are counted. Orders of different
 // customers do not.
 const CUSTOMERS = 1_000
 
@@ -19,8 +19,8 @@ export interface WriterLoad {
 }
 
 /**
- * An order, when its statement was sent and when it was acknowledged: it was committed in between. `isWarmUp`: not to
- * be counted.
+ * An order, with the times at which its statement was sent and acknowledged. It was committed in between. With
+ * `isWarmUp`, it is not counted.
  */
 export interface WrittenOrder {
   id: string

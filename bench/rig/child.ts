@@ -5,7 +5,7 @@ import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
 
 export type Child = ReturnType<typeof startChild>
 
-/** Starts a file, relative to bench/, as a process of its own that answers each message with one. */
+/** Starts a file, relative to bench/, in a separate process that answers each message with one. */
 export function startChild(cleanup: Cleanup, file: string, env: Record<string, string> = {}) {
   const path = fileURLToPath(new URL(`../${file}`, import.meta.url))
   const child = fork(path, { serialization: 'advanced', env: { ...process.env, ...env } })

@@ -1,5 +1,5 @@
-// A process that loads an HTTP server over keep-alive connections on loopback, one request at a time on each. Plain
-// sockets: a full HTTP client would be slower than the servers that it loads.
+// A process that loads an HTTP server over keep-alive connections on loopback, one request at a time on each. It uses
+// plain sockets, because a full HTTP client would be slower than the servers.
 import { connect } from 'node:net'
 import { nowMs } from './clock.ts'
 import { type Measurement, summarise } from './measurement.ts'
@@ -10,21 +10,21 @@ export interface HttpLoad {
   seconds: number
   status: number
   /**
-   * An open loop: the number of requests that become due in a second, whether or not earlier ones were answered.
-   * Latency then counts from the moment when a request was due. A missing rate means a closed loop: each connection
-   * sends its next request after an answer.
+   * The requests that become due in a second, even while earlier ones are unanswered: an open loop. Latency then counts
+   * from the moment at which a request was due. Without a rate, the loop is closed: each connection sends its next
+   * request after an answer.
    */
   perSecond?: number
-  /** Whether each answered request is returned, too. */
+  /** Whether to return each answered request too. */
   isTraced?: boolean
   /**
-   * For each connection its requests, sent round and round, whole and ready; `{number}` in a head becomes a number
+   * The requests of each connection, whole and ready, sent repeatedly. `{number}` in a head becomes a number that was
    * never sent before.
    */
   connections: { head: string; bodies: string[] }[]
 }
 
-/** A request that was answered: when it was due, by `nowMs`, and the header `location` of its answer. */
+/** An answered request: the time at which it was due, by `nowMs`, and its answer's header `location`. */
 export interface TracedRequest {
   dueMs: number
   location: string
@@ -47,7 +47,7 @@ process.on('message', async (load: HttpLoad) => {
       new Connection(load, connection, ({ dueMs, isExpected, location }) => {
         const now = nowMs()
         if (!isExpected) failures += 1
-        // A closed loop counts what is answered within the time, an open one what is due within it.
+        // A closed loop counts the answers within the time, and an open one the requests due within it.
         const at = load.perSecond === undefined ? now : dueMs
         if (at < measureFrom || at >= endMs) return
         latencies.push(now - dueMs)
@@ -65,7 +65,7 @@ async function sendUntil(connection: Connection, endMs: number): Promise<void> {
   while (nowMs() < endMs) await connection.send(nowMs())
 }
 
-/** A request that is due takes a free connection, or the first that becomes free. */
+/** Sends each due request on a free connection, or on the first one that becomes free. */
 async function sendAtRate(connections: readonly Connection[], perSecond: number, beganMs: number, endMs: number): Promise<void> {
   const free = [...connections]
   const waiting: number[] = []
@@ -144,7 +144,7 @@ class Connection {
     })
   }
 
-  /** Returns when the request is answered. */
+  /** Sends a request. Returns once it is answered. */
   send(dueMs: number): Promise<void> {
     this.#dueMs = dueMs
     this.#answered = Promise.withResolvers()

@@ -3,7 +3,7 @@ import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
 
 /** The inspector of another process. */
 export interface Inspector {
-  /** Bytes that are used by JavaScript's heap after all garbage was collected, in MiB. */
+  /** The size of JavaScript's heap after a full garbage collection, in MiB. */
   heapAfterCollection(): Promise<number>
 }
 

@@ -16,13 +16,13 @@ export interface InstalledStore {
   pid: number
   port: number
   dataDir: string
-  /** Time between the start of its process and its first answer. */
+  /** The time from the process's start to its first answer. */
   firstAnswerMs: number
   stop(): Promise<void>
 }
 
 /**
- * The store as `npm start` runs it: one process with all roles and its own PostgreSQL. In a new folder, or in
+ * Starts the store like `npm start`: one process with all roles and its own PostgreSQL, in a new folder or in
  * `dataDir`.
  */
 export async function startAsInstalled(cleanup: Cleanup, dataDir = makeFolder(cleanup)): Promise<InstalledStore> {

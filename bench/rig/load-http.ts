@@ -1,7 +1,7 @@
 import type { Child } from './child.ts'
 import type { HttpLoad, LoadResult } from './http-load.ts'
 
-/** Has the process of rig/http-load.ts load a server. Throws when an answer was not the expected one. */
+/** Loads a server through the process of rig/http-load.ts. Throws if an answer was not the expected one. */
 export async function loadHttp(client: Child, load: HttpLoad): Promise<LoadResult> {
   const result = await client.ask<LoadResult>(load)
   if (result.failures > 0) throw new Error(`${result.failures} answers were not ${load.status}`)

@@ -1,11 +1,11 @@
-/** What came of a load. Latencies are milliseconds. */
+/** The result of a load. Latencies are in milliseconds. */
 export interface Measurement {
   perSecond: number
   p50: number
   p95: number
   p99: number
   max: number
-  /** Answers that were not the expected ones; a figure with any of these is worth nothing. */
+  /** The number of unexpected answers. A measurement with any of these is worthless. */
   failures: number
 }
 
@@ -26,7 +26,7 @@ export function median(values: readonly number[]): number {
   return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle) - 1] ?? Number.NaN)) / 2
 }
 
-/** A table of Markdown. */
+/** A Markdown table. */
 export function table(header: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
   return [header, header.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`).join('')
 }

@@ -1,22 +1,22 @@
-// The processor time of processes: other programs on the machine change it far less than a rate.
+// The processor time of processes. Other programs on the machine affect it far less than a rate.
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Linux has one value on all platforms that Node runs on. */
+/** Linux has this value on all platforms that Node supports. */
 const TICKS_PER_SECOND = 100
 
 interface Process {
   pid: number
   parent: number
-  /** Processor time, exited children included. */
+  /** The processor time, including exited children. */
   seconds: number
 }
 
-/** Seconds that these processes and their descendants have used since they started. From Linux's /proc. */
+/** The seconds of processor time of these processes and their descendants since their start, from Linux's /proc. */
 export function processorSeconds(roots: readonly number[]): number {
   return processTrees(roots).reduce((sum, { seconds }) => sum + seconds, 0)
 }
 
-/** The process and its descendants, itself first. */
+/** The process, followed by its descendants. */
 export function processTree(root: number): Process[] {
   return processTrees([root])
 }
@@ -33,7 +33,7 @@ function processTrees(roots: readonly number[]): Process[] {
   return found
 }
 
-/** The parent of a process, 0 without one. */
+/** The parent of a process; 0 if it has none. */
 export function parentOf(pid: number): number {
   return readProcess(String(pid))?.parent ?? 0
 }
@@ -44,12 +44,12 @@ function readProcess(pid: string): Process | null {
   try {
     stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   } catch (error) {
-    // It has exited since /proc was listed.
+    // The process has exited since /proc was listed.
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null
     throw error
   }
-  // proc(5): the command, in parentheses, may have spaces. State and parent follow; utime, stime, cutime and cstime
-  // are fields 14 to 17.
+  // The format of proc(5): the command in parentheses may contain spaces. State and parent follow it. Fields 14 to 17
+  // are utime, stime, cutime and cstime.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
   return { pid: Number(pid), parent: Number(fields[1]), seconds: ticks / TICKS_PER_SECOND }

@@ -14,7 +14,7 @@ const PRODUCTS = 2_000
 const BASKETS = 200
 export const PASSWORD = 'a long enough passphrase'
 
-/** A number of customers, registered over HTTP. */
+/** Registers customers over HTTP. */
 export async function registerCustomers(port: number, count: number): Promise<Account[]> {
   const accounts: Account[] = []
   for (let i = 0; i < count; i++) accounts.push(await register(port, newCredentials()))
@@ -50,7 +50,7 @@ async function send(port: number, path: string, body: object): Promise<Account> 
   return { userId: user.id, token: access_token }
 }
 
-/** Products that never sell out. Returns their ids. */
+/** Adds products that never sell out. Returns their ids. */
 export async function addProducts(pool: Pool, count = PRODUCTS): Promise<string[]> {
   const { rows } = await pool.query<{ id: string }>(
     `with added as (
@@ -67,8 +67,8 @@ export async function addProducts(pool: Pool, count = PRODUCTS): Promise<string[
 }
 
 /**
- * For each client baskets of `lines` products; `isHot`: the first product is in every one, and alone in a basket of
- * one line.
+ * Makes each client's baskets of `lines` products. With `isHot`, every basket contains the first product, and one of a
+ * single line contains only it.
  */
 export function makeBaskets(
   products: readonly string[],
@@ -82,7 +82,7 @@ export function makeBaskets(
   return Array.from({ length: clients }, () => Array.from({ length: BASKETS }, make))
 }
 
-/** Connections that place these baskets, one for each client, with a new key each time. */
+/** Makes a connection for each client that places its baskets, with a new key each time. */
 export function placingConnections(accounts: readonly Account[], baskets: readonly Basket[][]): HttpLoad['connections'] {
   return baskets.map((mine, client) => ({
     head:
@@ -92,7 +92,7 @@ export function placingConnections(accounts: readonly Account[], baskets: readon
   }))
 }
 
-/** Connections that get a path; `{number}` in it becomes a number never sent before. */
+/** Makes connections that get a path. `{number}` in it becomes a number that was never sent before. */
 export function gettingConnections(count: number, path: string, headers: Record<string, string> = {}): HttpLoad['connections'] {
   const lines = Object.entries({ host: 'localhost', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
   return Array.from({ length: count }, () => ({ head: `GET ${path} HTTP/1.1\r\n${lines.join('')}`, bodies: [''] }))

@@ -26,15 +26,15 @@ import { parentOf } from './processor-time.ts'
 export type TopicKind = 'postgres' | 'nats'
 
 /**
- * `embedded` as `npm start` starts it; `defaults`: the same with PostgreSQL's own default of `jit`; `debian`: the one
- * that Debian has here, as it is.
+ * The PostgreSQL server: `embedded` like in `npm start`, `defaults` like that with PostgreSQL's own default of `jit`,
+ * and `debian` the unchanged one of the installed Debian package.
  */
 export type Server = 'embedded' | 'defaults' | 'debian'
 
 export interface StoreOptions {
   topic?: TopicKind
   server?: Server
-  /** The store and the floor connect by TCP; by default by a Unix socket, as `npm start` does. */
+  /** Whether store and floor connect by TCP. By default they use a Unix socket, like `npm start`. */
   isTcp?: boolean
   env?: Record<string, string>
 }
@@ -43,7 +43,7 @@ export interface StoreOptions {
 export interface Store {
   url: string
   pool: Pool
-  /** The process of PostgreSQL whose descendants are its others. */
+  /** The main process of PostgreSQL. */
   postgresPid: number
   /** The store's topic, in this process. */
   topic: Topic
@@ -51,17 +51,17 @@ export interface Store {
   lake: string
   settings: Record<string, string>
   countMessages(): Promise<number>
-  /** Starts `storefront serve` with one role, or with all of them. Returns when it is at work. */
+  /** Starts `storefront serve` with one role, or with all of them. Returns once it works. */
   start(role: Role | 'all', env?: Record<string, string>): Promise<Running>
 }
 
 export interface Running {
   pid: number
-  /** Port of the API, if the process has one. */
+  /** The port of the API, if the process has one. */
   port: number
-  /** When its last role became active, by `nowMs`. */
+  /** The time at which its last role became active, by `nowMs`. */
   activeAtMs: number
-  /** The address of its inspector: only with `--inspect` in BENCH_NODE_FLAGS. */
+  /** The address of its inspector. Null without `--inspect` in BENCH_NODE_FLAGS. */
   inspectorUrl: string | null
   stop(): Promise<void>
 }
@@ -73,8 +73,8 @@ const SUBSCRIBES = /^subscriber is active/
 const SIGNS_OF_WORK: Partial<Record<Role, RegExp>> = { api: /^Storefront answers/, stream: /^change stream is active/ }
 
 /**
- * PostgreSQL as `npm start` starts it (durable: fsync and synchronous_commit are on) and, for the topic in NATS, one
- * server of it.
+ * Starts PostgreSQL like `npm start` (durable: fsync and synchronous_commit are on) and, for the topic in NATS, one
+ * NATS server.
  */
 export async function openStore(cleanup: Cleanup, options: StoreOptions = {}): Promise<Store> {
   const { topic: kind = 'postgres', server = 'embedded', isTcp = false, env = {} } = options
@@ -93,9 +93,10 @@ export async function openStore(cleanup: Cleanup, options: StoreOptions = {}): P
     STOREFRONT_SECRET: 'a secret for the benchmark, long enough',
     LAKE_FLUSH_SECONDS: '1',
     LOG_LEVEL: 'info',
-    // All clients come from one address, and register at once.
+    // All clients come from one address and register at once.
     RATE_LIMITS: 'off',
-    // Few accounts place everything, and nobody confirms it. A number, so that it is compared as in production.
+    // A few accounts place all orders, and nobody confirms them. The setting is a number, so the store compares it like
+    // in production.
     MAX_PENDING_ORDERS_PER_USER: '1000000',
     MAIL_MAX_PER_HOUR: '0',
     OPS_PORT: '0',
@@ -120,7 +121,7 @@ export async function openStore(cleanup: Cleanup, options: StoreOptions = {}): P
   }
 }
 
-/** OpenTelemetry settings of the environment, to measure what traces cost. */
+/** The environment's OpenTelemetry settings, to measure the cost of traces. */
 function tracesSettings(): Record<string, string> {
   return Object.fromEntries(Object.entries(process.env).flatMap(([name, value = '']) => (name.startsWith('OTEL_') ? [[name, value]] : [])))
 }
@@ -137,7 +138,7 @@ async function startServer(cleanup: Cleanup, dataDir: string, server: Server, is
   return { api: byTcp(api), stream: byTcp(stream), owner: byTcp(owner) }
 }
 
-/** The newest sequence stands for the number: counting rows repeatedly would add to the measured load. */
+/** The number of rows. It is the newest sequence, because counting rows repeatedly would add to the measured load. */
 async function countRows(pool: Pool): Promise<number> {
   const { rows } = await pool.query<{ newest: number | null }>('select max(sequence) as newest from topic_messages')
   return rows[0]?.newest ?? 0
@@ -146,7 +147,7 @@ async function countRows(pool: Pool): Promise<number> {
 async function startProcess(cleanup: Cleanup, role: Role | 'all', dataDir: string, env: Record<string, string>): Promise<Running> {
   const flags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
   const port = await freePort()
-  // A file: reading each line of a pipe would take processor time from what is measured.
+  // The log goes to a file, because reading each line of a pipe would take processor time from the measured processes.
   const logFile = join(dataDir, `${role}-${port}.log`)
   const file = openSync(logFile, 'a')
   const child = spawn(process.execPath, [...flags, MAIN, 'serve', ...(role === 'all' ? [] : ['--role', role])], {
@@ -173,7 +174,7 @@ async function startProcess(cleanup: Cleanup, role: Role | 'all', dataDir: strin
       if (child.exitCode !== null) throw new Error(`the process with the role ${role} ended with ${child.exitCode}`)
       const lines = readLog(logFile)
       const signed = signs.map((sign) => lines.findLast(({ msg }) => sign.test(msg)))
-      // Lines have the time of day.
+      // The lines contain the time of day.
       const agesMs = signed.map((line) => (line === undefined ? null : Date.now() - line.time))
       return agesMs.includes(null) ? false : nowMs() - Math.min(...agesMs.map(Number))
     },
@@ -190,7 +191,10 @@ function readLog(file: string): { time: number; msg: string }[] {
     .flatMap((line) => (line.startsWith('{') ? [JSON.parse(line)] : []))
 }
 
-/** Retries would distort a figure. The log of a loaded API is too long to be parsed here. */
+/**
+ * Prints the first warnings of a log, because retries distort a measurement. The log of a loaded API is too long to be
+ * parsed here.
+ */
 function printWarnings(role: string, logFile: string): void {
   const { stdout } = spawnSync('grep', ['-m', String(SHOWN_WARNINGS), '-E', '^\\{"level":[4-6]0,', logFile], { encoding: 'utf8' })
   for (const line of stdout.split('\n').filter((line) => line !== '' && !EXPECTED_WARNING.test(line))) console.error(`${role}: ${line}`)

@@ -8,7 +8,7 @@ import { processorSeconds } from './processor-time.ts'
 import { type Account, addProducts, makeBaskets, placingConnections, registerCustomers } from './shop.ts'
 import { openStore, type Running, type Store } from './store.ts'
 
-/** A store with all roles in one process, customers, products, and a mail server in a process of its own. */
+/** A store with all roles in one process, customers, products, and a mail server in a separate process. */
 export interface WholeStore {
   store: Store
   running: Running
@@ -16,8 +16,8 @@ export interface WholeStore {
   products: string[]
   sink(question?: SinkQuestion): Promise<SinkReport>
   /**
-   * Orders placed, mails accepted and events in the lake since the store was created, and the processor time of store
-   * and PostgreSQL.
+   * The orders placed, mails accepted and events in the lake since the store was created, and the processor time of
+   * store and PostgreSQL.
    */
   progress(): Promise<Progress>
 }
@@ -32,7 +32,7 @@ export interface Progress {
 export const CLIENTS = 64
 export const LINES = 3
 
-/** Starts one. `beforeStart` runs when PostgreSQL does, and the store's own process does not yet. */
+/** Starts a store. `beforeStart` runs once PostgreSQL runs, before the store's own process starts. */
 export async function startWholeStore(
   cleanup: Cleanup,
   beforeStart: (store: Store) => Promise<void> = async () => {},
@@ -64,12 +64,12 @@ export async function startWholeStore(
   }
 }
 
-/** Connections that place orders of three lines. */
+/** Makes connections that place orders of three lines. */
 export function placing({ accounts, products }: WholeStore, clients = CLIENTS) {
   return placingConnections(accounts, makeBaskets(products, { lines: LINES, clients }))
 }
 
-/** The end of the lake, without its epoch. */
+/** The newest sequence in the lake, without its epoch. */
 export async function newestInLake(lake: string): Promise<number> {
   return (await findLakeEnd(new LocalLakeStore(lake))) % EPOCH_SEQUENCES
 }

@@ -2,13 +2,13 @@ import { ORDER_STATUSES } from '../../src/orders/order-status.ts'
 import { customerId, LARGE_SHOP, productId } from '../../test/large-shop.ts'
 import { PASSWORD } from '../rig/shop.ts'
 
-/** A request that both shops get. `{n}` becomes a number that neither has seen. */
+/** A request for both shops. `{n}` becomes a number that is new to both. */
 export interface Call {
   method?: string
   path: string
   body?: object
   as?: 'customer' | 'operator'
-  /** Asks for the last page, or for one hundreds of pages away. */
+  /** Requests the last page, or one hundreds of pages away. */
   isDeep?: boolean
 }
 
@@ -16,11 +16,11 @@ export interface Work {
   name: string
   calls: Call[]
   /**
-   * `constant`: at most twice the time of the small shop. `bounded`: the small shop is below the bound. `linear`: the
-   * time for each order.
+   * The expected growth. `constant` is at most twice the time of the small shop. `bounded` means that the small shop is
+   * below the bound. `linear` means a time for each order.
    */
   shouldBe: 'constant' | 'bounded' | 'linear'
-  /** The answer is kept for a while, or long: it is asked for once. */
+  /** Whether it is requested only once, because the answer is cached. */
   isOnce?: boolean
 }
 

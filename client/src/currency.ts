@@ -1,16 +1,16 @@
-// Currencies and the decimals of their amounts. Browsers run this file, too, and client/src/currency.ts is a copy of
-// it (npm run openapi), so it imports nothing.
+// Currencies and the decimals of their amounts. Browsers run this file too, so it imports nothing, and
+// client/src/currency.ts is a copy of it (npm run openapi).
 
 interface Money {
-  /** Minor units. */
+  /** The amount in minor units. */
   amount: number
-  /** ISO 4217. */
+  /** The ISO 4217 code. */
   currency: string
 }
 
 const DEFAULT_MINOR_DIGITS = 2
-// ISO 4217, list one. Not from Intl: CLDR has what is customary in shops (HUF 0), and that changes between releases
-// of Node.
+// The decimals of ISO 4217, list one. Intl is unsuitable: CLDR has the decimals that shops usually show (HUF 0), and
+// they change between releases of Node.
 const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
   ...{ BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0 },
   ...{ BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3 },
@@ -18,12 +18,12 @@ const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
 
 const CURRENCIES: ReadonlySet<string> = new Set(Intl.supportedValuesOf('currency'))
 
-/** Whether `code` is an ISO 4217 code, in capitals. */
+/** Whether `code` is an ISO 4217 code in capitals. */
 export function isCurrency(code: string): boolean {
   return CURRENCIES.has(code)
 }
 
-/** The currencies with this number of decimals, of those that do not have two. */
+/** The currencies with this number of decimals, among those that do not have two. */
 export function currenciesWithDigits(digits: number): string[] {
   return Object.keys(MINOR_DIGITS).filter((currency) => MINOR_DIGITS[currency] === digits)
 }
@@ -34,8 +34,9 @@ export function minorDigits(currency: string): number {
 }
 
 /**
- * The minor units of `text`, a decimal number of major units such as `12.50`. Exact: no float is involved. Returns null
- * when it is not such a number, has more decimals than `currency`, or exceeds 2^53 − 1 minor units.
+ * Converts `text`, a decimal number of major units such as `12.50`, to minor units. The result is exact, because no
+ * float is involved. Returns null for other text, for more decimals than `currency` has, and above 2^53 − 1 minor
+ * units.
  */
 export function parseMajorUnits(text: string, currency: string): number | null {
   const match = /^(\d{1,16})(?:\.(\d{1,4}))?$/.exec(text)
@@ -48,8 +49,7 @@ export function parseMajorUnits(text: string, currency: string): number | null {
 }
 
 /**
- * A decimal number of major units as another program wrote it, rounded to minor units; null when it is no such
- * number.
+ * Like `parseMajorUnits`, for a number that another program wrote. Rounds to minor units. Returns null for other text.
  */
 export function readMajorUnits(text: string, currency: string): bigint | null {
   const match = /^(-?)(\d{1,16})(?:\.(\d{1,40}))?$/.exec(text.trim())
@@ -62,8 +62,8 @@ export function readMajorUnits(text: string, currency: string): bigint | null {
 }
 
 /**
- * An amount as a decimal number of major units, such as `12.50`. Exact; `parseMajorUnits` reads it, unless it is
- * negative.
+ * Formats an amount as a decimal number of major units, such as `12.50`. The result is exact, and `parseMajorUnits`
+ * reads it unless it is negative.
  */
 export function formatMajorUnits({ amount, currency }: Money): string {
   const digits = minorDigits(currency)
@@ -72,7 +72,7 @@ export function formatMajorUnits({ amount, currency }: Money): string {
   return amount < 0 ? `-${text}` : text
 }
 
-/** The locale of a BCP 47 tag such as `de-AT`; null when it is no tag, or amounts cannot be written in it. */
+/** The locale of a BCP 47 tag such as `de-AT`. Null if it is not a tag, or amounts cannot be formatted in it. */
 export function findLocale(tag: string): string | null {
   try {
     return Intl.NumberFormat.supportedLocalesOf(tag)[0] ?? null
@@ -83,8 +83,8 @@ export function findLocale(tag: string): string | null {
 }
 
 /**
- * A function that writes minor units of `currency` as a person reads them in `locale`: `€1,234.50`, `¥1,200` in `en`.
- * Exact up to 2^53.
+ * Returns a function that formats minor units of `currency` for a person: `€1,234.50`, `¥1,200` in `en`. Exact up to
+ * 2^53.
  */
 export function amountFormatter(currency: string, locale: string | undefined): (amount: number) => string {
   const digits = minorDigits(currency)
@@ -94,11 +94,11 @@ export function amountFormatter(currency: string, locale: string | undefined): (
     minimumFractionDigits: digits,
     maximumFractionDigits: digits,
   })
-  // Text keeps a large amount exact, which a number divided by 100 would not.
+  // Formatting a text keeps a large amount exact. A number divided by 100 would not.
   return (amount) => format.format(formatMajorUnits({ amount, currency }) as `${number}`)
 }
 
-/** An amount as a person reads it in `locale`, by default that of the browser or the process. Exact. */
+/** Formats an amount for a person, in `locale` or the default of the browser or process. Exact. */
 export function formatMoney({ amount, currency }: Money, locale?: string): string {
   return amountFormatter(currency, locale)(amount)
 }
