@@ -15,7 +15,7 @@ test('the program keeps its budget', () => {
   for (const { of, gives } of allowed.rises) assert.ok(gives.split(' ').length >= 4, `the rise of ${of} says what a user gets for it`)
 })
 
-test('a size above its budget is found, and a line allows it', () => {
+test('finds a size above its budget, unless a line allows it', () => {
   const grown = { characters: { 'src/mail': 1_100, 'src/parcels': 5 }, places: { 'a list': 3 }, turns: { 'by now': 4 } }
   assert.deepEqual(
     findAbove(grown, budget).map((line) => line.split(':')[0]),
@@ -32,7 +32,7 @@ test('a size above its budget is found, and a line allows it', () => {
   assert.deepEqual(findAbove({ ...grown, characters: { 'src/mail': 1_009 }, places: {}, turns: {} }, budget), [], 'a mend needs no line')
 })
 
-test('a size that has fallen is the new budget, and one above it is not', () => {
+test('a size that has fallen becomes the budget, and one above the budget does not', () => {
   const sizes = { characters: { 'src/mail': 900 }, places: { 'a list': 5 }, turns: { 'by now': 0 } }
   const lowered = lower(sizes, budget)
   assert.deepEqual(lowered, { characters: { 'src/mail': 900 }, places: { 'a list': 2 }, turns: { 'by now': 0 }, rises: [] })
@@ -44,7 +44,7 @@ test('a size that has fallen is the new budget, and one above it is not', () => 
   )
 })
 
-test('what is counted is there: each room has characters, and each recipe names places', () => {
+test('everything that is counted exists: each room has characters, and each recipe names places', () => {
   const { characters, places, turns } = measure()
   for (const room of ['src/orders', 'src/catalogue', 'client', 'migrations', 'tests']) assert.ok((characters[room] ?? 0) > 10_000, room)
   for (const [kind, number] of Object.entries(places)) assert.ok(number >= 1, kind)

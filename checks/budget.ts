@@ -3,22 +3,22 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { listFiles } from './documents.ts'
 
-/** How large the program is and how much it repeats, or how much of that is allowed. */
+/** The size of the program and of its repetition, measured or allowed. */
 export interface Sizes {
-  /** Characters without white space: lines can be made long, characters cannot. By room, tests apart. */
+  /** Characters without white space by room, with tests separate. Characters count because lines can be made long. */
   characters: Record<string, number>
-  /** Files that a change of this kind touches by hand, named in its recipe in CONTRIBUTING.md. */
+  /** The files that a change of this kind touches by hand, which its recipe in CONTRIBUTING.md names. */
   places: Record<string, number>
-  /** Turns of STYLE in comments and documents that are to disappear. */
+  /** Phrases in comments and documents that STYLE wants to disappear. */
   turns: Record<string, number>
 }
 
-/** What is allowed. A number falls by itself, and rises only with a line that says what a user gets for it. */
+/** The allowed sizes. A number falls by itself, and rises only with a line that names the user's benefit. */
 export interface Budget extends Sizes {
   rises: { of: string; by: number; gives: string }[]
 }
 
-/** A room may grow by this share without a line: a mend is no feature. */
+/** The share by which a room may grow without a line, because a fix is not a feature. */
 const SLACK = 0.01
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -29,7 +29,7 @@ const FOLDERS = ['src', 'client', 'console', 'migrations', 'examples', 'test', '
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
 
-/** `src/orders/placing/x.ts` is of the room `src/orders`, and `src/money.ts` of `src`. */
+/** The room of a file: `src/orders/placing/x.ts` belongs to the room `src/orders`, and `src/money.ts` to `src`. */
 function roomOf(path: string): string {
   if (isTest(path)) return 'tests'
   const [folder = '', room = '', ...rest] = path.split('/')
@@ -54,7 +54,7 @@ const RECIPES = {
   'a setting': 'A setting',
 } as const
 
-/** The files and folders in backticks that the recipe of each kind of change names. */
+/** Counts the files and folders in backticks in the recipe of each kind of change. */
 function countPlaces(): Record<string, number> {
   const recipes = read('CONTRIBUTING.md').split(/^- (?=\*\*)/m)
   return Object.fromEntries(
@@ -111,7 +111,7 @@ function most({ rises, ...sizes }: Budget, kind: (typeof KINDS)[number], name: s
   return rises.reduce((sum, { of, by }) => (of === name ? sum + by : sum), sizes[kind][name] ?? 0)
 }
 
-/** The sizes that are above the budget, in words. */
+/** Describes the sizes that are above the budget. */
 export function findAbove(sizes: Sizes, budget: Budget): string[] {
   return KINDS.flatMap((kind) =>
     Object.entries(sizes[kind]).flatMap(([name, size]) => {
@@ -122,7 +122,7 @@ export function findAbove(sizes: Sizes, budget: Budget): string[] {
   )
 }
 
-/** The budget with each size that is smaller now. Rises are part of the sizes from then on. */
+/** The budget, lowered to each smaller size. The sizes then include the allowed rises. */
 export function lower(sizes: Sizes, budget: Budget): Budget {
   const lowered = (kind: (typeof KINDS)[number]) =>
     Object.fromEntries(

@@ -15,7 +15,7 @@ const braces = (strings: readonly string[]) => strings.join('').match(/\{[^}]*\}
 const edges = (text: string) => [/^\s*/.exec(text)?.[0], /\s*$/.exec(text)?.[0]]
 
 for (const language of ['de', 'fr', 'es']) {
-  test(`the table ${language} has each text of the console with its values, and no other`, () => {
+  test(`the table ${language} has each text of the console with its values, and no others`, () => {
     const table: Record<string, string> = JSON.parse(readFileSync(new URL(`console/languages/${language}.json`, ROOT), 'utf8'))
     const keys = new Set([...TEXTS.flatMap(({ keys }) => keys), ...wordsOfStore(ROOT)])
     assert.deepEqual(
@@ -31,7 +31,7 @@ for (const language of ['de', 'fr', 'es']) {
     for (const [key, text] of Object.entries(table)) {
       assert.deepEqual(placeholders(text), placeholders(key), `other values: ${key}`)
       assert.deepEqual(edges(text), edges(key), `other blanks around: ${key}`)
-      // Texts of templates become markup.
+      // The texts of templates become markup.
       assert.doesNotMatch(text, /[<&\n]|^$/, key)
     }
     for (const template of TEXTS.flatMap(({ templates }) => templates)) {
@@ -46,7 +46,7 @@ for (const language of ['de', 'fr', 'es']) {
   })
 }
 
-test('the console shows no text that is only in English', () => {
+test('the console shows no text only in English', () => {
   assert.deepEqual(
     TEXTS.flatMap(({ untranslated }) => untranslated),
     [],
@@ -61,7 +61,7 @@ test('the console shows no text that is only in English', () => {
   }
 })
 
-test('sees each way of showing English, and lets names for the program pass', () => {
+test('finds each way to show English, and accepts names for the program', () => {
   const shown = [
     "tell('Saved.')",
     "badge('paid', kind)",
@@ -94,7 +94,7 @@ test('a name for the program is not translated', () => {
   assert.deepEqual(textsOf('x.ts', 'readAmount(text("price"), t`price`)').translatedNames, [])
 })
 
-test('keys have the values of their own text, and neither markup nor code', () => {
+test("keys have their own text's values, and contain neither markup nor code", () => {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it is source text.
   const source = 'html`<p class="wide">\n  ${a} of ${b}\n  <code>npm start</code></p>\n ${c}\n <input placeholder="Find ${d}">`'
   assert.deepEqual(textsOf('x.ts', source).keys, ['{0} of {1}', 'Find {0}'])

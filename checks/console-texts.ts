@@ -2,32 +2,32 @@ import { readFileSync } from 'node:fs'
 import { type Node, parseSync } from 'oxc-parser'
 import { keyOf, mapTexts } from '../console/kit/template.ts'
 
-/** Files that take `html` from lit-html, so that everybody sees them in English, each with the reason. */
+/** Files that take `html` from lit-html, so everybody sees them in English, each with the reason. */
 export const ENGLISH: Readonly<Record<string, string>> = {
   'console/screens/order-slips.ts': 'a packing slip is for the customer, whose language the order does not have',
 }
 
 export interface Texts {
-  /** What the tables of the languages translate. */
+  /** The texts that the languages' tables translate. */
   keys: string[]
-  /** Strings that an operator would see in English, because neither `t` nor `html` has them. */
+  /** Strings that an operator would see in English, because neither `t` nor `html` contains them. */
   untranslated: string[]
-  /** The texts between the values of each `html`. */
+  /** The texts between the values of each `html` template. */
   templates: string[][]
-  /** Translated texts in places of names: the program would look for another name in each language. */
+  /** Translated texts in places of names. The program would look for another name in each language. */
   translatedNames: string[]
 }
 
-/** What gets strings that are names for the program. */
+/** Calls whose strings are names for the program. */
 const TECHNICAL_CALL =
   /(?:^|\.)(?:addEventListener|changeOrder|closest|createElement|createRows|get|getAll|getAttribute|getElementById|getResponseHeader|has|matchMedia|querySelector|querySelectorAll|readAll|removeEventListener|reportValidity|set|setItem|setRequestHeader|test|toggle|toLocale\w+|DELETE|DOMException|Event|GET|PATCH|POST|PUT|RegExp)$/
 const TECHNICAL_PROPERTY = /^(?:accept|content-?type|font|format|key|kind|name|path|pattern|sql|type)$/i
-/** What shows strings: a single small word is a text there, too. */
+/** Calls that show strings. Here even a single small word is a text. */
 const TEXT_CALL = /^(?:(?:context\.)?(?:tell|title)|badge|card|Error|facts|field|menu|note|stage|table)$/
 const TEXT_PROPERTY = /^(?:about|action|emptyText|fault|heading|hint|label|noMatch|none|search|submit|title)$/
 const TEXT_ATTRIBUTE = /^(?:alt|aria-label|placeholder|title)$/
 
-/** Words with blanks between them or beside a value, or a capital letter. */
+/** Text that looks like words: with blanks between words or beside a value, or with a capital letter. */
 const WORDS = /\p{L}[\p{L}’']*[,.:…]? +[“(]?\p{L}|0 \p{L}{2}|\p{L}{2} 0|^[^\p{L}/#.<-]*\p{Lu}\p{Ll}/u
 /** Markup and SQL. */
 const CODE = /^<|\bat time zone\b|\bcreated_at >=/
@@ -68,7 +68,7 @@ export function readTexts(root: URL, path: string): Texts {
   return textsOf(path, readFileSync(new URL(path, root), 'utf8'))
 }
 
-/** Calls `visit` with each node behind those around it, except for types and for what is imported. */
+/** Calls `visit` with each node after its ancestors, except for types and imports. */
 function walk(chain: readonly Node[], visit: (chain: readonly Node[]) => void): void {
   const node = chain.at(-1) as Node
   if (/^TS(?!AsE|SatisfiesE|NonNullE)|^Import|^ExportAll/.test(node.type)) return
@@ -77,14 +77,17 @@ function walk(chain: readonly Node[], visit: (chain: readonly Node[]) => void): 
     for (const child of Array.isArray(value) ? value : [value]) if (typeof child?.type === 'string') walk([...chain, child], visit)
 }
 
-/** A string, with a 0 for each of its values, unless a function reads it as a template. */
+/** A string with a 0 for each of its values. Null if a function reads it as a template. */
 function stringOf(node: Node, parent: Node | undefined): string | null {
   if (node.type === 'Literal') return typeof node.value === 'string' ? node.value : null
   if (node.type !== 'TemplateLiteral' || parent?.type === 'TaggedTemplateExpression') return null
   return node.quasis.map(({ value }) => value.cooked ?? '').join('0')
 }
 
-/** Decided by the innermost node that says what a string is for, or else by whether it looks like words. */
+/**
+ * Whether a string is shown. The innermost node that determines its purpose decides; without one, its resemblance to
+ * words.
+ */
 function isShown(text: string, chain: readonly Node[]): boolean {
   const looksSo = WORDS.test(text) && !CODE.test(text)
   for (let at = chain.length - 2; at >= 0; at--) {
@@ -106,7 +109,7 @@ function isShown(text: string, chain: readonly Node[]): boolean {
   return looksSo
 }
 
-/** The attribute whose value an expression of a template is; null for an element's content. */
+/** The attribute whose value an expression of a template is. Null for an element's content. */
 function attributeBefore(template: Node, expression: Node | undefined): string | null {
   if (template.type !== 'TemplateLiteral') return null
   const before = template.quasis[template.expressions.indexOf(expression as never)]?.value.cooked ?? ''

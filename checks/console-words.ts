@@ -8,12 +8,12 @@ interface Schema {
   properties?: Record<string, Schema>
 }
 
-/** Members of the API's answers whose values the console shows as words: `schema`, or `schema.member`. */
+/** Properties of the API's answers whose values the console shows as words: `schema`, or `schema.member`. */
 const SHOWN = [
   ...['Account.role', 'Adjustment.kind', 'ApiKeyState', 'AuditRun.status', 'MailStatus', 'NewWebhook.state', 'OrderStatus'],
   ...['Payment.state', 'PipelineGap.part', 'StockAdjustment.kind', 'WebhookStatus'],
 ]
-/** What an activity, and a conflict of two operators, name of a product or an order. */
+/** The names that activities and edit conflicts use for parts of a product or an order. */
 const NAMES = [
   ...[
     'archived',
@@ -49,7 +49,7 @@ const NAMES = [
   ...['options', 'stock', 'role', 'state'],
 ]
 
-/** The words of the store that the tables of the console translate. */
+/** The store's words that the console's tables translate. */
 export function wordsOfStore(root: URL): string[] {
   const { schemas } = JSON.parse(readFileSync(new URL('openapi.json', root), 'utf8')).components
   const values = SHOWN.flatMap((place) => {

@@ -5,12 +5,12 @@ import { test } from 'node:test'
 import { currenciesWithDigits } from '../src/currency.ts'
 
 const RARE = [...currenciesWithDigits(0), ...currenciesWithDigits(3)]
-/** The table, and its copy for browsers. */
+/** The table and its copy for browsers. */
 const TABLES = ['src/currency.ts', 'client/src/currency.ts']
-/** SQL cannot import: its lists are compared with the table. */
+/** SQL cannot import, so its lists are compared with the table. */
 const SQL_LISTS = 'examples/analytics/plain-files.sql'
 
-/** Files in which several currencies that do not have two decimals stand beside a number of decimals. */
+/** Files that pair several currencies without two decimals with a number of decimals. */
 function findTables(texts: ReadonlyMap<string, string>): string[] {
   const entry = new RegExp(
     `\\b(${RARE.join('|')})\\b['"]?\\s*(?::|=>?|,|then)\\s*[034]\\b|\\b(?:[034]|zero)\\b[^\\n]{0,40}\\[?['"](${RARE.join('|')})['"]\\s*,\\s*['"](?:${RARE.join('|')})['"]|['"](${RARE.join('|')})['"]\\s*,\\s*['"](?:${RARE.join('|')})['"]\\s*,\\s*['"](?:${RARE.join('|')})['"]`,
@@ -19,7 +19,7 @@ function findTables(texts: ReadonlyMap<string, string>): string[] {
   return [...texts].filter(([, text]) => [...text.matchAll(entry)].length > 1).map(([path]) => path)
 }
 
-test('there is one table of the decimals of currencies', () => {
+test("there is one table of currencies' decimals", () => {
   const root = new URL('..', import.meta.url)
   const paths = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8', maxBuffer: 1e8 })
     .split('\n')
@@ -32,7 +32,7 @@ test('there is one table of the decimals of currencies', () => {
       try {
         return [[path, readFileSync(new URL(path, root), 'utf8')] as const]
       } catch (error) {
-        // Deleted, and not committed yet.
+        // The file is deleted, and the deletion is not committed yet.
         if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
         throw error
       }

@@ -26,13 +26,13 @@ test('every link to a heading leads to one', () => {
   assert.deepEqual(findDeadAnchors(ROOT), [])
 })
 
-test('commands in documents survive a paste into a shell that knows no comments', (t) => {
+test('commands in documents can be pasted into a shell that does not support comments', (t) => {
   assert.deepEqual(findPastedComments(ROOT), [])
   const block = "```sh\nls # a list\n# It's a list.\n# A list\n```\n"
   assert.deepEqual(findPastedComments(makeRepository(t, { 'a.md': block })), ['a.md: ls # a list', "a.md: # It's a list."])
 })
 
-test('every reference to a decision leads to a page, and to a section where it names one', () => {
+test('every reference to a decision leads to a page, and to a section if it names one', () => {
   assert.deepEqual(findDeadDecisions(ROOT), [])
 })
 
@@ -54,14 +54,14 @@ function makeRepository(t: TestContext, files: Readonly<Record<string, string>>)
   return root
 }
 
-test('reports dead links and anchors, also in the documents of client and examples', (t) => {
+test("reports dead links and anchors, including those in the client's and examples' documents", (t) => {
   const link = '[a](b.md) [c](../../README.md#the-shop) [d](../../README.md#no-such-heading) [e](#here)\n\n```sh\n# here\n```\n'
   const root = makeRepository(t, { 'README.md': '# The *shop*\n', 'client/README.md': '[x](y.md)\n', 'examples/shop/README.md': link })
   assert.deepEqual(findMissingFiles(root), ['client/README.md:1 ./y.md', 'examples/shop/README.md:1 ./b.md'])
   assert.deepEqual(findDeadAnchors(root), ['examples/shop/README.md:1 ../../README.md#no-such-heading', 'examples/shop/README.md:1 #here'])
 })
 
-test('reports references to decisions that lead nowhere', (t) => {
+test('reports references to missing decisions', (t) => {
   const page = `${DECISIONS}/room`
   const root = makeRepository(t, {
     [`${page}.md`]: '# Room\n\n## Why\n',
@@ -76,7 +76,7 @@ test('reports references to decisions that lead nowhere', (t) => {
   ])
 })
 
-test('reports decisions that the index lacks, and lines of the index without a decision', (t) => {
+test('reports decisions that the index lacks, and index lines without a decision', (t) => {
   const root = makeRepository(t, {
     'docs/decisions/README.md': '# Decisions\n\n- [Old](room-old.md)\n',
     [`${DECISIONS}/room-new.md`]: '# New\n',

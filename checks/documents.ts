@@ -4,7 +4,10 @@ import { join, normalize } from 'node:path'
 const FOLDERS = ['src', 'client', 'examples', 'test', 'checks', 'migrations', 'docs', 'deploy', 'bench', 'faults', 'fuzz', 'bin']
 const DECISIONS = 'docs/decisions'
 
-/** The Markdown files of the repository at `root`, relative to it. The changelog may name what no longer exists. */
+/**
+ * The Markdown files of the repository at `root`, relative to it, without the changelog, which may name what no longer
+ * exists.
+ */
 export function findDocuments(root: string): string[] {
   const names = [...readdirSync(root), ...listFolders(root)]
   return names.filter((name) => name.endsWith('.md') && name !== 'CHANGELOG.md').toSorted()
@@ -22,7 +25,7 @@ export function listFiles(root: string, folder: string): string[] {
     .map((path) => path.replaceAll('\\', '/').replace(/^\//, ''))
 }
 
-/** The files that a document names and the repository does not have, as `document:line name`. */
+/** The files that documents name and the repository lacks, as `document:line name`. */
 export function findMissingFiles(root: string): string[] {
   const files = listFolders(root)
   return findDocuments(root).flatMap((document) =>
@@ -36,7 +39,7 @@ export function findMissingFiles(root: string): string[] {
   )
 }
 
-/** What a line names as a file of the repository: paths below its folders, TypeScript files in backticks, and links. */
+/** The repository files that a line names: paths below its folders, TypeScript files in backticks, and links. */
 function namesIn(line: string): string[] {
   const paths = line.matchAll(
     /`((?:src|client|examples|test|checks|migrations|docs|deploy|bench|faults|fuzz|bin)\/[\w./-]*\w|[\w./-]+\.(?:test\.)?ts)`/g,
@@ -50,7 +53,7 @@ function isThere(root: string, files: readonly string[], document: string, name:
   return existsSync(join(root, name)) || files.some((file) => file.endsWith(`/${name}`))
 }
 
-/** The decisions whose name begins with a number, or that lack a sentence `We ….` of its own after their title. */
+/** The decisions with a number in their name, or without a sentence `We ….` of their own after the title. */
 export function findDecisionsWithoutSentence(root: string): string[] {
   return listDecisions(root).filter(
     (path) => /\/\d/.test(path) || !/^# .+\n\nWe [^\n]+(?:\n[^\n]+)?\.\n(?:\n|$)/.test(readFileSync(join(root, path), 'utf8')),
@@ -62,8 +65,8 @@ function listDecisions(root: string): string[] {
 }
 
 /**
- * The references to decisions that lead to no page or section, as `file:line reference`, in sources, documents and the
- * changelog. A number, which decisions had once, leads nowhere.
+ * The references to missing decisions or sections, as `file:line reference`, in sources, documents and the changelog. A
+ * number, which decisions had once, leads nowhere.
  */
 export function findDeadDecisions(root: string): string[] {
   const files = [...readdirSync(root), ...listFolders(root)].filter((path) => /\.(ts|mjs|js|sql|md|ya?ml|sh|vcl)$/.test(path))
@@ -82,7 +85,7 @@ function isDecision(path: string, anchor: string | undefined): boolean {
   return path.endsWith('.md') && existsSync(path) && (anchor === undefined || hasAnchor(path, anchor))
 }
 
-/** The links to a heading that no document has, as `document:line target#anchor`. */
+/** The links to missing headings, as `document:line target#anchor`. */
 export function findDeadAnchors(root: string): string[] {
   return findDocuments(root).flatMap((document) =>
     readFileSync(join(root, document), 'utf8')
@@ -97,7 +100,10 @@ export function findDeadAnchors(root: string): string[] {
   )
 }
 
-/** The comments in shell blocks that an interactive zsh does not skip: those after a command, and those with a quote or a separator. */
+/**
+ * The comments in shell blocks that an interactive zsh does not skip: those after a command, and those with a quote or
+ * a separator.
+ */
 export function findPastedComments(root: string): string[] {
   return findDocuments(root).flatMap((document) =>
     [...readFileSync(join(root, document), 'utf8').matchAll(/^```(?:sh|bash|console)\n([\s\S]*?)^```/gm)].flatMap(([, block = '']) =>
@@ -109,12 +115,12 @@ export function findPastedComments(root: string): string[] {
   )
 }
 
-/** A missing file is reported by `findMissingFiles`. */
+/** Whether the document has the anchor. `findMissingFiles` reports missing files. */
 function hasAnchor(path: string, anchor: string): boolean {
   return !path.endsWith('.md') || !existsSync(path) || anchorsOf(readFileSync(path, 'utf8')).has(anchor)
 }
 
-/** The anchors that GitHub gives to the headings of a document. The second heading of one text gets `-1`. */
+/** The anchors that GitHub gives to a document's headings. A second heading with the same text gets `-1`. */
 function anchorsOf(text: string): Set<string> {
   const anchors = new Map<string, number>()
   const headings = text.replaceAll(/^```[\s\S]*?^```/gm, '').matchAll(/^#{1,6} +(.+?) *$/gm)
@@ -129,7 +135,7 @@ function anchorsOf(text: string): Set<string> {
   )
 }
 
-/** What docs/decisions/README.md lacks or has beside its list of the decisions, as lines `+ …` to add and `- …` to remove. */
+/** The differences between docs/decisions/README.md and the decisions: lines `+ …` to add and `- …` to remove. */
 export function findIndexErrors(root: string): string[] {
   const expected = listDecisions(root)
     .toSorted()

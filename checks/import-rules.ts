@@ -1,10 +1,16 @@
 import type { Import } from './imports.ts'
 
-/** What the files of one room may import at run time. A type may be imported from anywhere: it is no dependency of the program. */
+/**
+ * The imports that a room's files may have at run time. A type may be imported from anywhere, because it is no
+ * dependency of the program.
+ */
 interface Wall {
-  /** The room: a folder of `src`, or files of it. The longer of two that fit a file counts. */
+  /** The room: a folder of `src`, or some of its files. If two rooms match a file, the longer one counts. */
   room: string | readonly string[]
-  /** Rooms, folders and files, below `src`. The room itself, and what every room may use, are allowed without being listed. */
+  /**
+   * Allowed rooms, folders and files below `src`. The room itself and the shared files are allowed without being
+   * listed.
+   */
   may: readonly string[]
   reason: string
 }
@@ -272,7 +278,7 @@ function isIn(path: string, place: string): boolean {
   return path === `src/${place}` || path.startsWith(`src/${place}/`)
 }
 
-/** Cycles among these imports, those of types included, each as the files from one to itself. */
+/** The cycles among these imports, including those of types, each as the files from one to itself. */
 export function findCycles(imports: readonly Import[]): string[][] {
   const next = Map.groupBy(imports, ({ from }) => from)
   const finished = new Set<string>()

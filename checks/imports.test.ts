@@ -8,14 +8,14 @@ import { readImports, readTree } from './imports.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-test('every import of the program is allowed by the walls between its rooms, and none is part of a cycle', () => {
+test('the walls between the rooms allow every import of the program, and no import is part of a cycle', () => {
   const tree = readTree(ROOT)
   assert.ok(tree.imports.length > 500 && tree.packages.length > 100, 'the source was read')
   assert.deepEqual(findWrongImports(tree.imports, tree.packages), [])
   assert.deepEqual(findCycles(tree.imports), [])
 })
 
-test('the console knows the API through the client, and only files of the program that a browser runs as they are', () => {
+test('the console knows the API through the client, and only unchanged program files that a browser can run', () => {
   const { imports, packages } = readTree(ROOT, 'console')
   assert.ok(imports.length > 100, 'the source was read')
   const outside = imports.filter(({ to, isTypeOnly }) => !isTypeOnly && !/^(console|client\/src)\//.test(to)).map(({ to }) => to)
@@ -40,7 +40,7 @@ test('each wall refuses a wrong import, with its reason', () => {
   }
 })
 
-test('walls hold for what was once imported by mistake', () => {
+test('walls refuse imports that were once made by mistake', () => {
   const wrong = (from: string, to: string) => findWrongImports([{ from: `src/${from}`, to: `src/${to}`, isTypeOnly: false }]).length
   assert.equal(wrong('orders/routes.ts', 'mail/mailer.ts'), 1)
   assert.equal(wrong('orders/routes.ts', 'catalogue/page-cache.ts'), 1)
@@ -65,7 +65,7 @@ test('a type may be imported from any room, a package only where its rule allows
   assert.match(findWrongImports([], packages)[0] ?? '', /callbacks/)
 })
 
-test('finds what is imported in every form, and cycles of types', () => {
+test('finds imports in every form, and cycles of types', () => {
   const forms = 'import "./a.ts"\nexport { b } from "./b.ts"\nexport * from "./c.ts"\nconst d = await import("./d.ts")'
   assert.deepEqual(
     readImports('src/orders/x.ts', forms).imports.map(({ to }) => to),

@@ -2,21 +2,21 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join, normalize } from 'node:path'
 import { parseSync } from 'oxc-parser'
 
-/** One import of a file of this repository. Paths are relative to its root, with `/`. */
+/** One import of a repository file. Paths are relative to the root, with `/`. */
 export interface Import {
   from: string
   to: string
-  /** `import type`, or every name imported as a type: it leaves no trace at run time. */
+  /** Whether it is `import type`, or imports every name as a type, so nothing of it remains at run time. */
   isTypeOnly: boolean
 }
 
-/** What source files import at run time from packages, and from each other types included. */
+/** The imports of source files: of packages at run time, and of each other including types. */
 export interface Imports {
   imports: Import[]
   packages: { from: string; name: string }[]
 }
 
-/** What a source file imports and exports again. `path` is the file's, relative to the root. Throws when it cannot be parsed. */
+/** The imports and re-exports of a source file. `path` is relative to the root. Throws if the file cannot be parsed. */
 export function readImports(path: string, source: string): Imports {
   const { module, errors } = parseSync(path, source)
   if (errors.length > 0) throw new Error(`${path}: ${errors[0]?.message}`)
@@ -43,7 +43,7 @@ export function readImports(path: string, source: string): Imports {
   }
 }
 
-/** What the files below a folder import, tests left out. */
+/** The imports of the files below a folder, without tests. */
 export function readTree(root: string, folder = 'src'): Imports {
   const files = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(ts|mjs)$/.test(name) && !name.endsWith('.test.ts'))

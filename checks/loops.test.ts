@@ -5,20 +5,20 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** `stopping` or the like beside a loop: start, stop and stop in flight by hand. */
+/** A loop with its own start and stop, by `stopping` or a similar signal. */
 const BY_HAND = /\bsetInterval\(|\bwhile \(!(?:this\.#stopping|stopping)\.signal\.aborted\)/
 
 function findOwnTimers(files: readonly (readonly [file: string, source: string])[]): string[] {
   return files.filter(([, source]) => BY_HAND.test(source)).map(([file]) => file)
 }
 
-test('whatever is repeated until it is stopped is a Loop of src/loop.ts', () => {
+test('every repetition until a stop is a Loop of src/loop.ts', () => {
   const files = globSync('src/**/*.ts', { cwd: ROOT }).filter((file) => !file.endsWith('.test.ts'))
   assert.ok(files.length > 500)
   assert.deepEqual(findOwnTimers(files.toSorted().map((file) => [file, readFileSync(`${ROOT}/${file}`, 'utf8')] as const)), [])
 })
 
-test('sees intervals and loops that are stopped by hand', () => {
+test('finds intervals and loops with their own stop', () => {
   for (const way of [
     'timer ??= setInterval(() => check(), 1)',
     'while (!stopping.signal.aborted) {',

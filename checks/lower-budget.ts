@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { BUDGET_PATH, findAbove, lower, measure, readBudget } from './budget.ts'
 
-// npm run budget: writes the sizes that have fallen into the budget.
+// Writes the sizes that have fallen into the budget (npm run budget).
 const sizes = measure()
 const budget = readBudget()
 const above = findAbove(sizes, budget)

@@ -10,13 +10,13 @@ test('the previous release runs on the schema of every new migration', () => {
   assert.deepEqual(findContractions(ROOT), [])
 })
 
-test('functions are in src/<room>/sql, and the newest migration brings their present form', async () => {
+test('functions are in src/<room>/sql, and the newest migration has their present form', async () => {
   assert.deepEqual(findMisplacedFunctions(ROOT, await hashFunctions()), [])
   const [changed] = findMisplacedFunctions(ROOT, '0123456789abcdef')
   assert.match(changed ?? '', /needs the line "-- functions: 0123456789abcdef"$/)
 })
 
-test('finds each statement that takes away what the previous release uses', () => {
+test('finds each statement that removes what the previous release uses', () => {
   const bad = [
     'drop table carts;',
     'alter table orders drop column note;',
@@ -47,7 +47,7 @@ test('finds each statement that takes away what the previous release uses', () =
   for (const statement of bad) assert.equal(contractionsOf(statement).length, 1, `${statement} ${contractionsOf(statement).join('; ')}`)
 })
 
-test('lets through what only adds, and a contraction with its reason', () => {
+test('accepts statements that only add, and a contraction with its reason', () => {
   const good = [
     "alter table orders add column note text, add column kind text not null default 'a';",
     "alter table orders add column kind text default 'a' not null;",

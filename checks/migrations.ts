@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The newest migration of the first schema. What follows is for databases that sell. */
+/** The newest migration of the first schema. Later ones are for databases in use. */
 const FIRST_SCHEMA = '0013'
 
 const FUNCTIONS = /^-- functions: ([0-9a-f]{16})$/m
 
-/** Statements after which the previous release could not continue, with what to do instead. */
+/** Statements after which the previous release cannot continue, with the alternative. */
 const CONTRACTIONS: readonly { pattern: RegExp; instead: string }[] = [
   {
     pattern: /\bdrop (?:table|view|materialized view|sequence|type|function|schema|extension)\b/,
@@ -48,13 +48,17 @@ export function readMigrations(root: string): { name: string; text: string; isLa
   }))
 }
 
-/** Statements of later migrations on which the previous release cannot run, as `file: statement: what to do instead`. */
+/**
+ * Statements of later migrations that the previous release does not survive, as `file: statement: what to do instead`.
+ */
 export function findContractions(root: string): string[] {
   const later = readMigrations(root).filter(({ isLater }) => isLater)
   return later.flatMap(({ name, text }) => contractionsOf(text).map((line) => `${name}: ${line}`))
 }
 
-/** What is wrong with where functions stand: a migration creates one, or the newest one is not of their present form (`hash`). */
+/**
+ * The faults of functions' places: a migration creates one, or the newest migration lacks their present form (`hash`).
+ */
 export function findMisplacedFunctions(root: string, hash: string): string[] {
   const migrations = readMigrations(root)
   const newest = migrations.at(-1)
@@ -69,7 +73,10 @@ export function findMisplacedFunctions(root: string, hash: string): string[] {
   ]
 }
 
-/** A file with the line `-- contract: REASON` may contain them: the previous release uses none of it any more. */
+/**
+ * The contractions in a text. A file with the line `-- contract: REASON` may contain them, because the previous release
+ * no longer uses what it removes.
+ */
 export function contractionsOf(text: string): string[] {
   if (REASON.test(text)) return []
   const statements = withoutParentheses(readableSql(text).toLowerCase())
@@ -84,7 +91,7 @@ export function contractionsOf(text: string): string[] {
 }
 
 /**
- * Removes comments, texts and function bodies. A quote inside another kind of quote is none. The body of a `do` stays,
+ * Removes comments, texts and function bodies. A quote inside another kind of quote is text. The body of a `do` stays,
  * because it runs at once.
  */
 function readableSql(text: string): string {
@@ -98,7 +105,7 @@ function readableSql(text: string): string {
   )
 }
 
-/** A comma or a word in parentheses belongs to a type, a condition or a list, and not to the statement. */
+/** Removes parentheses. A comma or word in them belongs to a type, a condition or a list, and not to the statement. */
 function withoutParentheses(text: string): string {
   const inner = text.replaceAll(/\([^()]*\)/g, ' ')
   return inner === text ? text : withoutParentheses(inner)

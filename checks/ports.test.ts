@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { findGuessedPorts, findGuessedPortsIn } from './ports.ts'
 
-test('no file guesses a port beside another one: freePorts of test/free-port.ts finds several', () => {
+test('no file guesses a port beside another one, because freePorts of test/free-port.ts finds several', () => {
   assert.deepEqual(findGuessedPorts(fileURLToPath(new URL('..', import.meta.url))), [])
 })
 

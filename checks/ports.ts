@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { listFiles } from './documents.ts'
 
 const FOLDERS = ['src', 'test', 'faults', 'fuzz', 'bench', 'deploy', 'examples']
-/** A port that is calculated from another one, in the forms in which tests did that. */
+/** The forms in which tests have calculated a port from another one. */
 const GUESSES = [/\b(port|\w+Port)\)? [-+] \w/, /\.listen\([^,)]* [-+] \d/, /\b[A-Z_]*PORT: String\([^)]* [-+] /]
-/** Files that may: they find ports that are free, or are about processes whose ports count upwards. */
+/** Files that may do so, because they find free ports, or concern processes whose ports count upwards. */
 const MAY = ['test/free-port.ts', 'src/app/process-configs.ts', 'src/app/doctor/examine-machine.ts']
 
 /** The lines that guess a port beside another one, as `file:line`. The neighbour of a free port may be taken. */

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { type Expression, parseSync, Visitor } from 'oxc-parser'
 
-/** Functions whose promises never reject, by file and what follows `void`, each with the reason. */
+/** Functions whose promises never reject, by file and the text after `void`, each with the reason. */
 export const NEVER_REJECT: Readonly<Record<string, string>> = {
   'src/app/create-shedder.ts: wait': 'all of it that can fail is in a try that catches everything',
   'src/cli/record-audit.ts: recording.#beat': 'a report that fails is caught and made again',
@@ -19,12 +19,12 @@ export const NEVER_REJECT: Readonly<Record<string, string>> = {
   'src/topic/nats/messages.ts: this.#readNewest': 'all of it is in a try that catches everything',
 }
 
-/** Methods of arrays, sockets and child processes, which return no promise. */
+/** Methods of arrays, sockets and child processes that return no promise. */
 const SYNCHRONOUS = ['push', 'kill', 'pause', 'resume', 'setTimeout']
 
 /**
- * What `void` drops although nothing handles its rejection, as `file: expression`. Biome takes such promises for
- * handled; an unhandled one ends the process with all its roles.
+ * The expressions after `void` whose rejection nothing handles, as `file: expression`. Biome takes such promises for
+ * handled, but an unhandled one ends the process with all its roles.
  */
 export function findDropped(path: string, source: string): string[] {
   const { program, errors } = parseSync(path, source, { preserveParens: false })
@@ -40,7 +40,10 @@ export function findDropped(path: string, source: string): string[] {
   return dropped
 }
 
-/** `await x` fails the function around it; `.catch(…)` and `.then(…, …)` handle what comes before them, `.finally(…)` handles nothing. */
+/**
+ * Whether something handles the promise. `await x` fails the surrounding function, `.catch(…)` and `.then(…, …)` handle
+ * what precedes them, and `.finally(…)` handles nothing.
+ */
 function isHandled(expression: Expression): boolean {
   if (expression.type === 'AwaitExpression' || expression.type === 'Literal') return true
   const call = expression.type === 'ChainExpression' ? expression.expression : expression
@@ -51,7 +54,7 @@ function isHandled(expression: Expression): boolean {
   return call.arguments.length === (name === 'catch' ? 1 : name === 'then' ? 2 : Number.NaN)
 }
 
-/** All of them below `src`, without what runs in a browser. */
+/** The dropped promises of all files below `src`, without those that run in a browser. */
 export function findDroppedBelow(root: string): string[] {
   return globSync('src/**/*.ts', { cwd: root })
     .map((path) => path.replaceAll('\\', '/'))

@@ -5,7 +5,10 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** `problem.ts` declares what `define-route.ts` calls: no other file adds a route, or lists the refusals that follow from it. */
+/**
+ * `problem.ts` declares what `define-route.ts` calls. No other file adds a route, or lists the refusals that follow
+ * from it.
+ */
 const KIT = ['src/http/define-route.ts', 'src/http/problem.ts']
 const BY_HAND = /\b(?:server|scope)\s*\.(?:get|head|post|put|patch|delete|options|all|route)\(|\bproblemResponses\(/
 
@@ -20,7 +23,7 @@ test('every route is a row of src/http/define-route.ts', () => {
   assert.deepEqual(byHand.toSorted(), KIT)
 })
 
-test('sees a route and its refusals that are written by hand', () => {
+test('finds a route and refusals that are written by hand', () => {
   for (const way of ["server.get('/admin/x', {", 'scope.route({', "problemResponses('not_found')"])
     assert.deepEqual(findRoutesByHand([['src/x.ts', way]]), ['src/x.ts'], way)
   assert.deepEqual(findRoutesByHand([['src/x.ts', "defineRoute(server, 'GET /admin/x', {"]]), [])

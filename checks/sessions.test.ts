@@ -5,10 +5,13 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** The only files that open sessions of PostgreSQL. Each sets them up: no role, database or server changes what the store reads or decides. */
+/**
+ * The only files that open sessions of PostgreSQL. They set up each session, so no role, database or server setting
+ * changes what the store reads or decides.
+ */
 const OPENERS = ['src/change-stream/replication-connection.ts', 'src/db/pool.ts']
 
-/** Packages besides `pg` that speak to PostgreSQL, and programs that do. */
+/** Packages besides `pg`, and programs, that connect to PostgreSQL. */
 const OTHER_WAYS =
   /from '(?:pg-native|pg-pool|pg-cursor|postgres|pg-promise|knex|slonik)(?:\/[^']*)?'|['"`/](?:psql|pg_dump|pg_restore)\b['"` ]/
 const OPENS = /\bnew\s+(?:\w+\.)?(?:Client|Pool)\b|\bextends\s+(?:pg\.)?(?:Client|Pool)\b|\brequire\(['"]pg/
@@ -28,7 +31,7 @@ test('every session of PostgreSQL is opened in one of two files, which set it up
   assert.deepEqual(found, { opens: OPENERS, unset: [] }, 'open it with createPool or connectClient of src/db/pool.ts')
 })
 
-test('sees each way around it', () => {
+test('finds each way around these files', () => {
   const ways = [
     'new pg.Client({ connectionString: url })',
     'new Pool({ max: 1 })',

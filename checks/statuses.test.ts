@@ -15,10 +15,13 @@ const FILES = [
   'docs/{,data/,inside/,operate/,shop/}*.{md,sql}',
   '{examples,faults,fuzz,deploy}/**/*.{ts,js,mjs,sql,yml,md}',
 ]
-/** They name statuses of their own choice: the rules, orders of a demo, examples of SQL, and tables of statuses of other shops. */
+/**
+ * Files that name statuses of their own choice: the rules, a demo's orders, examples of SQL, and tables of other shops'
+ * statuses.
+ */
 const FREE = ['src/orders/order-status.ts', 'src/demo/plan-order.ts', 'src/lake/assert-lake-select.ts', 'docs/operate/move-in.md']
 
-/** What cannot ask `src/orders/order-status.ts`, and what it must contain instead. */
+/** The files that cannot import `src/orders/order-status.ts`, and the text that they must contain instead. */
 function placesOf(rules: Rules): [file: string, text: string][] {
   const all = Object.keys(rules)
   const quoted = (list: readonly string[]) => list.map((status) => `'${status}'`).join(', ')
@@ -41,7 +44,7 @@ function placesOf(rules: Rules): [file: string, text: string][] {
         .map((status) => `'${status}'::text`)
         .join(', ')}])`,
     ],
-    // The index orders_changed_updated_at_idx; `MAY_DIFFER` must be the same.
+    // The index orders_changed_updated_at_idx. `MAY_DIFFER` must contain the same statuses.
     ['docs/schema.sql', ended.join(' || ')],
     ...['docs/schema.sql', 'src/orders/sql/pending-orders.sql'].map((file): [string, string] => [file, isNoFirst]),
     ...[
@@ -60,7 +63,7 @@ function placesOf(rules: Rules): [file: string, text: string][] {
   ]
 }
 
-/** Places that lack what the rules say, and lists of statuses that are no place, each as a line that says what to do. */
+/** Places that contradict the rules, and lists of statuses in any other file, each as a line that says what to do. */
 function findStale(files: Files, rules: Rules): string[] {
   const places = placesOf(rules)
   const lacking = places.filter(([file, text]) => !files.get(file)?.includes(text))
@@ -69,7 +72,7 @@ function findStale(files: Files, rules: Rules): string[] {
     `(['\`])${status}\\1(?:::text)?(?:, \\1${status}\\1(?:::text)?)+|\\[${status}(?:, ${status})+\\]|status (?:<>|not in) \\(?'${status}'`,
     'g',
   )
-  // What can be done with units has the same names.
+  // The changes of units have the same names.
   const known = (file: string) => [
     '`shipped`, `cancelled`, `returned`',
     ...places.flatMap(([place, text]) => (place === file ? [text] : [])),
@@ -91,11 +94,11 @@ function readFiles(): Files {
   return new Map(names.map((name) => [name, readFileSync(`${ROOT}/${name}`, 'utf8')]))
 }
 
-test('each place that cannot ask for the rules of order statuses agrees with them', () => {
+test('each place that cannot import the rules of order statuses agrees with them', () => {
   assert.deepEqual(findStale(readFiles(), RULES), [])
 })
 
-test('finds each place that a new status, a status that is no sale and a list beside the rules concern', () => {
+test('finds each place for a new status or a status that is no sale, and a list outside the rules', () => {
   const files = readFiles()
   const added = { ...RULES, extra: { ...ruleOf('confirmed'), event: 'extra' } }
   const concernedBy = (rules: Rules) => new Set(findStale(files, rules).map((line) => line.split(' ')[0] ?? ''))

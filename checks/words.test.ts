@@ -13,20 +13,20 @@ test('no line of a comment ends in a stray slash', () => {
   assert.deepEqual(findStraySlashes(ROOT), [])
 })
 
-test('finds the stray slash at the end of a comment line, but not the end of a comment', () => {
+test('finds a stray slash at the end of a comment line, but not the end of a comment', () => {
   assert.deepEqual(findStraySlashesIn('src/a.ts', '/**\n * A line. /\n * Another.\n */\n * src/\n'), ['src/a.ts:2'])
 })
 
-test('finds retired words in names of files', () => {
+test('finds retired words in file names', () => {
   assert.deepEqual(findInName('docs/decisions-of-messages-under-way.md').length, 1)
   assert.deepEqual(findInName('docs/decisions-of-messages-in-flight.md'), [])
 })
 
-test('reports the file, the line, the word and what to write instead', () => {
+test('reports the file, the line, the word and its replacement', () => {
   assert.deepEqual(findIn('docs/a.md', '# Slots\n\nA lost slot is made anew.\n'), ['docs/a.md:3 "anew": write recreated, retries, again'])
 })
 
-test('finds turns of any case across the line breaks of text and comments, and names as they are written', () => {
+test('finds phrases of any case across line breaks of text and comments, and names only as written', () => {
   const found = (text: string) => findIn('src/orders/x.ts', text).length
   assert.equal(found('// what a batch has in\n// hand waits'), 1)
   assert.equal(found('/**\n * The batch goes\n * on.\n */'), 1)
@@ -38,7 +38,7 @@ test('finds turns of any case across the line breaks of text and comments, and n
   assert.equal(found('const { insist } = helpers'), 1)
 })
 
-test('leaves the good uses of the same words alone', () => {
+test('accepts the good uses of the same words', () => {
   for (const line of [
     './storefront works in a checkout of the repository, npx --no -- storefront where it is installed',
     'a blank line follows, and the rules that follow',

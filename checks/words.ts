@@ -2,16 +2,16 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { listFiles } from './documents.ts'
 
-/** A word or turn that the project no longer uses. */
+/** A word or phrase that the project no longer uses. */
 interface Retired {
-  /** A space stands for any white space, also a line break inside a comment. */
+  /** The words to find. A space stands for any white space, including a line break inside a comment. */
   pattern: RegExp
   instead: string
-  /** Prefix of the paths that are checked; every file unless given. */
+  /** The prefix of the paths to check; every file by default. */
   within?: string
 }
 
-/** Names that were replaced by the field's own term. Case counts. */
+/** Names that the field's own term has replaced. Case counts. */
 const NAMES: readonly Retired[] = [
   { pattern: /\bCheckout\b|\bcheckout\.ts\b|\bthis\.checkout\b/, instead: 'OrderBatcher' },
   { pattern: /\b[Dd]esk\b/, instead: 'BatchDecision' },
@@ -49,7 +49,7 @@ const NAMES: readonly Retired[] = [
   { pattern: /\bproduct_changed\b|\bversion_mismatch\b/, instead: 'precondition_failed' },
 ]
 
-/** Turns that the field does not use. Case does not count. */
+/** Phrases that the field does not use. Case does not count. */
 const TURNS: readonly Retired[] = [
   { pattern: /\banew\b/, instead: 'recreated, retries, again' },
   { pattern: /\btr(ies|ied)( it| them| this)?( once)? again\b/, instead: 'retries, is retried' },
@@ -75,18 +75,18 @@ const TURNS: readonly Retired[] = [
   { pattern: /\blies? (behind|ahead)\b/, instead: 'is older, is newer, follows' },
   { pattern: /\b(gives?|gave) back\b/, instead: 'returns' },
   { pattern: /\bas (it|they) stands?\b/, instead: 'unchanged' },
-  // If the package is missing, npx runs the registry's package of that name, which is a stranger's.
+  // Without the package, npx would run a stranger's package of that name from the registry.
   { pattern: /\b(npx|npm (exec|x))(?! --no -- )( -[-\w=]+)* (storefront|node)\b/, instead: './storefront, or npx --no -- storefront' },
   { pattern: /\b(whence|thence|hither|thither|hitherto|unto|lest|forthwith|whereupon)\b/, instead: 'the word that one says today' },
 ]
 
-/** Lines that use a retired word in another sense, or quote it: the file, a part of the line, and why. */
+/** Lines that use a retired word in another sense, or quote it: the file, a part of the line, and the reason. */
 const ALLOWED: readonly { path: string; part: string; reason: string }[] = [
   { path: 'examples/shop/german.ts', part: "desk: 'Schreibtisch'", reason: 'A category of the sample catalogue.' },
   { path: 'CHANGELOG.md', part: '`precondition_failed`', reason: 'Users of the retired codes look for them.' },
 ]
 
-/** The folders and files that are read. Names of files are read in the folders. */
+/** The folders and files to read. In folders, the names of files are checked too. */
 const COVERED = [
   ...['src', 'client', 'examples', 'test', 'checks', 'faults', 'fuzz', 'bench', 'deploy', 'migrations', 'docs', 'bin', '.ci'],
   ...['compose.yaml', 'README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'openapi.json'],
@@ -142,7 +142,7 @@ function retiredIn(path: string, text: string): { line: number; word: string; in
   )
 }
 
-/** A turn may be split by a line break, with the mark of a comment at the start of the next line. */
+/** Lets a phrase be split by a line break, with the mark of a comment at the start of the next line. */
 function acrossLines({ source, flags }: RegExp): RegExp {
   return new RegExp(source.replaceAll(' ', String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:\/\/|\*|--|#|>)?[ \t]*)`), `${flags}g`)
 }

@@ -15,13 +15,13 @@ interface Answer {
   number: string
 }
 
-/** Two API processes, and customers who order from both and retry with the same key until they have an order. */
+/** Two API processes, and customers who order from both. They retry with the same key until they have an order. */
 export class ApiShop {
   readonly processes: readonly StoreProcess[]
   readonly #round: Round
   readonly #products: string[]
   readonly #tokens: string[] = []
-  /** The number of each order that a customer was told, by its id. */
+  /** The number that a customer was told for each order, by order id. */
   readonly numbers = new Map<string, string>()
 
   private constructor(round: Round, processes: readonly StoreProcess[]) {
@@ -38,8 +38,8 @@ export class ApiShop {
   }
 
   /**
-   * Places each order of all customers once and cancels every fourth. Rejects when an order is placed twice, or not
-   * within two minutes.
+   * Places each order of all customers once and cancels about a quarter. Rejects if an order is placed twice, or not
+   * placed within two minutes.
    */
   async trade(orders: number): Promise<void> {
     await this.place(orders)
@@ -48,7 +48,7 @@ export class ApiShop {
     if (rows[0]?.orders !== acknowledged.size) throw new Error(`${rows[0]?.orders} orders for ${acknowledged.size} requests`)
   }
 
-  /** The same for a database that may lose orders. */
+  /** Like `trade` without the final count, for a database that may lose orders. */
   async place(orders: number): Promise<void> {
     const { acknowledged } = this.#round.shop
     let left = orders
@@ -92,14 +92,15 @@ export class ApiShop {
     const attempt = async () => {
       const { url } = this.#pick(this.processes)
       const signal = AbortSignal.timeout(ANSWER_MS)
-      // An incomplete answer counts as none.
+      // An incomplete answer counts as no answer.
       const told = await fetch(url + path, { method: 'POST', headers, signal, ...(body && { body }) })
         .then(async (answer) => ({ answer, json: (await answer.json()) as Answer & { code?: string } }))
         .catch(() => null)
       if (told === null) return false
       const { answer, json } = told
       if (answer.ok) return json
-      // A cancellation whose answer was lost finds the order cancelled, or the database has lost the order.
+      // After a lost answer, a repeated cancellation finds the order cancelled. It can also be missing if the database
+      // has lost it.
       if (path.endsWith('/cancel') && ['illegal_transition', 'not_found'].includes(json.code ?? '')) return { id: '', number: '' }
       const comesAgain = answer.status === 503 || json.code === 'request_in_progress'
       if (!comesAgain || !answer.headers.has('retry-after')) throw new Error(`${path}: ${answer.status} ${json.code}`)

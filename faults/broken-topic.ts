@@ -3,7 +3,7 @@ import type { OutgoingMessage, Topic } from '../src/topic/topic.ts'
 import { untilConfirmed } from './until-confirmed.ts'
 
 /**
- * The topic with a deliberate fault, which the checks must detect. Any other name of a fault leaves the topic
+ * The topic with a deliberate fault, which the checks must detect. The name of any other fault leaves the topic
  * unchanged.
  */
 export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
@@ -15,7 +15,7 @@ export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
         ...topic,
         async publish(messages) {
           await topic.publish(messages)
-          // A topic without dedupe keeps messages that are sent again after a crash.
+          // Stores messages without deduplication, so messages resent after a crash are kept.
           await pool.query(
             `insert into topic_messages (id, position, event)
             select id || ' again', position, event from topic_messages where id = any ($1)`,
@@ -35,8 +35,8 @@ export function breakTopic(topic: Topic, pool: Pool, fault: string): Topic {
   }
 
   /**
-   * Acknowledges messages before it stores them, and the process dies in between, after the position was confirmed to
-   * PostgreSQL.
+   * Acknowledges messages before it stores them. The process dies in between, once PostgreSQL has the confirmed
+   * position.
    */
   async function ackBeforePublish(messages: readonly OutgoingMessage[]): Promise<void> {
     void untilConfirmed(pool, messages.at(-1)?.position ?? '').then(() => process.kill(process.pid, 'SIGKILL'))

@@ -5,14 +5,17 @@ import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { retryUntil } from '../test/eventually.ts'
 
 const STREAM = 'ORDERS'
-/** The timeout of one request, because there may be no leader; and of repeated requests that must succeed. */
+/**
+ * The timeout of one request, which is short because there may be no leader, and of repeated requests that must
+ * succeed.
+ */
 const TIMEOUT_MS = 2_000
 const PATIENCE_MS = 60_000
 const AT_ONCE = 256
 
-/** The broker through its own interface. Shares no code with the store. */
+/** Reads and changes the broker through its own interface. Shares no code with the store. */
 export class Broker {
-  /** Addresses separated by commas, and the number of servers that keep each message. */
+  /** The addresses separated by commas, and the number of servers that keep each message. */
   readonly servers: string
   readonly replicas: number
   readonly #manager: JetStreamManager
@@ -35,7 +38,7 @@ export class Broker {
     return new Broker(servers.join(','), replicas, await jetstreamManager(connection, { checkAPI: false, timeout: TIMEOUT_MS }))
   }
 
-  /** Name of the server that leads the stream. Throws while there is none. */
+  /** The name of the server that leads the stream. Throws while there is none. */
   async leader(): Promise<string> {
     const { cluster } = await this.#manager.streams.info(STREAM)
     if (cluster?.leader === undefined) throw new Error('the stream has no leader')
@@ -53,7 +56,7 @@ export class Broker {
     return (await this.#findState())?.messages ?? 0
   }
 
-  /** Ids of the events in the payloads, in order. */
+  /** The ids of the events in the payloads, in order. */
   async readEventIds(): Promise<string[]> {
     const state = await retryUntil(() => this.#findState(), PATIENCE_MS)
     const ids: string[] = []
@@ -78,9 +81,9 @@ export class Broker {
   }
 
   /**
-   * Sets how many more messages the stream accepts; null: only the disk limits it. Bytes do not work: nats-server
-   * 2.9.10 stores a message that crosses `max_bytes` by its header and then deletes the oldest, regardless of
-   * `discard`.
+   * Sets how many more messages the stream accepts; null means that only the disk limits it. A limit in bytes does not
+   * work: nats-server 2.9.10 stores a message that crosses `max_bytes` by its header and then deletes the oldest,
+   * regardless of `discard`.
    */
   async setRoom(messages: number | null): Promise<void> {
     const stored = (await retryUntil(() => this.#findState(), PATIENCE_MS))?.messages ?? 0

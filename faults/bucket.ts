@@ -10,7 +10,7 @@ const LAKE_FILE = /^lake\/orders\//
 const VERSION = /^lake\/iceberg\/order_events\/metadata\/v\d+\./
 const SLOW_MS = 2_000
 
-/** A lake whose object store fails, is slow, or loses its answers, and writers that die around it. */
+/** A lake whose object store fails, is slow, or loses its answers, and writers that die meanwhile. */
 export const BUCKET_FAULTS: Fault[] = [
   unreliable('s3-500', 'S3 answers 500 to every third request', { status: 500 }),
   unreliable('s3-503', 'S3 answers 503 to every third request', { status: 503 }),
@@ -105,18 +105,16 @@ export const BUCKET_FAULTS: Fault[] = [
   },
 ]
 
-/** A version of a table of orders, or of one of the catalogue. */
+/** A new version of a table of orders or of the catalogue. */
 const versionOf = (round: Round) =>
   round.random() < 0.5
     ? /^lake\/iceberg\/order\w+\/metadata\/v\d+\./
     : /^lake\/iceberg\/(catalogue_events|products|prices|stock_events)\/metadata\/v\d+\./
 
-/**
- * Faults of one request that puts a table version. The writer, the merge and their successors run one after the other.
- */
+/** Faults of a request that puts a table version. The writer, the merge and their successors run one after another. */
 const VERSION_FAULTS: readonly S3Fault[] = [{ losesAnswer: true }, { status: 409 }, { status: 500 }]
 
-/** Lets the requests for the next version of a table fail once. Returns when that has happened. */
+/** Fails the requests for a table's next version once. Returns when that has happened. */
 async function failVersion(server: S3Server, fault: S3Fault, version: RegExp): Promise<void> {
   const failed = Promise.withResolvers<void>()
   server.fault = ({ method, key }) => {
@@ -152,7 +150,7 @@ function unreliable(name: string, title: string, fault: S3Fault): Fault {
   }
 }
 
-/** Kills once, just before such a request is processed, or after that and before its answer. */
+/** Kills a process once: just before such a request is processed, or after that and before its answer. */
 function killAt(server: S3Server, method: string, when: string, key: RegExp, kill: () => void): void {
   const die = () => {
     server.fault = () => undefined
@@ -161,7 +159,7 @@ function killAt(server: S3Server, method: string, when: string, key: RegExp, kil
   const matches = (request: S3Request) => request.method === method && key.test(request.key)
   server.fault = (request) => {
     if (!matches(request)) return undefined
-    // An incomplete request of a dead client is not processed.
+    // The server does not process an incomplete request of a dead client.
     return when === 'before' ? { before: die, status: 500 } : { after: die, losesAnswer: true }
   }
 }

@@ -18,11 +18,11 @@ import { awaitWebhooks, startReceiver } from './webhooks.ts'
 const PATIENCE_MS = 300_000
 const IMPORTED = 2_000
 
-/** A product without orders, whose stock goes and comes back. */
+/** A product without orders, whose stock is removed and restored. */
 const SOLD_OUT = 'SOLD-OUT'
 const STOCK = 7
 
-/** Adds it, unless it is there. */
+/** Adds the product unless it exists. */
 async function addSoldOut(round: Round): Promise<void> {
   const added = await inTransaction(round.pool, async (tx) => {
     const { rows } = await tx.query<{ id: string }>(
@@ -41,7 +41,7 @@ async function addSoldOut(round: Round): Promise<void> {
   for (const id of added) round.shop.initialStock.set(id, STOCK)
 }
 
-/** Changes of products by several writers: names, prices in two currencies, and stock. */
+/** Several writers change products: names, prices in two currencies, and stock. */
 export async function changeProducts(round: Round, changes: number): Promise<void> {
   await retryUntil(() => addSoldOut(round), PATIENCE_MS)
   const { rows } = await round.pool.query<{ id: string }>('select id from products where sku <> $1 order by id limit 5', [SOLD_OUT])
@@ -67,7 +67,7 @@ export async function changeProducts(round: Round, changes: number): Promise<voi
 }
 
 /**
- * Asserts by plain SQL that each recorded event is on the topic once, and those of each product in the order of their
+ * Asserts by plain SQL that the topic has each recorded event once, and those of each product in the order of their
  * versions.
  */
 export async function assertComplete(round: Round): Promise<void> {
@@ -95,7 +95,7 @@ export async function assertComplete(round: Round): Promise<void> {
   if (doubled + unordered > 0) throw new Error(`events of the catalogue: ${doubled} doubled, ${unordered} out of order`)
 }
 
-/** The stream of both is killed at a step of the catalogue, some times, beside orders. */
+/** The process with both streams is killed several times at a step of the catalogue's, while orders are placed. */
 async function dieAndContinue(round: Round, orders: number, step: string): Promise<void> {
   await round.survive('email,lake')
   const options = { CATALOGUE: 'on' }
@@ -113,7 +113,7 @@ async function dieAndContinue(round: Round, orders: number, step: string): Promi
   await assertComplete(round)
 }
 
-/** The slot of the catalogue is dropped while products change. */
+/** The catalogue's slot is dropped while products change. */
 async function loseSlot(round: Round, orders: number): Promise<void> {
   await round.survive('email,lake')
   const first = await round.start('stream', { CATALOGUE: 'on' })
@@ -136,7 +136,7 @@ async function loseSlot(round: Round, orders: number): Promise<void> {
   await assertComplete(round)
 }
 
-/** An import is killed in the middle, some times, and then repeated to its end. */
+/** An import is killed several times in the middle, and then repeated to its end. */
 async function killImport(round: Round, orders: number): Promise<void> {
   await round.survive('email,lake')
   await round.start('stream', { CATALOGUE: 'on' })
@@ -179,7 +179,7 @@ async function killImport(round: Round, orders: number): Promise<void> {
   await assertComplete(round)
 }
 
-/** The writer of the lake is killed at a step of a file of the catalogue, and another one starts. */
+/** The lake's writer is killed at a step of a catalogue file, and another writer starts. */
 async function killLakeWriter(round: Round, orders: number, step: string): Promise<void> {
   await round.survive('email')
   await round.start('stream', { CATALOGUE: 'on' })
@@ -191,7 +191,7 @@ async function killLakeWriter(round: Round, orders: number, step: string): Promi
   await assertInLake(round)
 }
 
-/** Asserts by DuckDB and plain SQL that the lake has each message of the topic once, in its order. */
+/** Asserts by DuckDB and plain SQL that the lake has each message of the topic once, in the topic's order. */
 async function assertInLake(round: Round): Promise<void> {
   const { rows } = await round.pool.query<{ id: string }>('select id from catalogue_messages order by sequence')
   const wanted = rows.map(({ id }) => id)
@@ -207,7 +207,7 @@ async function assertInLake(round: Round): Promise<void> {
     throw new Error(`${inLake.length} events of the catalogue in the lake, of ${wanted.length}; ${inLake[wrong]} is out of order`)
 }
 
-/** A receiver of the catalogue's events that fails every third post, and a worker that is killed, some times. */
+/** A receiver of the catalogue's events fails every third post, and a worker is killed several times. */
 async function killWebhooks(round: Round, orders: number): Promise<void> {
   const receiver = await startReceiver(round.cleanup)
   const encryption = createEncryption(TEST_SECRET, 'webhook secret')
@@ -228,7 +228,7 @@ async function killWebhooks(round: Round, orders: number): Promise<void> {
   await awaitWebhooks(round, receiver.received, rows[0]?.events ?? 0)
 }
 
-/** Events of the catalogue, with the topic in PostgreSQL. */
+/** Faults of catalogue events, with the topic in PostgreSQL. */
 export const CATALOGUE_FAULTS: Fault[] = [
   ...(['after read', 'during publish', 'after publish', 'after confirm'] as const).map(
     (step) =>

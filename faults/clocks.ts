@@ -11,11 +11,11 @@ import { Round } from './round.ts'
 
 const LIBRARIES = '/usr/lib'
 const HOUR_SECONDS = 3_600
-/** libfaketime reads its file again after this many whole seconds; 1 could take up to two seconds. */
+/** libfaketime rereads its file after this many whole seconds. A value of 1 could take up to two seconds. */
 const CACHE_SECONDS = '0'
 const NOTICED_MS = 1_500
 
-/** Debian's libfaketime, undefined where it is not installed. */
+/** Debian's libfaketime; undefined if it is not installed. */
 function findLibrary(): string | undefined {
   const folders = existsSync(LIBRARIES) ? readdirSync(LIBRARIES) : []
   return folders.map((folder) => join(LIBRARIES, folder, 'faketime', 'libfaketime.so.1')).find((path) => existsSync(path))
@@ -27,7 +27,7 @@ function countDates(lake: string): number {
 }
 
 /**
- * A clock for processes started with `environment`, which `stepTo` sets ahead by seconds. The monotonic clock is
+ * Makes a clock for processes started with `environment`. `stepTo` sets it ahead by seconds. The monotonic clock is
  * unaffected.
  */
 function makeClock(folder: string): { environment: Record<string, string>; stepTo: (seconds: number) => void } {
@@ -47,12 +47,12 @@ function makeClock(folder: string): { environment: Record<string, string>; stepT
 
 const databaseClocks = new WeakMap<Round, (seconds: number) => void>()
 
-/** A database of Debian's PostgreSQL, and its server's clock. Throws Skipped. */
+/** A database of Debian's PostgreSQL with its own clock. Throws Skipped. */
 export async function openSteppedDatabase(cleanup: Cleanup): Promise<{ url: string; stepTo: (seconds: number) => void }> {
   if (debianPostgresMissing !== false) throw new Skipped(debianPostgresMissing)
   const folder = mkdtempSync(join(tmpdir(), 'storefront-clock-'))
   onCleanup(cleanup, () => rmSync(folder, { recursive: true, force: true }))
-  // The server runs as another user.
+  // The server runs as another user, who must be able to enter the folder.
   chmodSync(folder, 0o755)
   const { environment, stepTo } = makeClock(folder)
   const server = await startDebianPostgres(cleanup, { fsync: 'off', wal_level: 'logical' }, environment)
@@ -66,7 +66,7 @@ async function openWithClock(cleanup: Cleanup, random: () => number): Promise<Ro
   return round
 }
 
-/** Clocks that step forward and back, by days and by minutes: those of the store's processes, or PostgreSQL's. */
+/** Clocks that step forward and back, by days and by minutes: the clocks of the store's processes, or PostgreSQL's. */
 export const CLOCK_FAULTS: Fault[] = [
   {
     name: 'clock-steps',
@@ -82,7 +82,7 @@ export const CLOCK_FAULTS: Fault[] = [
         await pause(NOTICED_MS)
       }
       await round.shop.trade(Math.ceil(orders / (steps.length + 1)))
-      // Events from before the step was noticed are in today's files.
+      // Events stored before the process notices the step are in today's files.
       const hasTomorrow = async () => {
         await round.shop.trade(1)
         return countDates(round.lake) > 1
@@ -96,7 +96,7 @@ export const CLOCK_FAULTS: Fault[] = [
   {
     name: 'database-clock-steps',
     title: "the clock of PostgreSQL stepped by up to 25 h, there and back (libfaketime, Debian's PostgreSQL)",
-    // A step forward looks like a worker that has missed its heartbeat.
+    // After a step forward, a worker seems to have missed its heartbeat.
     mayRepeatMails: true,
     open: openWithClock,
     async run(round, orders) {
@@ -105,7 +105,8 @@ export const CLOCK_FAULTS: Fault[] = [
       const steps = [25 * HOUR_SECONDS, 0, -25 * HOUR_SECONDS, (1 + Math.floor(round.random() * 25)) * HOUR_SECONDS, 90, 0]
       for (const seconds of steps) {
         await round.shop.trade(Math.ceil(orders / steps.length))
-        // The last mails of each time are tried for the first time now, and again when the clock shows another time.
+        // Of each time's last mails, the first attempt fails now, and the next one runs when the clock shows another
+        // time.
         round.sink.fault = 'temporary refusal'
         await round.shop.trade(2)
         await pause(NOTICED_MS)

@@ -1,6 +1,6 @@
 import { hookLakeSteps } from './lake-hooks.ts'
 
-// `storefront lake maintain` which may kill itself at a step of lake-hooks.ts.
+// `storefront lake maintain`, which may kill itself at a step of lake-hooks.ts.
 const { FAULT = '', FAULT_AFTER = '0' } = process.env
 let remaining = Number(FAULT_AFTER)
 hookLakeSteps((step) => {

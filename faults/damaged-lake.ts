@@ -34,7 +34,7 @@ export const DAMAGED_LAKE_FAULT: Fault = {
   },
 }
 
-/** Flips a random bit of one file of the newest snapshot, truncates another at a random place, and deletes a third. */
+/** In the newest snapshot, flips a random bit of one file, truncates another at a random place, and deletes a third. */
 async function damageFiles(round: Round): Promise<void> {
   const files = await listLake(new LocalLakeStore(round.lake))
   const paths = files.map(({ name }) => join(round.lake, name)).sort(() => round.random() - 0.5)

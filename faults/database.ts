@@ -18,7 +18,7 @@ import type { Fault } from './fault.ts'
 import { Round } from './round.ts'
 import { VirtualAddress } from './virtual-address.ts'
 
-/** A cluster that belongs to a round, which may crash, lose and replace it. Its address moves with it. */
+/** A round's own cluster, which may crash, lose data and be replaced. Its address moves with it. */
 interface Cluster {
   folder: DataFolder
   server: EmbeddedPostgres
@@ -50,13 +50,13 @@ export function clusterOf(round: Round): Cluster {
   return cluster
 }
 
-/** Starts the server of a round, with PostgreSQL's default settings where the run has them. */
+/** Starts a round's server, with PostgreSQL's default settings if the run requests them. */
 export function startCluster(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
   const settings = { ...options.settings, ...(process.env.FAULTS_POSTGRES === 'defaults' ? POSTGRES_DEFAULTS : {}) }
   return startEmbeddedPostgres(folder, { ...options, settings })
 }
 
-/** For faults in which no kernel loses its cache: waiting for the disk would test nothing. */
+/** For faults in which no kernel loses its cache, because waiting for the disk would test nothing. */
 export const UNSYNCED = { fsync: 'off' }
 
 /** PostgreSQL that crashes, and a slot that loses its WAL. */
@@ -94,7 +94,7 @@ export const DATABASE_FAULTS: Fault[] = [
       await first.kill()
       await round.shop.trade(Math.ceil(orders / 2))
       await loseSlot(round)
-      // The slot of the catalogue has lost its WAL, too.
+      // The catalogue's slot has lost its WAL too.
       await round.start('stream', { CATALOGUE: 'on' })
       await round.shop.trade(3)
       await untilMended(round)
@@ -133,14 +133,15 @@ export interface Standby {
   /** Whether its copy of the slot would survive a promotion. */
   isReady(): Promise<boolean>
   /**
-   * Writes the snapshot of running transactions that lets slots advance. PostgreSQL itself does so every 15 seconds.
+   * Makes slots advance by writing the snapshot of running transactions, which PostgreSQL itself writes every 15
+   * seconds.
    */
   hasten(): Promise<void>
-  /** Whether it has all that the primary has committed. */
+  /** Whether it has everything that the primary has committed. */
   hasAll(): Promise<boolean>
   /** Whether a pool's new connection may use it before its promotion. */
   isUsable(): Promise<boolean>
-  /** Cuts it off from its primary, which continues without it. */
+  /** Cuts it off from its primary, which continues alone. */
   lag(): void
   promote(): Promise<void>
 }
@@ -151,7 +152,7 @@ interface StandbyOptions {
   isSynchronous: boolean
 }
 
-/** A physical standby of a round's cluster, and its promotion in the same place. */
+/** Makes a physical standby of a round's cluster. Its promotion keeps the address. */
 export async function makeStandby(round: Round, { isSlotSynced, isSynchronous }: StandbyOptions): Promise<Standby> {
   const cluster = clusterOf(round)
   const { folder, server } = cluster

@@ -6,19 +6,16 @@ import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 
 const open: Fault['open'] = (cleanup, random) => openWithCluster(cleanup, random, UNSYNCED)
 
-/** The streams of both partitions run: the slot of the catalogue is lost with that of orders. */
+/** Both partitions' streams run, because the catalogue's slot is lost together with that of orders. */
 const BOTH = { CATALOGUE: 'on' }
 
-/**
- * PostgreSQL writes 32 numbers of a sequence ahead into its log: a standby that lags by fewer would give none twice
- * anyway.
- */
+/** PostgreSQL logs a sequence 32 numbers ahead, so a standby that lags by fewer would repeat no number anyway. */
 const NUMBERS_AHEAD = 32
 
 /**
- * An asynchronous standby loses its link, the API sells more, and the standby is promoted while it sells. No role of
- * the pipeline can run then, because the slot is gone: the API's own connections must notice. `storefront replay`
- * lists what was lost and had been published.
+ * An asynchronous standby loses its link, the API sells more, and the standby is promoted during sales. No role of the
+ * pipeline can run then, because the slot is gone, so the API's own connections must notice. `storefront replay` lists
+ * the published orders that were lost.
  */
 async function promoteLagging(round: Round, orders: number): Promise<void> {
   const { shop } = round
@@ -47,7 +44,7 @@ async function promoteLagging(round: Round, orders: number): Promise<void> {
   if (stored.intersection(new Set(listed.keys())).size > 0) throw new Error('an order is listed as lost that the database has')
   for (const id of published)
     if (listed.get(id) !== api.numbers.get(id)) throw new Error(`the order ${api.numbers.get(id)} was lost and is not listed`)
-  // What an asynchronous standby lacks is lost; the customers were told numbers that nobody gets again.
+  // Orders that an asynchronous standby lacks are lost. No other order gets the numbers that their customers were told.
   for (const id of shop.acknowledged.keys()) if (!stored.has(id)) shop.acknowledged.delete(id)
   if (pipeline.child.exitCode !== null) await round.start('stream,email,lake', BOTH)
   await api.place(5)
@@ -66,8 +63,8 @@ export const FAILOVER_FAULTS: Fault[] = [
       const standby = await makeStandby(round, { isSlotSynced: true, isSynchronous: true })
       const pipeline = await round.start('stream,email,lake', BOTH)
       await round.shop.trade(orders)
-      // The copy becomes permanent when the primary's slot has moved past the standby's position, which takes order
-      // changes.
+      // The copy becomes permanent once the primary's slot has moved past the standby's position, which needs changes
+      // of orders.
       await eventually(
         async () => {
           await standby.hasten()

@@ -2,25 +2,25 @@ import type { Cleanup } from '../test/cleanup.ts'
 import { Round } from './round.ts'
 
 export interface Fault {
-  /** For `--only`. */
+  /** The name for `--only`. */
   name: string
-  /** For the table. */
+  /** The title in the table. */
   title: string
-  /** Repetitions of the long run; twenty by default. */
+  /** The number of rounds in the long run; twenty by default. */
   rounds?: number
-  /** Whether a repeated mail is part of the promise here: at least once. */
+  /** Whether mails may repeat, because the promise here is at least once. */
   mayRepeatMails?: boolean
-  /** Orders of a round; fewer in the short round. */
+  /** Runs one round with this number of orders, which is lower in the short run. */
   run(round: Round, orders: number): Promise<void>
-  /** Creates the round, when it needs its own server. */
+  /** Creates the round, if it needs its own server. */
   open?(cleanup: Cleanup, random: () => number): Promise<Round>
-  /** Orders per round of the long run; the short round of the tests has as many as any other fault. */
+  /** The orders of a round in the long run. The tests' short round has as many as any other fault. */
   ordersPerRound?: number
-  /** How long everything may take to arrive; five minutes by default. */
+  /** The longest time until everything has arrived; five minutes by default. */
   drainTimeoutMs?: number
-  /** Whether `open` starts an embedded PostgreSQL for the round: such a fault does not run on another server. */
+  /** Whether `open` starts an embedded PostgreSQL for the round. Such a fault does not run on another server. */
   ownsPostgres?: boolean
-  /** Runs alone, so that other faults do not change its times. */
+  /** Whether the fault runs alone, because other faults would change its times. */
   isAlone?: boolean
 }
 

@@ -17,7 +17,10 @@ const SETTINGS = { ...UNSYNCED, min_wal_size: '32MB', max_wal_size: '64MB' }
 
 const disks = new WeakMap<Round, { path: string; server: EmbeddedPostgres }>()
 
-/** First tables cannot grow, which fails statements; then the log cannot, which ends PostgreSQL until there is room. */
+/**
+ * First tables cannot grow, which fails statements. Then the log cannot grow, which ends PostgreSQL until there is
+ * space.
+ */
 export const FULL_DISK_FAULT: Fault = {
   name: 'postgres-disk-full',
   ownsPostgres: true,

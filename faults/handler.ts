@@ -3,27 +3,24 @@ import { eventually } from '../test/eventually.ts'
 import type { Fault } from './fault.ts'
 import type { Round, RoundProcess } from './round.ts'
 
-/** The handler is killed at a step, and another one starts. */
+/** Kills the handler at a step, and starts another one. */
 export async function dieAndGoOn(round: Round, orders: number, step: string): Promise<void> {
   await round.survive('email,lake')
   const dying = await startDying(round, step, Math.floor(round.random() * 5))
   await round.shop.trade(orders)
-  // On a busy machine the orders may arrive in too few batches.
+  // On a busy machine the orders may arrive in too few batches to reach the step.
   while (dying.child.signalCode === null) await round.shop.trade(1)
   await round.start('stream')
   await round.shop.trade(3)
 }
 
-/** A handler that dies at the step, after the step has succeeded the given number of times. */
+/** Starts a handler that dies at the step, after the step has succeeded the given number of times. */
 export function startDying(round: Round, step: string, after: number): Promise<RoundProcess> {
   const seed = Math.floor(round.random() * 2 ** 32)
   return round.start('stream', { FAULT: step, FAULT_AFTER: String(after), FAULT_SEED: String(seed) })
 }
 
-/**
- * The active handler is paused until PostgreSQL has given its slot to another one, and then continues where it
- * stopped.
- */
+/** Pauses the active handler until PostgreSQL has given its slot to another one, and then lets it continue. */
 export async function pauseAndWake(round: Round, orders: number): Promise<void> {
   await round.survive('email,lake')
   const first = await round.start('stream')
@@ -33,7 +30,7 @@ export async function pauseAndWake(round: Round, orders: number): Promise<void> 
   first.child.kill('SIGSTOP')
   await round.start('stream')
   await trading
-  // Regardless of the first one's progress, some changes wait.
+  // These changes wait, regardless of the first handler's progress.
   await round.shop.trade(3)
   await eventually(async () => ((await findReader(round)) ?? holder) !== holder, { what: 'another reader of the slot', timeoutMs: 120_000 })
   await round.shop.trade(5)
@@ -41,7 +38,7 @@ export async function pauseAndWake(round: Round, orders: number): Promise<void> 
   await round.shop.trade(5)
 }
 
-/** The process of PostgreSQL that serves the slot's reader. */
+/** The id of the PostgreSQL process that serves the slot's reader. */
 async function findReader(round: Round): Promise<number | undefined> {
   const { rows } = await round.pool.query<{ reader: number | null }>(
     'select active_pid as reader from pg_replication_slots where database = current_database() and slot_name ~ $1',
@@ -52,7 +49,7 @@ async function findReader(round: Round): Promise<number | undefined> {
 
 const STEPS = ['after read', 'during publish', 'after publish', 'after confirm'] as const
 
-/** kill -9 of the order stream handler at each step, and two handlers of which one is paused and woken. */
+/** kill -9 of the order stream handler at each step, and two handlers of which one is paused and resumed. */
 export const HANDLER_FAULTS: Fault[] = [
   ...STEPS.map(
     (step) =>

@@ -4,42 +4,45 @@ import pg from 'pg'
 import { readWithIcebird } from '../test/iceberg-reader.ts'
 import type { Broker } from './broker.ts'
 
-/** What a store should contain, read only by plain SQL, by icebird on the lake and from the mail server's own count. */
+/**
+ * The expected contents of a store. Reads them only by plain SQL, by icebird in the lake, and from the mail server's
+ * own count.
+ */
 export interface IndependentReport {
   orders: number
   versions: number
-  /** Acknowledged changes that are no longer in `orders`. */
+  /** Acknowledged changes that are missing from `orders`. */
   ordersLost: number
   topicLost: number
   topicDoubled: number
   mailsLost: number
   /** Failed mails to customers who can be reached. */
   mailsGivenUp: number
-  /** Mails that were neither sent nor failed yet. */
+  /** Mails that are neither sent nor failed yet. */
   mailsQueued: number
   mailDoubles: number
   lakeLost: number
   lakeDoubles: number
-  /** Products whose stock is not the initial stock less the sales. */
+  /** Products whose stock differs from the initial stock minus the sales. */
   wrongStock: number
 }
 
 export interface CheckedStore {
   url: string
-  /** The broker of the topic; null for PostgreSQL. */
+  /** The topic's broker; null for PostgreSQL. */
   broker: Broker | null
   lake: string
-  /** How often each event's mail arrived. */
+  /** The number of times that each event's mail arrived. */
   taken: ReadonlyMap<string, number>
   /** The stock of each product before the first sale. */
   initialStock: ReadonlyMap<string, number>
-  /** Versions of orders whose commit was acknowledged, by order id. */
+  /** The versions of orders whose commit was acknowledged, by order id. */
   acknowledged: ReadonlyMap<string, number>
   /** Users who can never get a mail. */
   unreachable: ReadonlySet<string>
 }
 
-/** Shares no code with the store and none with `storefront verify`. */
+/** Checks a store. Shares no code with the store, and none with `storefront verify`. */
 export async function checkIndependently({
   url,
   broker,
@@ -54,7 +57,7 @@ export async function checkIndependently({
   await client.connect()
   try {
     const read = async (sql: string) => (await client.query(sql)).rows as Record<string, string>[]
-    // Later places are read first: what they contain must be in the earlier ones.
+    // Later places are read first, because the earlier places must contain everything in them.
     const inLake = await readLakeIds(lake)
     const givenUp = new Set((await read(`select event_id from email_deliveries where status = 'failed'`)).map((row) => row.event_id ?? ''))
     const onTopic =
@@ -94,7 +97,7 @@ export async function checkIndependently({
   }
 }
 
-/** The event ids of the newest snapshot, in the order of the topic. */
+/** The event ids of the newest snapshot, in the topic's order. */
 export async function readLakeIds(lake: string, dataset = 'orders'): Promise<string[]> {
   const table = dataset === 'orders' ? 'order_events' : 'catalogue_events'
   const pathOf = (name: string) => join(lake, name)

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
-// Wraps the calls that change a lake in a folder. Must run before src/ is loaded, which would import the original
-// calls.
+// Wraps the calls that change a lake in a folder. Must run before src/ is loaded, which would otherwise import the
+// original calls.
 
 const LAKE_FILE = /\/(orders|catalogue)\/ingest_date=[^/]+\/[^/]+\.parquet$/
 const OF_CATALOGUE = /\/catalogue\/|\/iceberg\/(catalogue_events|products|prices|stock_events)\//
@@ -13,9 +13,9 @@ const STEPS = [
 ] as const
 
 /**
- * `before link`, `after link`: of a file of events; `before data`, `after data`: of a file of another table; `before
- * metadata`, `after metadata`: of the version of a table that makes its files visible. Those of the catalogue begin
- * with `catalogue `.
+ * Calls `dieAt` at each step. `before link` and `after link` concern a file of events, `before data` and `after data` a
+ * file of another table, and `before metadata` and `after metadata` the table version that makes its files visible. The
+ * catalogue's steps begin with `catalogue `.
  */
 export function hookLakeSteps(dieAt: (step: string) => void): void {
   const { link } = fs.promises
@@ -33,8 +33,8 @@ function datasetOf(path: unknown): 'catalogue ' | '' {
 }
 
 /**
- * Every other sync of a file or folder of the lake fails `times` times as the kernel's does: EIO once, what was not
- * written is gone, and the next sync of the same file succeeds.
+ * Makes every second sync of a lake file or folder fail, `times` times, in the kernel's way: EIO once, unwritten data
+ * is lost, and the next sync of the same file succeeds.
  */
 export function failSyncs(times: number): void {
   const open = fs.promises.open

@@ -8,7 +8,7 @@ import type { Fault } from './fault.ts'
 import type { Round, RoundProcess } from './round.ts'
 
 /**
- * kill -9 of the lake's writer around the steps that make a file visible, of a merge at each step, EIO, and a full
+ * kill -9 of the lake's writer around the steps that make a file visible, and of a merge at each step; EIO; and a full
  * disk.
  */
 export const LAKE_FAULTS: Fault[] = [
@@ -59,7 +59,7 @@ export const LAKE_FAULTS: Fault[] = [
       try {
         writeFileSync(ballast, Buffer.alloc(2_000_000))
       } catch {
-        // The write fills the disk.
+        // This write fills the disk.
       }
       await round.survive('email')
       await round.start('stream,lake')
@@ -72,7 +72,7 @@ export const LAKE_FAULTS: Fault[] = [
 
 const COMPACT_STEPS = ['before link', 'after link', 'before metadata', 'after metadata']
 
-/** Merges while orders arrive; dies at one step, and the second time at another. */
+/** Merges while orders arrive. Dies at one step, and the second time at another. */
 export async function compactAndDie(round: Round, orders: number, compact: (step: string) => RoundProcess): Promise<void> {
   await round.survive('stream,email,lake')
   const start = Math.floor(round.random() * COMPACT_STEPS.length)
@@ -92,5 +92,5 @@ export async function compactAndDie(round: Round, orders: number, compact: (step
   await round.compact().ended
 }
 
-/** A fault that cannot be made on this machine. */
+/** The fault cannot be produced on this machine. */
 export class Skipped extends Error {}

@@ -9,7 +9,7 @@ import { awaitWebhooks, startReceiver } from './webhooks.ts'
 
 const SETTINGS = { WEBHOOK_ALLOW_PRIVATE: 'on' }
 
-/** The events whose mail, or webhook, a process has taken and not finished. */
+/** The events whose mail or webhook a process has leased and not finished. */
 async function findLeased(round: Round, table: 'email_deliveries' | 'webhook_deliveries'): Promise<string[]> {
   const { rows } = await round.pool.query<{ event_id: string }>(
     `select event_id from ${table} where status = 'queued' and lease is not null`,
@@ -17,11 +17,11 @@ async function findLeased(round: Round, table: 'email_deliveries' | 'webhook_del
   return rows.map(({ event_id }) => event_id)
 }
 
-/** Pauses the process at a moment at which it holds mails or webhooks. Returns their events. */
+/** Pauses the process while it holds mails or webhooks. Returns their events. */
 async function pauseWithLeases(round: Round, owner: RoundProcess): Promise<{ mails: string[]; webhooks: string[] }> {
   for (;;) {
     owner.child.kill('SIGSTOP')
-    // What it has sent to PostgreSQL is still executed.
+    // PostgreSQL still executes the statements that the process has sent.
     await pause(50)
     const [mails, webhooks] = [await findLeased(round, 'email_deliveries'), await findLeased(round, 'webhook_deliveries')]
     if (mails.length + webhooks.length > 0) return { mails, webhooks }
@@ -30,15 +30,13 @@ async function pauseWithLeases(round: Round, owner: RoundProcess): Promise<{ mai
   }
 }
 
-/** What arrived more often than once must have been in flight during the pause. */
+/** Asserts that every event which arrived more than once was in flight during the pause. */
 function assertNoOthersRepeated(what: string, arrived: ReadonlyMap<string, number>, mayRepeat: readonly string[]): void {
   const repeated = [...arrived].filter(([key, count]) => count > 1 && !mayRepeat.some((event) => key.includes(event)))
   if (repeated.length > 0) throw new Error(`${what} that were not in flight came twice: ${repeated.map(([key]) => key).join(', ')}`)
 }
 
-/**
- * The owner of mails and webhooks is paused until another process has made them, and then continues where it stopped.
- */
+/** Pauses the owner of mails and webhooks until another process has sent them, and then lets it continue. */
 export const PAUSED_OWNER_FAULT: Fault = {
   name: 'lease-owner-paused',
   title: 'the worker of mails and webhooks paused between taking and finishing, until another has made them, and woken',

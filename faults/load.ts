@@ -11,7 +11,7 @@ export const LOAD_FAULTS: Fault[] = [
     async run(round, orders) {
       await round.survive('stream,email,lake')
       await round.shop.trade(Math.ceil(orders / 2))
-      // An order of nobody: its account is gone.
+      // The order belongs to a deleted account.
       const userId = randomUUID()
       round.shop.userIds.push(userId)
       round.shop.unreachable.add(userId)
@@ -24,7 +24,7 @@ export const LOAD_FAULTS: Fault[] = [
     async run(round, orders) {
       await round.survive('stream,email,lake')
       await round.shop.trade(Math.ceil(orders / 2))
-      // The row is one from before the database refused it.
+      // The row is like one from before the database refused it.
       await round.pool.query('alter table orders disable trigger orders_lines_add_up')
       const { rows } = await round.pool.query<{ id: string }>(
         `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
@@ -33,7 +33,7 @@ export const LOAD_FAULTS: Fault[] = [
         returning id`,
       )
       await round.shop.trade(Math.ceil(orders / 2))
-      // Everything else is delivered before anybody repairs it.
+      // Everything else is delivered before the row is repaired.
       await eventually(async () => (await round.countMessages()) === (await round.countVersions()) - 1, { what: 'all others on the topic' })
       const { findings } = await round.verify()
       if (!findings.some(({ kind }) => kind === 'dead-lettered')) throw new Error('verify does not report the dead letter')

@@ -40,8 +40,8 @@ const OWN_SESSIONS = `from pg_stat_activity where application_name like 'storefr
 const END_SESSIONS = `select pg_terminate_backend(pid) ${OWN_SESSIONS}`
 
 /**
- * Ends the store's sessions and refuses its logins for up to 3 s, as a `pg_hba.conf` or a password that was changed
- * too early does.
+ * Ends the store's sessions and refuses its logins for up to 3 s, like a `pg_hba.conf` or a password that was changed
+ * too early.
  */
 async function refuseLogins(round: Round): Promise<void> {
   await using admin = await connectClient(clusterOf(round).server.url, 'faults')
@@ -52,7 +52,7 @@ async function refuseLogins(round: Round): Promise<void> {
   await pause(round.random() * 1_000)
 }
 
-/** Ends the store's sessions, takes every connection that the server has left, and holds them for up to 3 s. */
+/** Ends the store's sessions, takes all remaining connections of the server, and holds them for up to 3 s. */
 async function takeConnections(round: Round): Promise<void> {
   await using held = new AsyncDisposableStack()
   const { url } = clusterOf(round).server
@@ -63,7 +63,7 @@ async function takeConnections(round: Round): Promise<void> {
       for (;;) held.use(await connectClient(url, 'faults'))
     } catch (error) {
       if (sqlState(error) !== TOO_MANY_CONNECTIONS) throw error
-      // The store may have been faster with some of them.
+      // The store may have taken some of them first.
       if ((await admin.query(`select ${OWN_SESSIONS}`)).rowCount === 0) break
     }
   }
@@ -72,7 +72,7 @@ async function takeConnections(round: Round): Promise<void> {
 
 const TABLES = ['orders', 'inventory', 'products', 'idempotency_keys', 'pending_order_counts', 'sessions']
 
-/** Locks and ends of sessions while the API takes orders. */
+/** Locks and ended sessions while the API takes orders. */
 export const LOCK_FAULTS: Fault[] = [
   {
     name: 'paused-api',

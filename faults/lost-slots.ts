@@ -5,7 +5,7 @@ import { assertComplete, changeProducts } from './catalogue.ts'
 import type { Fault } from './fault.ts'
 import type { Round } from './round.ts'
 
-/** A stream that refills a slot sends at least this many statements. */
+/** The least number of statements that a stream sends to refill a slot. */
 const STATEMENTS = 20
 const CATALOGUE = { CATALOGUE: 'on' }
 
@@ -63,7 +63,7 @@ async function dropSlot(round: Round, slotName: string): Promise<void> {
   )
 }
 
-/** Each order's versions are on the topic in their order. */
+/** Asserts that the topic has each order's versions in their order. */
 async function assertInOrder(round: Round): Promise<void> {
   const { rows } = await round.pool.query<{ id: string }>(
     `select id

@@ -7,17 +7,16 @@ export type MailFault = 'none' | 'temporary refusal'
 /** An SMTP server that counts accepted mails by Message-ID and misbehaves on request. Shares no code with the store. */
 export interface MailSink {
   readonly url: string
-  /** How often each event's mail was accepted, with and without an answer to the client. */
+  /** The number of times that each event's mail was accepted, with or without an answer to the client. */
   readonly taken: Map<string, number>
   fault: MailFault
-  /** The number of mails that are accepted without an answer: the connection is cut instead. */
+  /** The number of mails to accept without an answer, by cutting the connection instead. */
   cuts: number
   /**
-   * Drops a mail whose header of this name has a value that an accepted mail had, as some providers do; null for
-   * none.
+   * Drops a mail whose header with this name has the value of an accepted mail, like some providers. Null drops none.
    */
   idempotencyHeader: string | null
-  /** How many mails were dropped. */
+  /** The number of dropped mails. */
   readonly dropped: { count: number }
   /** Refuses every mail to this address permanently. */
   refusedAddress: string | null

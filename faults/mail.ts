@@ -3,12 +3,12 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Fault } from './fault.ts'
 import type { Round } from './round.ts'
 
-/** Resend's: https://resend.com/docs/dashboard/emails/idempotency-keys */
+/** The header of Resend: https://resend.com/docs/dashboard/emails/idempotency-keys */
 const KEY_HEADER = 'Resend-Idempotency-Key'
 
 /**
- * The answer after DATA is lost, and the process is killed between sending a mail and recording it, at a server that
- * drops repeated keys. `sent`: the header that the store sends.
+ * The answer after DATA is lost, and the process is killed between sending a mail and recording it. The server drops
+ * repeated keys. `sent` is the header that the store sends.
  */
 export async function repeatMails(round: Round, orders: number, sent: string | null): Promise<void> {
   const settings: Record<string, string> = sent === null ? {} : { MAIL_IDEMPOTENCY_HEADER: sent }
@@ -18,7 +18,7 @@ export async function repeatMails(round: Round, orders: number, sent: string | n
   const worker = await round.start('email', settings)
   const trading = round.shop.trade(orders)
   await pause(300 + round.random() * 600)
-  // More mails are taken whose answer does not arrive: the process ends before it could record them.
+  // More mails lose their answer, because the process ends before it can record them.
   round.sink.cuts += 5
   await pause(round.random() * 300)
   await worker.kill()
@@ -26,7 +26,7 @@ export async function repeatMails(round: Round, orders: number, sent: string | n
   await round.start('email', settings)
 }
 
-/** A mail server that is down, refuses, or hangs up, and a mail worker that dies. */
+/** A mail server that is down, refuses, or disconnects, and a mail worker that dies. */
 export const MAIL_FAULTS: Fault[] = [
   {
     name: 'smtp-down',

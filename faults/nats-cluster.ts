@@ -6,7 +6,7 @@ import { Broker } from './broker.ts'
 import { VirtualAddress } from './virtual-address.ts'
 
 const SIZE = 3
-// Routes that servers advertise lead nowhere: all routes are configured ones, which a round can cut.
+// The advertised routes lead nowhere, so all routes are the configured ones, which a round can cut.
 const NOWHERE = '127.0.0.1:1'
 
 interface Member {
@@ -16,10 +16,7 @@ interface Member {
   routes: VirtualAddress[]
 }
 
-/**
- * Three NATS servers, each of which can be killed, wiped, or cut off from the two others while its clients still
- * reach it.
- */
+/** Three NATS servers. Each can be killed, wiped, or cut off from the other two while its clients still reach it. */
 export class NatsCluster {
   readonly #members: Member[]
 
@@ -71,7 +68,7 @@ cluster {
     await this.#member(name).server.end('SIGKILL')
   }
 
-  /** Deletes the server's data, which requires that it is killed. */
+  /** Deletes the server's data. The server must have been killed. */
   wipe(name: string): void {
     this.#member(name).server.wipe()
   }
@@ -95,7 +92,7 @@ cluster {
   }
 }
 
-/** Returns when the stream has a leader and every server has every message. */
+/** Waits until the stream has a leader and every server has every message. */
 export async function untilWhole(broker: Broker): Promise<void> {
   await eventually(() => broker.isWhole().catch(() => false), { what: 'a whole cluster', timeoutMs: 180_000 })
 }

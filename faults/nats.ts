@@ -25,7 +25,7 @@ async function openWithCluster(cleanup: Cleanup, random: () => number): Promise<
   return round
 }
 
-/** The round's cluster, with a stream that has a leader. */
+/** The round's cluster, once its stream has a leader. */
 async function untilLed(round: Round): Promise<{ cluster: NatsCluster; broker: Broker; leader: string }> {
   const cluster = clusters.get(round)
   const { broker } = round
@@ -40,8 +40,7 @@ async function untilLed(round: Round): Promise<{ cluster: NatsCluster; broker: B
 const STEPS = ['during publish', 'after publish', 'after confirm'] as const
 
 /**
- * The broker loses servers, their agreement, or everything; and a handler that dies around the broker's
- * acknowledgement.
+ * A broker that loses servers, its quorum, or everything, and a handler that dies around the broker's acknowledgement.
  */
 export const NATS_FAULTS: Fault[] = [
   ...STEPS.map(
@@ -103,11 +102,11 @@ export const NATS_FAULTS: Fault[] = [
       await first.kill()
       await round.shop.trade(orders)
       const [dying] = await Promise.all([
-        // The first batch has the changes from before anything was published.
+        // The first batch has the changes from before the first publication.
         startDying(round, 'during publish', 1),
         pause(round.random() * 1_000).then(() => cluster.kill(leader)),
       ])
-      // It dies once there is another leader.
+      // The handler dies once there is another leader.
       while (dying.child.signalCode === null) {
         await round.shop.trade(1)
         await pause(100)
@@ -145,7 +144,7 @@ export const NATS_FAULTS: Fault[] = [
       const trading = round.shop.trade(orders)
       await pause(round.random() * 200)
       cluster.cutOff(leader)
-      // The majority's view.
+      // This is the majority's view.
       const majority = await cluster.openBroker(round.cleanup, leader)
       await eventually(async () => (await majority.leader().catch(() => leader)) !== leader, { what: 'a new leader', timeoutMs: 180_000 })
       await trading
@@ -173,7 +172,7 @@ export const NATS_FAULTS: Fault[] = [
       for (const name of cluster.names) cluster.wipe(name)
       await Promise.all(cluster.names.map((name) => cluster.restart(name)))
       await trading
-      // The stream is recreated for the next order; what the lost one contained is missing before and after that.
+      // The next order recreates the stream. The contents of the lost one are missing before and after that.
       await round.shop.trade(1)
       await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 180_000 })
       if ((await retryUntil(() => round.countMessages())) >= (await round.countVersions()))
@@ -210,9 +209,9 @@ export const NATS_FAULTS: Fault[] = [
       const broker = await untilMade(round)
       await round.shop.trade(Math.ceil(orders / 2))
       await round.drain()
-      // Less than two minutes after they were published: the broker still knows their ids.
+      // This is less than two minutes after their publication, so the broker still knows their ids.
       await broker.empty()
-      // Earlier orders continue, and must not precede what is restored.
+      // Earlier orders continue, and must not come before the restored events.
       await round.shop.trade(Math.ceil(orders / 2))
       const lacking = (await round.countVersions()) - (await round.countMessages())
       const { published, dropped } = await retryUntil(() => round.replay())
@@ -233,7 +232,7 @@ async function untilMade(round: Round): Promise<Broker> {
   return broker
 }
 
-/** Whether each order's events are on the topic in the order of its versions. */
+/** Whether the topic has each order's events in the order of its versions. */
 async function assertInOrder(round: Round): Promise<void> {
   const newest = new Map<string, number>()
   for (const id of (await round.broker?.readEventIds()) ?? []) {

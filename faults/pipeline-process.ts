@@ -6,9 +6,9 @@ import { failSyncs, hookLakeSteps } from './lake-hooks.ts'
 import { makeRandom } from './random.ts'
 
 // The real pipeline in a separate process, which may kill itself at a step. The hooks are here and not in the product.
-// FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, or one of lake-hooks.ts), a
-// deliberate fault that a check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step
-// goes well before. FAULT_SEED: of what is left to chance within a step.
+// FAULT is a step (`after read`, `during publish`, `after publish`, `after confirm`, or one of lake-hooks.ts), a
+// deliberate fault that a check must catch (see broken-topic.ts), or empty. FAULT_AFTER is the number of times that the
+// step succeeds before. FAULT_SEED is the seed for random choices within a step.
 const { FAULT = '', FAULT_AFTER = '0', FAULT_SEED = '0', ROLES = '', DATABASE_URL = '', CATALOGUE = 'off' } = process.env
 let remaining = Number(FAULT_AFTER)
 const random = makeRandom(Number(FAULT_SEED))
@@ -32,7 +32,7 @@ if (rest.length > 0) {
 if (ROLES.includes('stream')) await startStream()
 process.stdout.write('ready\n')
 
-// Starts the stream apart from app.ts, which takes a second to load: most rounds wait for a handler that dies.
+// Starts the stream without app.ts, which takes a second to load, because most rounds wait for a handler that dies.
 async function startStream(): Promise<void> {
   const { createPool } = await import('../src/db/pool.ts')
   const { createOrderStreamHandler } = await import('../src/change-stream/order-stream-handler.ts')
@@ -44,7 +44,7 @@ async function startStream(): Promise<void> {
   const { listIncarnations } = await import('../src/topic/incarnations.ts')
   const common = {
     ...{ url: DATABASE_URL, pool, logger },
-    // The program does the same, each time; the module takes a while to load.
+    // Checks the incarnation each time like the program, whose module takes a while to load.
     async beforePublishing(signal: AbortSignal) {
       if ((await listIncarnations(pool)).at(-1)?.isCompared !== false) return
       const { ensureIncarnationOf } = await import('../src/app/ensure-incarnation.ts')
@@ -58,7 +58,7 @@ async function startStream(): Promise<void> {
   await createCatalogueStreamHandler({ ...common, slotName: slotNameFor(database, 'catalogue'), topic: catalogue }).start()
 }
 
-/** The topic, whose process dies at the step; for the catalogue the step's name begins with `catalogue`. */
+/** A topic whose process dies at the step. For the catalogue, the step's name begins with `catalogue`. */
 async function dying<E extends TopicEvent>(topic: Topic<E>, pool: Pool, slot: '_orders' | '_catalogue'): Promise<Topic<E>> {
   const { untilConfirmed } = await import('./until-confirmed.ts')
   const prefix = slot === '_orders' ? '' : 'catalogue '
@@ -71,7 +71,7 @@ async function dying<E extends TopicEvent>(topic: Topic<E>, pool: Pool, slot: '_
       await published
       dieAt(`${prefix}after publish`)
       const position = messages.at(-1)?.position ?? ''
-      // The handler confirms when this has returned. What a refill publishes has no position.
+      // The handler confirms once this has returned. A refill's events have no position.
       if (FAULT === `${prefix}after confirm` && position !== '') void untilConfirmed(pool, position, slot).then(() => dieAt(FAULT))
     },
   })

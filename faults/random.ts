@@ -1,4 +1,6 @@
-/** Numbers from 0 to below 1, the same for the same seed on every machine. mulberry32, since it is small. */
+/**
+ * Random numbers from 0 to below 1, the same for the same seed on every machine. Uses mulberry32, because it is small.
+ */
 export function makeRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {

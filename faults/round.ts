@@ -39,7 +39,7 @@ export const DRAIN_TIMEOUT_MS = 300_000
 
 export interface RoundProcess {
   child: ChildProcess
-  /** Ends when the process has. */
+  /** Ends together with the process. */
   ended: Promise<void>
   kill(signal?: NodeJS.Signals): Promise<void>
 }
@@ -55,7 +55,7 @@ export class Round {
   readonly url: string
   readonly pool: Pool
   readonly shop: Shop
-  /** The topic's broker, null for the topic in PostgreSQL. */
+  /** The topic's broker; null for the topic in PostgreSQL. */
   readonly broker: Broker | null
   readonly #topic: Promise<Topic>
   #bucket: Record<string, string> = {}
@@ -95,11 +95,11 @@ export class Round {
     return round
   }
 
-  /** Puts the lake into this server's bucket, from now on. */
+  /** Puts the lake into this server's bucket from now on. */
   useBucket({ folder, bucket, env }: S3Server): void {
     this.lake = join(folder, 'lake')
     this.#bucket = { ...env, LAKE_URL: `s3://${bucket}/lake` }
-    // AWS's SDK in this process reads its own settings.
+    // AWS's SDK in this process reads the environment itself.
     Object.assign(process.env, env)
   }
 
@@ -120,16 +120,16 @@ export class Round {
     }
   }
 
-  /** Runs roles that survive the fault, in this process. */
+  /** Runs roles that survive the fault in this process. */
   async survive(roles: string, overrides: Record<string, string> = {}): Promise<() => Promise<void>> {
     const app = await createApp({ config: readConfig(this.environment(roles, overrides)), logger: silent })
-    // A failed start needs this stop, too: resources that it opened would outlive the round.
+    // A failed start needs this stop too, because the resources that it opened would outlive the round.
     onCleanup(this.cleanup, () => app.stop())
     await app.start()
     return () => app.stop()
   }
 
-  /** Runs roles in a separate process, which may kill itself by `fault`. Returns when it works, or has ended. */
+  /** Runs roles in a separate process, which may kill itself by `fault`. Returns once it works, or has ended. */
   async start(roles: string, overrides: Record<string, string> = {}): Promise<RoundProcess> {
     const { child, ...rest } = this.#spawn(PROCESS, this.environment(roles, overrides))
     await Promise.race([once(child.stdout as NonNullable<typeof child.stdout>, 'data'), rest.ended])
@@ -147,8 +147,8 @@ export class Round {
   }
 
   /**
-   * Runs the stream of a partition in a separate process, which kills itself before the statement of this number. For
-   * the topic in PostgreSQL.
+   * Runs a partition's stream in a separate process that kills itself before the statement with this number. For the
+   * topic in PostgreSQL.
    */
   streamUntil(partition: 'orders' | 'catalogue', statement: number): RoundProcess {
     return this.#spawn(STREAM_PROCESS, this.environment('stream'), [this.url, partition, String(statement)])
@@ -193,7 +193,7 @@ export class Round {
     return replay(orderPartition(await this.#topic), { pool, streamUrl: url, slotName: orderSlotOf(url) })
   }
 
-  /** Does what `storefront replay` does after a restore, and returns what it lists. */
+  /** Reconciles like `storefront replay` after a restore, and returns its list. */
   async reconcile(): Promise<ReconcileReport> {
     const { pool, url } = this
     const config = readConfig(this.environment('lake'))
@@ -213,14 +213,14 @@ export class Round {
     }
   }
 
-  /** Messages of the topic. */
+  /** The number of messages in the topic. */
   async countMessages(): Promise<number> {
     if (this.broker !== null) return this.broker.countMessages()
     const { rows } = await this.pool.query<{ stored: number }>('select count(*)::integer as stored from topic_messages')
     return rows[0]?.stored ?? 0
   }
 
-  /** Changes of orders that were committed. */
+  /** The number of committed changes of orders. */
   async countVersions(): Promise<number> {
     const { rows } = await this.pool.query<{ versions: number }>(
       'select coalesce(sum(jsonb_array_length(status_history)), 0)::integer as versions from orders',
@@ -229,8 +229,7 @@ export class Round {
   }
 
   /**
-   * Returns when the newest acknowledged change is on the topic in PostgreSQL; then all earlier ones have been
-   * published.
+   * Waits until the topic in PostgreSQL has the newest acknowledged change. All earlier ones have then been published.
    */
   async untilNewestOnTopic(): Promise<void> {
     const [id, version] = [...this.shop.acknowledged].at(-1) ?? []
@@ -250,7 +249,7 @@ export class Round {
     return queued === 0 && mails >= versions && (await this.countMessages()) >= versions
   }
 
-  /** Waits until nothing is missing, or for a limited time. Returns the time it took in milliseconds. */
+  /** Waits until nothing is missing, or for a limited time. Returns the time in milliseconds. */
   async drain(timeoutMs = DRAIN_TIMEOUT_MS): Promise<number> {
     const since = performance.now()
     for (;;) {

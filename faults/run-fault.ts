@@ -5,7 +5,7 @@ import { Skipped } from './lake.ts'
 import { makeRandom } from './random.ts'
 import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 
-/** What a fault has done in all its rounds. */
+/** The result of all rounds of a fault. */
 export interface FaultResult {
   name: string
   title: string
@@ -16,7 +16,7 @@ export interface FaultResult {
   lakeDoubles: number
   mailDoubles: number
   wrongStock: number
-  /** The longest time in which nothing arrived on the topic although changes waited. */
+  /** The longest time in which nothing arrived in the topic although changes waited. */
   longestGapMs: number
   longestDrainMs: number
   /** The complaints, by the name of the check. */
@@ -87,7 +87,7 @@ async function judge(fault: Fault, round: Round, seed: number, result: FaultResu
   }
 }
 
-// Each check costs a query on both sides, and times are reported in tenths of a second.
+// The interval of checks. Each costs a query on both sides, and times are reported in tenths of a second.
 const LOOK_MS = 100
 
 function watchGap(round: Round): { stop(): Promise<number> } {

@@ -10,7 +10,7 @@ const STOCK = 1_000_000
 /** A time that no outage of the database outlasts. */
 const PATIENCE_MS = 180_000
 
-/** A line of an order, at the price that every product has. */
+/** An order line with the price of every product. */
 function lampLine(product_id: string, quantity: number) {
   const price = { amount: 1250, currency: 'EUR' }
   return { product_id, sku: 'LAMP', name: 'Lamp', unit_price: price, quantity, total: { ...price, amount: 1250 * quantity } }
@@ -20,9 +20,9 @@ function lampLine(product_id: string, quantity: number) {
 export const DELETED_LAMP = JSON.stringify([lampLine(randomUUID(), 1)])
 
 /**
- * Customers and operators by plain SQL, as fast as the database allows: an order takes its stock in its own
- * transaction, a transition writes its version and its history, a cancelled order returns its stock. A statement that
- * fails is retried, so the shop continues while the database is unavailable.
+ * Customers and operators by plain SQL, as fast as the database allows. An order takes its stock in its own
+ * transaction, a transition writes its version and its history, and a cancelled order returns its stock. A failed
+ * statement is retried, so the shop continues while the database is unavailable.
  */
 export class Shop {
   readonly #pool: Pool
@@ -67,7 +67,7 @@ export class Shop {
     this.userIds.push(id)
   }
 
-  /** The number of orders, with about as many transitions among them. */
+  /** Places this number of orders, with about as many transitions among them. */
   async trade(orders: number): Promise<void> {
     for (let placed = 0; placed < orders; placed++) {
       await retryUntil(() => this.#place(), PATIENCE_MS)
@@ -75,7 +75,7 @@ export class Shop {
     }
   }
 
-  /** Returns a function that forgets later sales, as a restored database does. */
+  /** Returns a function that forgets later sales, like a restored database. */
   remember(): () => void {
     const [open, acknowledged, cancelled] = [structuredClone(this.#open), new Map(this.acknowledged), this.cancelled]
     return () => {
@@ -86,7 +86,7 @@ export class Shop {
     }
   }
 
-  /** Orders of one statement, which have one position in the log. */
+  /** Places orders by one statement, so they have one position in the log. */
   async placeTogether(count: number): Promise<void> {
     const at = new Date()
     const history = [{ status: 'pending', at: at.toISOString(), actor: { type: 'customer', id: this.userId }, reason: null }]

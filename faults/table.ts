@@ -16,10 +16,10 @@ import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 const WRITER_STEPS = ['before link', 'after link', 'before metadata', 'after metadata']
 const MERGE_STEPS = ['before link', 'before metadata', 'after metadata', 'before data']
 
-/** The name part of a step: of the orders, or of the catalogue. */
+/** The part of a step's name that means orders or the catalogue. */
 const datasetOf = (round: Round) => (round.random() < 0.5 ? '' : 'catalogue ')
 
-/** kill -9 of those who write the Iceberg tables. */
+/** kill -9 of processes that write the Iceberg tables. */
 export const TABLE_FAULTS: Fault[] = [
   {
     name: 'lake-table',
@@ -29,7 +29,7 @@ export const TABLE_FAULTS: Fault[] = [
       await farFromMidnight()
       for (const [index, step] of WRITER_STEPS.entries()) {
         const dying = await round.start('lake', { FAULT: `${datasetOf(round)}${step}` })
-        // The second merges what the first wrote.
+        // The second merge merges the first one's result.
         await tradeAndChange(round, Math.ceil(orders / 10))
         await dying.ended
         const writer = await round.start('lake')
@@ -77,12 +77,12 @@ export const TABLE_FAULTS: Fault[] = [
   },
 ]
 
-/** The number of orders, and as many changes of products. */
+/** Places this number of orders, and changes as many products. */
 export async function tradeAndChange(round: Round, count: number): Promise<void> {
   await Promise.all([round.shop.trade(count), changeProducts(round, count)])
 }
 
-/** Two files of orders and of the catalogue at least, which a merge needs. */
+/** Makes at least two files of orders and of the catalogue, which a merge needs. */
 export async function fillForMerge(round: Round, count: number): Promise<void> {
   for (const part of [count, 1]) {
     await tradeAndChange(round, part)
@@ -108,7 +108,7 @@ export async function untilStored(round: Round): Promise<void> {
   }
 }
 
-/** Compares the tables, as an independent reader has them, with PostgreSQL. */
+/** Compares the tables, read by an independent reader, with PostgreSQL. */
 export async function assertTablesComplete(round: Round): Promise<void> {
   const store = await openLake(readConfig(round.environment('lake')))
   try {

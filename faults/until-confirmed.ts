@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Pool } from '../src/db/pool.ts'
 
-/** Returns when the slot of orders, or that of the catalogue, has confirmed `position`, the position of a message. */
+/** Waits until the slot of orders or of the catalogue has confirmed `position`, the position of a message. */
 export async function untilConfirmed(pool: Pool, position: string, slot: '_orders' | '_catalogue' = '_orders'): Promise<void> {
   const lsn = BigInt(`0x${position.split('/')[1]}`)
   while (true) {

@@ -1,7 +1,7 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 
-/** A fixed address in front of a server that moves, as a virtual IP or a proxy is in front of a database. */
+/** A fixed address in front of a server that moves, like a virtual IP or a proxy in front of a database. */
 export class VirtualAddress {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -24,13 +24,13 @@ export class VirtualAddress {
     return address
   }
 
-  /** Ends every connection; new ones go to `target`. */
+  /** Ends every connection. New ones go to `target`. */
   moveTo(target: string): void {
     this.#port = Number(new URL(target).port)
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** Ends every connection, and every new one, until `mend`. */
+  /** Ends every connection, and every new one until `mend`. */
   cut(): void {
     this.#isCut = true
     for (const socket of this.#sockets) socket.destroy()

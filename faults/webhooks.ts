@@ -13,10 +13,12 @@ import type { Round } from './round.ts'
 const ENDPOINTS = 2
 const FAILURES = ['500', '503', 'cut before', 'cut after'] as const
 
-/** Posts that were answered 2xx, or whose answer was lost on the way, by endpoint and event id. */
+/** The number of posts that were answered 2xx, or whose answer was lost, by endpoint and event id. */
 type Received = Map<string, number>
 
-/** A receiver that fails every third post in one of these ways. `cut after` has processed the post. */
+/**
+ * Starts a receiver that fails every third post in one of these ways. After `cut after` the post has been processed.
+ */
 export async function startReceiver(
   cleanup: Cleanup,
   failures: readonly (typeof FAILURES)[number][] = FAILURES,
@@ -26,7 +28,7 @@ export async function startReceiver(
   let posts = 0
   const server = createServer(async (request: IncomingMessage, response) => {
     for await (const _ of request) {
-      // Read to its end.
+      // The body must be read to its end.
     }
     const turn = posts++
     const failure = turn % 3 === 0 ? failures[(turn / 3) % failures.length] : null
@@ -46,11 +48,11 @@ export async function startReceiver(
   return receiver
 }
 
-/** All that are wanted arrive at least once, and nothing else. */
+/** Asserts that all wanted events arrive at least once, and no others. */
 export async function awaitWebhooks(round: Round, received: Received, wanted: number): Promise<void> {
   await eventually(
     async () => {
-      // Retries come after a second here; in a store the pauses grow.
+      // Retries come after a second here, while a store's pauses grow.
       await round.pool.query(`update webhook_deliveries set due_at = now() where status = 'queued' and due_at > now() + interval '1 s'`)
       const { rows } = await round.pool.query<{ queued: number; failed: number }>(
         `select count(*) filter (where status = 'queued')::integer as queued, count(*) filter (where status = 'failed')::integer as failed
@@ -66,7 +68,7 @@ export async function awaitWebhooks(round: Round, received: Received, wanted: nu
 
 const SETTINGS = { WEBHOOK_ALLOW_PRIVATE: 'on' }
 
-/** Kills the worker while orders change, and starts it again. */
+/** Kills the worker while orders change, and restarts it. */
 async function killWorkerWhileTrading(round: Round, orders: number): Promise<void> {
   await round.survive('stream,email,lake')
   const worker = await round.start('webhook', SETTINGS)
@@ -78,7 +80,7 @@ async function killWorkerWhileTrading(round: Round, orders: number): Promise<voi
   await round.shop.trade(3)
 }
 
-/** Receivers that refuse, hang up before or after they processed a post, and a worker that dies. */
+/** Receivers that refuse, or disconnect before or after they have processed a post, and a worker that dies. */
 export const WEBHOOK_FAULT: Fault = {
   name: 'webhooks-failing',
   title: 'webhooks to receivers that fail every third post, and kill -9 of their worker',

@@ -11,33 +11,33 @@ const HEAD = [
   '| fault | repetitions | orders | lost | duplicate rows | duplicate mails | longest time without service | time to drain |',
   '|---|---|---|---|---|---|---|---|',
 ]
-/** The runs of one day and one set of versions, and each of them: `FAULTS SEED (LANES)`. */
+/** A line with the runs of one day and one set of versions, and each run in it: `FAULTS SEED (LANES)`. */
 const RUNS = /^- (run on .*); first seed \(lanes\): (.*)$/
 const RUN = /^(.*) (\d+ \(\d+\))$/
 const ALL = 'all faults'
 const NATS_SERVER = 'nats-server'
 
-/** How a run was made, for the list below the table. */
+/** The description of a run for the list below the table. */
 export interface Run {
-  /** Seed of each fault's first round. */
+  /** The seed of each fault's first round. */
   seed: number
-  /** Faults side by side. */
+  /** The number of faults that run side by side. */
   lanes: number
-  /** `YYYY-MM-DD`; today by default. */
+  /** The date as `YYYY-MM-DD`; today by default. */
   date?: string
-  /** Whether every fault was run; then the lines of earlier runs are removed. */
+  /** Whether every fault was run, so the lines of earlier runs are removed. */
   isWhole: boolean
 }
 
 /**
- * Puts the results into docs/inside/faults.md, a row for each fault in the order of the list; rows of faults that
- * were not run stay.
+ * Writes the results into docs/inside/faults.md, a row for each fault in the order of the list. Rows of other faults
+ * stay.
  */
 export function writeTable(results: readonly FaultResult[], skipped: readonly string[], run: Run): void {
   const text = readFileSync(FILE, 'utf8')
   const [before = '', rest = ''] = text.split(BEGIN)
   const [old = '', after = ''] = rest.split(END)
-  // A line that continues the one before is indented.
+  // A line that continues the previous one is indented.
   const lines = old.replaceAll('\n  ', ' ').split('\n')
   const table = toTable(lines, results)
   const runs = toRuns(lines, results, run)
@@ -45,7 +45,7 @@ export function writeTable(results: readonly FaultResult[], skipped: readonly st
   writeFileSync(FILE, [before, BEGIN, '\n', [...table, '', ...[...runs, ...notes].map(wrap)].join('\n'), '\n', END, after].join(''))
 }
 
-/** Lines of at most 120 columns. */
+/** Wraps an item to lines of at most 120 columns. */
 function wrap(item: string): string {
   return (item.match(/.{1,118}(?: |$)/g) ?? [item]).map((line) => line.trimEnd()).join('\n  ')
 }
@@ -62,8 +62,8 @@ function toRow({ title, rounds, orders, lost, lakeDoubles, mailDoubles, longestG
 }
 
 /**
- * A line for the runs of each day and versions whose rows are in the table. A later run applies to the faults that it
- * names.
+ * Makes a line for the runs of each day and versions whose rows are in the table. A later run applies to the faults
+ * that it names.
  */
 function toRuns(old: readonly string[], results: readonly FaultResult[], run: Run): string[] {
   const { seed, lanes, isWhole, date = new Date().toISOString().slice(0, 10) } = run
@@ -82,7 +82,7 @@ function toRuns(old: readonly string[], results: readonly FaultResult[], run: Ru
   return [...runs].filter(([, list]) => list.length > 0).map(([each, list]) => `- ${each}; first seed (lanes): ${list.join('; ')}`)
 }
 
-/** The run without the faults that were run again; nothing when none is left. */
+/** The run without the faults that were run again. Empty if none is left. */
 function withoutFaults(run: string, names: readonly string[]): string[] {
   const [, faults, details] = RUN.exec(run) ?? []
   const left = faults?.split(', ').filter((name) => !names.includes(name)) ?? []

@@ -3,25 +3,25 @@ import type { Operation } from './contract.ts'
 import type { Judge, Verdict } from './judge.ts'
 import type { FuzzRequest } from './request.ts'
 
-/** Codes of refusals because of a request's form. */
+/** Codes of refusals because of the request's form. */
 const FORM_CODES = new Set([
   ...['malformed_request', 'malformed_json', 'invalid_header', 'invalid_query', 'invalid_cursor', 'invalid_body'],
   ...['payload_too_large', 'unsupported_media_type'],
 ])
-/** Refusals before a route is known, which docs/shop/errors.md gives for any address. */
+/** Refusals before a route is known, which docs/shop/errors.md allows for any address. */
 const ANYWHERE: Record<number, readonly string[]> = {
   400: ['malformed_request'],
   408: ['malformed_request'],
   431: ['malformed_request'],
 }
 /**
- * Their bodies have rules that no schema has: lines, parcels and payments are of the order, only a discount is below
- * zero, a reason alone amends nothing, a webhook's URL has a public address, and an order is for a customer that
+ * Calls whose bodies have rules outside the schemas: lines, parcels and payments belong to the order, only a discount
+ * is negative, a reason alone amends nothing, a webhook's URL has a public address, and the customer of an order
  * exists.
  */
 const RULES_BESIDE_SCHEMA =
   /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments|amendments|refunds)$|^POST \/admin\/orders$|^(POST|PATCH) \/admin\/webhooks(\/\{id\})?$/
-/** Characters of an `Authorization` that the parser may refuse as a whole. */
+/** The length from which the parser may refuse an `Authorization` header as a whole. */
 const LONGEST_TOKEN = 8_192
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 const INTERNALS = /node_modules|\.ts:\d|\n\s+at |Error:|syntax error|relation "|insert into/
@@ -35,7 +35,7 @@ interface Problem {
   request_id?: unknown
 }
 
-/** Everything in an answer that the document or docs/shop/errors.md does not allow; empty when nothing is wrong. */
+/** Everything in an answer that the document or docs/shop/errors.md does not allow. Empty if nothing is wrong. */
 export function checkAnswer(judge: Judge, request: FuzzRequest, verdict: Verdict, answer: Answer): string[] {
   const { status, headers } = answer
   const problem = (status >= 400 ? answer.json() : null) as Problem | null
@@ -56,14 +56,14 @@ function checkId(request: FuzzRequest, { headers, status }: Answer, problem: Pro
   if (problem !== null && 'request_id' in problem && problem.request_id !== id) return ['request_id is not the x-request-id']
   const sent = request.headers.filter(([name]) => name === 'x-request-id')
   const [only] = sent
-  // What Node's own parser refuses, also for taking too long, has no headers yet: among it tokens beyond its bound.
+  // Refusals by Node's own parser, such as for late requests or too long tokens, have no headers yet.
   const isRead = ![400, 408, 431].includes(status) && !(status === 401 && (request.authorization ?? '').length > LONGEST_TOKEN)
   return isRead && sent.length === 1 && only !== undefined && REQUEST_ID.test(only[1]) && only[1] !== id
     ? ['the x-request-id sent is not the one answered']
     : []
 }
 
-/** Differences from the document: the status, the type and form of the body, the code of the problem. */
+/** Differences from the document: the status, the body's type and form, and the problem's code. */
 export function checkDocumented(
   judge: Judge,
   operation: Operation,
@@ -74,7 +74,7 @@ export function checkDocumented(
   const type = headers.get('content-type')?.split(';')[0]?.trim()
   const response = operation.responses.get(status)
   if (status === 304 && operation.method === 'GET') return bytes.length === 0 ? [] : ['304 has a body']
-  // Clients of the Iceberg catalogue read no other type than JSON.
+  // Clients of the Iceberg catalogue read only JSON.
   const problemType = operation.path.startsWith('/iceberg/') ? 'application/json' : 'application/problem+json'
   const isOfAnyAddress = status in ANYWHERE && type === 'application/problem+json'
   if ((type === problemType || isOfAnyAddress) && (problem !== null || type !== 'application/json'))
@@ -120,7 +120,7 @@ function checkProblem(
     ...(problem?.status === status ? [] : [`the problem's status is ${problem?.status}`]),
     ...(String(problem?.type).endsWith(`/problems/${code}`) ? [] : [`the problem's type is ${problem?.type}`]),
     ...(headers.get('cache-control') === 'no-store' ? [] : ['a problem that caches may keep']),
-    // An operator's own SQL is refused with the words of DuckDB, which also says `syntax error`.
+    // The refusal of an operator's own SQL has DuckDB's message, which may say `syntax error`.
     ...(code !== 'query_refused' && INTERNALS.test(`${problem?.title} ${problem?.detail}`) ? ['the problem shows internals'] : []),
   ]
 }

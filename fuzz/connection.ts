@@ -4,10 +4,10 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 
 export interface Answer {
   status: number
-  /** Names in lower case; values of a repeated header are joined by commas. */
+  /** Names are in lower case. The values of a repeated header are joined by commas. */
   headers: ReadonlyMap<string, string>
   bytes: Buffer
-  /** The body as JSON; null when it is not JSON. */
+  /** The body as JSON; null if it is not JSON. */
   json(): unknown
 }
 
@@ -15,14 +15,14 @@ const TIMEOUT_MS = 30_000
 const DECODERS: Record<string, (bytes: Buffer) => Buffer<ArrayBufferLike>> = { gzip: gunzipSync, br: brotliDecompressSync }
 const HEAD_END = Buffer.from('\r\n\r\n')
 
-/** No answer, or one that is not HTTP. */
+/** There was no answer, or one that is not HTTP. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 }
 
 /**
- * Sends the exact bytes of a request, which `fetch` and `node:http` refuse for invalid ones, and reads one answer.
- * Each request has its own connection, because an invalid one can leave a connection in any state.
+ * Sends the exact bytes of a request, which `fetch` and `node:http` refuse for invalid ones, and reads one answer. Each
+ * request has its own connection, because an invalid one can leave a connection in any state.
  */
 export function exchange(port: number, bytes: Buffer, hasNoBody: boolean): Promise<Answer> {
   return new Promise((resolve, reject) => {
@@ -41,12 +41,12 @@ export function exchange(port: number, bytes: Buffer, hasNoBody: boolean): Promi
       finish(readAnswer(received, hasNoBody, false), false)
     })
     socket.on('close', () => finish(readAnswer(received, hasNoBody, true), true))
-    // What follows is `close`.
+    // The event `close` follows.
     socket.on('error', () => {})
   })
 }
 
-/** The answer at the beginning of `bytes`, null while it is incomplete. */
+/** The answer at the beginning of `bytes`; null while it is incomplete. */
 function readAnswer(bytes: Buffer, hasNoBody: boolean, isClosed: boolean): Answer | null {
   const end = bytes.indexOf(HEAD_END)
   if (end < 0) return null

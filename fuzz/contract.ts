@@ -32,9 +32,9 @@ export interface Parameter {
 }
 
 export interface Response {
-  /** Schemas by media type; none where the answer has no body. */
+  /** Schemas by media type. Empty if the answer has no body. */
   content: Record<string, Schema>
-  /** The codes of the problems under this status. */
+  /** The codes of the problems with this status. */
   codes: ReadonlySet<string>
 }
 
@@ -48,7 +48,8 @@ export interface Operation {
   queryParameters: Parameter[]
   headers: Parameter[]
   /**
-   * The request body; null where the operation takes none. `schema` is null where the document describes it in words.
+   * The request body; null if the operation takes none. `schema` is null if the document describes the body only in
+   * words.
    */
   body: { type: string; schema: Schema | null; isRequired: boolean } | null
   isSecured: boolean
@@ -57,7 +58,7 @@ export interface Operation {
 }
 
 export interface Contract {
-  /** The whole document; schemas refer to its `components`. */
+  /** The whole document. Schemas refer to its `components`. */
   document: Schema
   operations: Operation[]
 }
@@ -71,7 +72,7 @@ interface DocumentOperation {
 
 const NDJSON = 'application/x-ndjson'
 
-/** What the committed OpenAPI document says. */
+/** Reads the operations of the committed OpenAPI document. */
 export async function readContract(): Promise<Contract> {
   const document = JSON.parse(await readFile(new URL('../openapi.json', import.meta.url), 'utf8'))
   const operations = Object.entries(resolve(document.paths, document) as Record<string, Record<string, DocumentOperation>>).flatMap(
@@ -80,10 +81,7 @@ export async function readContract(): Promise<Contract> {
   return { document, operations }
 }
 
-/**
- * A part of the document with the schemas in place of the references to them, each one object wherever it is. None
- * refers to itself.
- */
+/** Replaces references by their schemas. Each schema is one object at all its places. None refers to itself. */
 function resolve(node: unknown, document: Schema, known = new Map<string, unknown>()): unknown {
   if (Array.isArray(node)) return node.map((child) => resolve(child, document, known))
   if (typeof node !== 'object' || node === null) return node
@@ -122,7 +120,7 @@ function readBody({ requestBody }: DocumentOperation): Operation['body'] {
   const [content] = Object.entries(requestBody?.content ?? {})
   if (content === undefined) return null
   const [type, { schema }] = content
-  // What a line is, the document says in words.
+  // The document describes a line only in words.
   return { type, schema: type === NDJSON ? null : (schema ?? null), isRequired: requestBody?.required ?? false }
 }
 

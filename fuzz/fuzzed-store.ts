@@ -16,7 +16,9 @@ import { auditStock, recordStock } from './stock-audit.ts'
 export interface FuzzedStore extends TestStore {
   port: number
   mailFolder: string
-  /** What `storefront verify` and the fuzzer's own check of the tables find; empty when nothing is wrong. */
+  /**
+   * Returns the findings of `storefront verify` and of the fuzzer's own check of the tables. Empty if nothing is wrong.
+   */
   audit(): Promise<string[]>
 }
 

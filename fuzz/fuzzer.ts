@@ -15,19 +15,22 @@ import { validRequest } from './valid-request.ts'
 export interface FuzzOptions {
   store: FuzzedStore
   seed: number
-  /** Names of operations, such as `POST /orders`; all when there are none. */
+  /** Names of operations, such as `POST /orders`. By default all operations. */
   routes?: readonly string[]
-  /** Ends with the first of these. */
+  /** The run ends with the first of these limits. */
   rounds?: number
   untilMs?: number
-  /** Sends more valid requests of operations that had no success yet, but for these, which seldom have any. */
+  /**
+   * Sends more valid requests of operations without a success so far. Excludes the operations in the set, which seldom
+   * succeed.
+   */
   reachingAllBut?: ReadonlySet<string>
-  /** Ends as soon as something is found. */
+  /** Whether to end at the first finding. */
   isEndingEarly?: boolean
   log?: (line: string) => void
 }
 
-/** A rule that an answer broke, with the smallest request found that shows it. */
+/** A rule that an answer broke, with the smallest request that shows it. */
 export interface Violation {
   route: string
   faults: string[]
@@ -41,17 +44,17 @@ export interface FuzzReport {
   violations: Violation[]
 }
 
-/** Requests of each operation in a round; shrinking adds its own. */
+/** The requests of each operation in a round. Shrinking adds further ones. */
 const RUNS = 6
-/** Each removes an account or a session that others need. */
+/** Operations that remove an account or a session that others need. */
 const DESTRUCTIVE =
   /^(DELETE \/me|POST \/auth\/logout|POST \/auth\/password|POST \/auth\/password-reset\/confirm|DELETE \/auth\/sessions\/\{id\})$/
 const DESTRUCTIVE_RUNS = 2
 const MORE_ROUNDS = 10
-/** Requests to make a finding smaller. */
+/** The most requests to make a finding smaller. */
 const SHRINKING_RUNS = 80
 
-/** Sends rounds of requests, some of each operation, and checks each answer; then audits the store's state. */
+/** Sends rounds of requests, some of each operation, and checks each answer. Then audits the store's state. */
 export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   const { store, seed, routes = [], rounds = Number.POSITIVE_INFINITY, untilMs = Number.POSITIVE_INFINITY, log = () => {} } = options
   const contract = await readContract()
@@ -94,7 +97,7 @@ function needsToken({ body }: Operation): boolean {
   return body?.schema?.properties?.token !== undefined
 }
 
-/** The same for findings that most likely have one cause. */
+/** The key of a finding, equal for findings that most likely have one cause. */
 function keyOf({ name }: Operation, [fault = '']: readonly string[]): string {
   return `${name} ${fault.replaceAll(/\d{4,}|"[^"]*"|\(.*/g, '…')}`
 }
@@ -106,7 +109,7 @@ interface ProbeOptions {
   known: Known
   tally: Tally
   port: number
-  /** Whether the same was not found before. */
+  /** Whether the same fault was not found before. */
   isNew: (faults: readonly string[]) => boolean
   isValidOnly?: boolean
 }

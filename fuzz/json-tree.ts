@@ -1,4 +1,4 @@
-/** JSON that can be wrong in ways that a JavaScript value cannot: names that come twice, numbers in odd spellings. */
+/** JSON that can be invalid in ways that a JavaScript value cannot: repeated names, and odd spellings of numbers. */
 export type Json = string | number | boolean | null | Json[] | Members | Verbatim
 
 export class Members {
@@ -9,7 +9,7 @@ export class Members {
   }
 }
 
-/** Stands in the text as it is. */
+/** Text that is written unchanged. */
 export class Verbatim {
   readonly text: string
 
@@ -24,7 +24,7 @@ export function fromValue(value: unknown): Json {
   return new Members(Object.entries(value).map(([name, child]) => [name, fromValue(child)]))
 }
 
-/** A tree of its own, which can be changed without changing this one. */
+/** A separate copy of a tree. */
 export function copyOf(json: Json): Json {
   if (json instanceof Members) return new Members(json.pairs.map(([name, value]) => [name, copyOf(value)]))
   return Array.isArray(json) ? json.map(copyOf) : json
@@ -37,13 +37,13 @@ export function toText(json: Json): string {
   return JSON.stringify(json)
 }
 
-/** A place where a value stands, to change it. */
+/** A place of a value, through which it can be changed. */
 export interface Slot {
   value: Json
   set(value: Json): void
 }
 
-/** Every place in a tree, its root first. */
+/** Every place in a tree, the root first. */
 export function slotsOf(root: Slot): Slot[] {
   const slots: Slot[] = []
   const waiting = [root]

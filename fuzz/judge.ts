@@ -5,20 +5,20 @@ import type { FuzzRequest } from './request.ts'
 import { findBrokenRule, hasDoubtfulAddress, hasOwnAddress } from './rules.ts'
 
 /**
- * The verdict on a request by the document. `unsure`: it fits the schemas, but has a part that the document leaves
- * open, such as an odd header, so that the store may accept or refuse it.
+ * The verdict on a request by the document. `unsure` means that it fits the schemas but has a part that the document
+ * leaves open, such as an odd header, so the store may accept or refuse it.
  */
 export type Verdict = { kind: 'valid' } | { kind: 'unsure' } | { kind: 'invalid'; because: string }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-// RFC 3339 §5.6.
+// The grammar of RFC 3339 §5.6.
 const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)t([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)(\.\d+)?(z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i
 const DOCUMENT = 'document'
 const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
 /**
- * Judges requests and answers by `openapi.json` alone, with a validator (Ajv) and formats that share nothing with the
- * store's: otherwise the fuzzer would miss a defect that both have.
+ * Judges requests and answers only by `openapi.json`. The validator (Ajv) and the formats share nothing with the
+ * store's, because the fuzzer would miss a defect that both have.
  */
 export class Judge {
   readonly #ajv: Ajv2020
@@ -37,7 +37,7 @@ export class Judge {
     this.#ajv.addFormat('uuid', UUID)
     this.#ajv.addFormat('date-time', isDateTime)
     this.#ajv.addFormat('uri', (text: string) => URL.canParse(text))
-    // Annotations of OpenAPI, and the part of the document that schemas refer to.
+    // Annotations of OpenAPI, and the part of the document to which schemas refer.
     for (const word of ['example', 'components']) this.#ajv.addKeyword(word)
     this.#ajv.addSchema({ components: document.components }, DOCUMENT, false, false)
     this.#problems = findProblems(document)
@@ -47,7 +47,7 @@ export class Judge {
     return this.explain(schema, value) === null
   }
 
-  /** Why a value does not fit a schema; null when it does. */
+  /** The reason why a value does not fit a schema; null if it fits. */
   explain(schema: Schema, value: unknown): string | null {
     let validate = this.#compiled.get(schema)
     if (validate === undefined) {
@@ -58,7 +58,10 @@ export class Judge {
     return this.#ajv.errorsText(validate.errors, { dataVar: '' })
   }
 
-  /** Why a problem does not have the form of its code: to compile that of every code takes a quarter of a second. */
+  /**
+   * The reason why a problem does not have the form of its code. Compiles only the needed schema, because compiling all
+   * takes a quarter of a second.
+   */
   explainProblem(code: string, problem: unknown): string | null {
     const schema = this.#problems.get(code)
     return schema === undefined ? `no problem has the code ${code}` : this.explain(schema, problem)
@@ -87,7 +90,7 @@ export class Judge {
     return null
   }
 
-  /** A parameter may repeat if it is a list, and every parameter must be in the document. */
+  /** Judges a query. A parameter may repeat if it is a list, and every parameter must be in the document. */
   #judgeQuery({ path, queryParameters }: Operation, query: FuzzRequest['query']): string | null {
     const seen = new Set<string>()
     for (const { name, value } of query) {
@@ -123,7 +126,7 @@ export class Judge {
     if (bodyBytes !== null && !isUtf8(bodyBytes)) return 'body: is not UTF-8'
     let value: unknown
     try {
-      // A parser may ignore a byte order mark (RFC 8259, 8.1), and this one does.
+      // A parser may ignore a byte order mark (RFC 8259 §8.1), and this one does.
       value = JSON.parse(bodyText.replace(/^\uFEFF/, ''))
     } catch {
       return 'body: is not JSON'
@@ -133,7 +136,7 @@ export class Judge {
   }
 }
 
-/** The form of the problem of each code. */
+/** The schema of each code's problem. */
 function findProblems({ components }: Schema): Map<unknown, Schema> {
   const { schemas } = components as { schemas: Record<string, Schema> }
   const forms = (schemas.Problem?.oneOf ?? []) as { $ref: string }[]
@@ -146,8 +149,8 @@ function findProblems({ components }: Schema): Map<unknown, Schema> {
 }
 
 /**
- * The request without blanks around its texts, `empty` for a field that was left empty: the store may read it so, or
- * as it was sent.
+ * The request without blanks around its texts, and with `empty` for a field that was left empty. The store may read it
+ * like this, or as it was sent.
  */
 function withTidyTexts(request: FuzzRequest, empty: '' | undefined): FuzzRequest {
   const query = request.query.map((pair) => (pair.value === null ? pair : { ...pair, value: tidyText(pair.value) }))
@@ -168,7 +171,7 @@ function tidyText(text: string): string {
 }
 
 /**
- * A client of a later version of the Iceberg protocol may send parameters that are not in the document; mails add
+ * Whether the path allows unknown parameters. Later Iceberg clients may send others than the document's, and mails add
  * some to links of products.
  */
 function isOpen(path: string): boolean {
@@ -179,10 +182,10 @@ function hasMore({ operation: { path, queryParameters }, query }: FuzzRequest): 
   return isOpen(path) && query.some(({ name }) => queryParameters.every((known) => known.name !== name))
 }
 
-/** NUL and lone surrogates, which docs/shop/errors.md refuses anywhere. */
+/** The reason if a value contains NUL or a lone surrogate, which docs/shop/errors.md refuses anywhere. */
 function findUnstorable(value: unknown): string | null {
   const isUnstorable = (text: string) => text.includes('\0') || /\p{Surrogate}/u.test(text)
-  // An explicit stack: a value may be nested deeper than calls can be.
+  // An explicit stack, because a value may be nested deeper than calls can be.
   const waiting = [value]
   while (waiting.length > 0) {
     const next = waiting.pop()
@@ -201,7 +204,7 @@ function isDateTime(text: string): boolean {
   return date.getUTCMonth() === Number(month) - 1 && date.getUTCDate() === Number(day)
 }
 
-/** The schema with its references into the document made absolute. */
+/** The schema with absolute references into the document. */
 function absolute(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(absolute)
   if (typeof node !== 'object' || node === null) return node

@@ -11,17 +11,17 @@ export interface Account {
   token: string
 }
 
-/** Something with an id that requests can name, and what `If-Match` can say of it. */
+/** A resource whose id requests can use, with its tags for `If-Match`. */
 export interface Resource {
   id: string
   etags: string[]
-  /** Entity tags of its stock, which has its own. */
+  /** The entity tags of its stock, which are separate. */
   stockEtags: string[]
-  /** The customer that it belongs to, if any. */
+  /** The customer who owns it, if any. */
   ownerId: string | null
   /** Set for products. */
   slug?: string
-  /** Set for webhook endpoints: nothing can be queued for a disabled one. */
+  /** Set for webhook endpoints, because nothing can be queued for a disabled one. */
   isEnabled?: boolean
 }
 
@@ -37,7 +37,7 @@ interface SeenPage {
 const KEPT = 60
 const KEPT_ETAGS = 4
 
-/** Ids, tokens and cursors from earlier answers, which let requests get past `not_found` and `invalid_token`. */
+/** Ids, tokens and cursors from earlier answers, with which requests get past `not_found` and `invalid_token`. */
 export class Known {
   readonly accounts: Account[] = []
   readonly products: Resource[] = []
@@ -91,7 +91,7 @@ export class Known {
     }
   }
 
-  /** Tokens from the mails that have arrived since. */
+  /** Reads the tokens in mails that have arrived since the last call. */
   readMails(): void {
     let names: string[]
     try {
@@ -99,11 +99,11 @@ export class Known {
     } catch {
       return
     }
-    // Mails of orders, which have no tokens, are named by their event.
+    // Mails about orders have no tokens. Their names are their events' ids.
     const isOfAccount = (name: string) => name.endsWith('.eml') && !/^[0-9a-f-]{36}\.\d+\.eml$/.test(name)
     for (const name of names.filter((candidate) => isOfAccount(candidate) && !this.#readMails.has(candidate))) {
       this.#readMails.add(name)
-      // A token is 256 bits: 43 characters of base64url on a line of their own.
+      // A token has 256 bits: 43 characters of base64url on a separate line.
       const mail = readFileSync(join(this.#mailFolder, name), 'utf8').replace(/=\r?\n/g, '')
       const [, token] = /^([\w-]{43})\r?$/m.exec(mail) ?? []
       if (token === undefined) continue
@@ -176,7 +176,7 @@ function forget(known: Resource[], id: string | undefined): void {
   if (index >= 0) known.splice(index, 1)
 }
 
-/** Keeps the newest. */
+/** Adds a value and keeps the newest ones. */
 function remember<T>(known: T[], value: T, kept = KEPT): T {
   if (!known.includes(value)) known.push(value)
   if (known.length > kept) known.shift()

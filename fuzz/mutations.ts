@@ -19,7 +19,7 @@ interface Junk {
 }
 
 interface Draft extends FuzzRequest {
-  /** The body, as long as it is a tree. */
+  /** The body while it is a tree. */
   root: Root | null
 }
 
@@ -57,7 +57,7 @@ const BODY_CHANGES = {
     object?.pairs.splice(at % Math.max(1, object.pairs.length), 1)
   },
   replace: (draft, at, _name, { json }) => slotAt(draft, at)?.set(json),
-  // A leaf: what is replaced near the root leaves nothing of the rest to reach the code behind.
+  // Changes a leaf. A replacement near the root would leave nothing of the rest to reach the code behind.
   replaceLeaf(draft, at, _name, { json }) {
     const leaves =
       draft.root === null ? [] : slotsOf(draft.root).filter(({ value }) => !(value instanceof Members) && !Array.isArray(value))
@@ -196,14 +196,14 @@ const HEADER_CHANGES = {
   },
 } satisfies Record<string, Change>
 
-/** Bytes that can stand in a header: what cannot would end the request early or be another header. */
+/** Removes bytes that cannot be in a header's value. They would end the request early or become another header. */
 function headerText(text: string): string {
   return Buffer.from(text.toWellFormed())
     .toString('latin1')
     .replaceAll(/[\r\n\0]/g, '?')
 }
 
-/** The request with all of these done to it. */
+/** Applies all mutations to a request. */
 export function mutate(request: FuzzRequest, mutations: readonly Mutation[]): FuzzRequest {
   const draft: Draft = {
     ...request,
@@ -256,7 +256,7 @@ export function mutationsOf(operation: Operation, known: Known): fc.Arbitrary<Mu
     name: names,
     junk: junkFor(operation, known),
   })
-  // Many of one kind beside a few others: eight unknown names once made validation accept anything.
+  // Many mutations of one kind beside a few others, because eight unknown names once made validation accept anything.
   const flood = fc.array(
     mutation.map(
       (one): Mutation => ({
@@ -352,7 +352,7 @@ function junkFor(operation: Operation, known: Known): fc.Arbitrary<Junk> {
   return fc.record({ json, text: texts })
 }
 
-/** Every number that a schema sets as a bound. */
+/** Every number that a schema uses as a bound. */
 function boundsOf(schemas: readonly Schema[]): number[] {
   const found = new Set<number>()
   const waiting: unknown[] = [...schemas]

@@ -1,25 +1,25 @@
 import type { Operation } from './contract.ts'
 import type { Account } from './known.ts'
 
-/** A request as it will be sent, with what the judge needs to know about it. */
+/** A request to send, with the information that the judge needs. */
 export interface FuzzRequest {
   operation: Operation
   method: string
-  /** The account whose token it carries; null for none. */
+  /** The account whose token it contains; null if none. */
   account: Account | null
-  /** Whether the operation needs a token and none, or a wrong one, is sent. */
+  /** Whether the operation needs a token, and none or a wrong one is sent. */
   isStranger: boolean
   pathValues: Record<string, string>
-  /** `value` is null where `raw`, as which the pair is written, cannot be decoded. */
+  /** `raw` is the pair as sent. `value` is null if it cannot be decoded. */
   query: { name: string; value: string | null; raw: string }[]
   /** Headers besides authorization and content-type. */
   headers: [name: string, value: string][]
   authorization: string | null
   contentType: string | null
   bodyText: string | null
-  /** What is sent instead of `bodyText`, where that cannot be text. */
+  /** Bytes to send instead of `bodyText`, if the body cannot be text. */
   bodyBytes: Buffer | null
-  /** Whether something was done to a valid request. */
+  /** Whether a mutation was applied to a valid request. */
   isOdd: boolean
 }
 
@@ -33,8 +33,8 @@ export function targetOf(request: FuzzRequest): string {
 }
 
 /**
- * `encodeURIComponent` for any text: half a surrogate pair, which has no bytes of its own, as the bytes of a UTF-8
- * that allows it.
+ * Like `encodeURIComponent`, for any text. A lone surrogate, which has no UTF-8 bytes, gets those of a UTF-8 that would
+ * allow it.
  */
 export function encodePart(text: string): string {
   return [...text]
@@ -53,7 +53,7 @@ export function queryPair(name: string, value: string): FuzzRequest['query'][num
   return { name, value: isWritable ? value : null, raw: `${encodePart(name)}=${encodePart(value)}` }
 }
 
-/** The parsed body where it is JSON. */
+/** The parsed body, if it is JSON. */
 export function parsedBody({ bodyText }: Pick<FuzzRequest, 'bodyText'>): unknown {
   if (bodyText === null) return undefined
   try {
@@ -65,7 +65,7 @@ export function parsedBody({ bodyText }: Pick<FuzzRequest, 'bodyText'>): unknown
 
 const SHOWN = 400
 
-/** For people, to send it again by hand; the token is left out. */
+/** Describes a request for a person who resends it by hand. Omits the token. */
 export function describeRequest(request: FuzzRequest): string {
   const { method, headers, contentType, bodyText, bodyBytes, account, authorization } = request
   const cut = (text: string) => (text.length > SHOWN ? `${text.slice(0, SHOWN)}… (${text.length} characters)` : text)

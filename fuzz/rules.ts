@@ -1,6 +1,6 @@
 import { type FuzzRequest, parsedBody } from './request.ts'
 
-/** Rules between values, which the document has in words because a schema cannot say them. */
+/** Rules between values. The document has them only in words, because a schema cannot express them. */
 const QUERY_RULES: { because: string; isBroken: (query: ReadonlyMap<string, string | null>) => boolean }[] = [
   {
     because: 'min_price is above max_price',
@@ -15,7 +15,10 @@ type Body = Record<string, unknown>
 
 const MAX_QUANTITY = 10_000
 
-/** Lines of the same product are merged, and the limit of a line is that of the merged one. */
+/**
+ * Whether a product's lines exceed the limit. Lines of the same product are merged, and the limit applies to the merged
+ * line.
+ */
 function hasTooManyOfAProduct({ items }: Body): boolean {
   if (!Array.isArray(items)) return false
   const quantities = new Map<string, number>()
@@ -37,21 +40,21 @@ function hasLargeAttributes({ attributes }: Body): boolean {
 
 const TWO_YEARS_MS = 730 * 86_400_000
 
-/** An API key expires in the future, within two years. */
+/** Whether an API key's expiry is not in the future, or later than two years. */
 function hasWrongExpiry({ expires_at }: Body): boolean {
   if (typeof expires_at !== 'string') return false
   const lifetimeMs = Date.parse(expires_at) - Date.now()
   return !(lifetimeMs > 0 && lifetimeMs < TWO_YEARS_MS)
 }
 
-/** A price before a reduction is above the price that comes with it; one alone depends on the product. */
+/** Whether a price before a reduction is not above the price that comes with it. One alone depends on the product. */
 function hasWrongComparePrice({ price, compare_at_price: before }: Body): boolean {
   const { amount, currency } = (before ?? {}) as Record<string, unknown>
   const now = (price ?? {}) as Record<string, unknown>
   return (before ?? null) !== null && !(currency === now.currency && Number(amount) > Number(now.amount))
 }
 
-/** Prices are in other currencies than the product's own, which is unknown without its price, each once. */
+/** Whether prices may be refused: for a repeated currency, the product's own or an unknown one, or for a reduction. */
 function hasWrongPrices({ price, prices }: Body): boolean {
   if (!Array.isArray(prices) || prices.length === 0) return false
   const own = ((price ?? {}) as Record<string, unknown>).currency
@@ -60,7 +63,7 @@ function hasWrongPrices({ price, prices }: Body): boolean {
   return own === undefined || currencies.includes(own) || new Set(currencies).size < currencies.length || isBelow
 }
 
-/** Sales follow each other, below the price in their currency, which is unknown without the price. */
+/** Whether sales overlap or are not below the price in their currency. Without the price, that is unknown. */
 function hasWrongSales({ price, sale_prices: sales }: Body): boolean {
   if (!Array.isArray(sales) || sales.length === 0) return false
   const own = (price ?? {}) as Record<string, unknown>
@@ -69,15 +72,15 @@ function hasWrongSales({ price, sale_prices: sales }: Body): boolean {
   return sales.length > 1 || own.currency !== currency || Number(amount) >= Number(own.amount) || !isOrdered
 }
 
-/** A well-formed tag may still be another one in canonical form. */
+/** Whether a language tag is unknown. A well-formed tag may still differ from its canonical form. */
 function hasUnknownLanguage({ translations }: Body): boolean {
   const known = ['de', 'fr', 'pt-BR', 'zh-Hant']
   return typeof translations === 'object' && Object.keys(translations ?? {}).some((tag) => !known.includes(tag))
 }
 
 /**
- * A category is named by a slug, which may be unknown, or by a path of names, the first of which is that of
- * `category`.
+ * Whether a category may be wrong. A category has a slug, which may be unknown, or a path of names, whose first name is
+ * that of `category`.
  */
 function hasWrongCategories({ category, categories }: Body): boolean {
   if (!Array.isArray(categories)) return false
@@ -108,7 +111,7 @@ const BODY_RULES: { because: string; isBroken: (body: Body) => boolean }[] = [
   { because: 'tracking is for orders that are shipped', isBroken: ({ tracking, to }) => (tracking ?? null) !== null && to !== 'shipped' },
 ]
 
-/** The rule that a request breaks whose parts are each within their schema; null for none. */
+/** The rule that a request breaks although each of its parts fits its schema; null if there is none. */
 export function findBrokenRule(request: FuzzRequest): string | null {
   const query = new Map(request.query.map(({ name, value }) => [name, value]))
   const ofQuery = QUERY_RULES.find(({ isBroken }) => isBroken(query))
@@ -119,8 +122,8 @@ export function findBrokenRule(request: FuzzRequest): string | null {
 }
 
 /**
- * Which parts of an address the post of its country needs, and which countries there are, the document has in words
- * only.
+ * Whether an address may be invalid. The document has the countries, and the parts that each country's post needs, only
+ * in words.
  */
 export function hasDoubtfulAddress(request: FuzzRequest): boolean {
   const body = parsedBody(request)
@@ -138,8 +141,8 @@ function isComplete(address: Body): boolean {
 }
 
 /**
- * An account is not changed to the address that it has, which is not for sure the one that it had when the fuzzer met
- * it.
+ * Whether the request may change an account to its own address. The address can differ from the one that the fuzzer
+ * first saw.
  */
 export function hasOwnAddress(request: FuzzRequest): boolean {
   if (request.operation.name !== 'POST /me/email' || request.account === null) return false

@@ -3,7 +3,7 @@ import { type FuzzRequest, targetOf } from './request.ts'
 
 export interface SendOptions {
   port: number
-  /** The address that a proxy in front would give; for a store that trusts one. */
+  /** The address that a proxy would report, for a store that trusts one. */
   from?: string
 }
 

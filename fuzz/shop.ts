@@ -15,8 +15,8 @@ const ORDERS = 6
 const ATTEMPTS = 10
 
 /**
- * Keeps data for requests: accounts with a session, products with stock, categories, orders in several states, an
- * enabled webhook endpoint.
+ * Keeps data for requests: accounts with a session, products with stock, categories, orders with several statuses, and
+ * an enabled webhook endpoint.
  */
 export function createShop(store: FuzzedStore, known: Known, { operations }: Contract) {
   let turn = 0
@@ -67,7 +67,7 @@ export function createShop(store: FuzzedStore, known: Known, { operations }: Con
     })
   }
 
-  /** A mailed token that nobody has used. */
+  /** Requests a mailed token, which stays unused. */
   async function askForToken(): Promise<void> {
     const email = known.accountsOf('customer').at(-1)?.email
     if (known.oneTimeTokens.length > 0 || email === undefined) return
@@ -82,11 +82,11 @@ export function createShop(store: FuzzedStore, known: Known, { operations }: Con
   }
 
   async function addOrder(customer: Account, admin: Account): Promise<void> {
-    // One of its own: those that are known may have been sold, archived or priced in another currency.
+    // This needs a new product, because known ones may have been sold, archived or priced in another currency.
     await addProduct(admin)
     const productId = known.products.at(-1)?.id
     const order = (await call('POST /orders', customer, { items: [{ product_id: productId, quantity: 1 }] })) as { id: string }
-    // Every second order is pending: only those can be cancelled by their customer.
+    // Every second order is pending, because customers can cancel only those.
     const status = turn++ % 2 === 0 ? 'pending' : ORDER_STATUSES[(turn / 2) % ORDER_STATUSES.length]
     const [, ...moves] = pathTo(status ?? 'pending')
     for (const to of moves) await call('POST /admin/orders/{id}/transitions', admin, { to }, order.id)
@@ -124,7 +124,7 @@ export function createShop(store: FuzzedStore, known: Known, { operations }: Con
   }
 }
 
-/** The session was ended by a request before; the account is no longer known. */
+/** A previous request has ended the session, so the account is no longer known. */
 class AccountGone extends Error {
   override readonly name = 'AccountGone'
 }

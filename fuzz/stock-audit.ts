@@ -2,7 +2,7 @@ import type { Pool } from '../src/db/pool.ts'
 
 /**
  * Records every change of stock and of an order's status with its transaction, by the fuzzer's own triggers,
- * independently of the store's own records.
+ * independently of the store's records.
  */
 export async function recordStock(pool: Pool): Promise<void> {
   await pool.query(RECORDING)
@@ -48,9 +48,9 @@ const RECORDING = `
 `
 
 /**
- * What is wrong with stock and orders; empty when nothing is wrong. Stock is conserved when each transaction that
- * changes orders changes the stock of each tracked product by what they return less what they take: everything else
- * is the operators' own counts.
+ * The faults of stock and orders. Empty if nothing is wrong. Stock is conserved if each transaction that changes orders
+ * changes the stock of each tracked product by the returned minus the taken units. All other changes are the operators'
+ * own counts.
  */
 export async function auditStock(pool: Pool): Promise<string[]> {
   const faults: string[] = []
@@ -62,7 +62,7 @@ export async function auditStock(pool: Pool): Promise<string[]> {
 }
 
 const AUDITS = {
-  // A return may restock goods or not. A product that is not tracked has no level that could change.
+  // A return may restock goods or not. An untracked product has no level that could change.
   'stock is not conserved': `
     with lines as (
       select moves.transaction_id, moves.order_id, (line ->> 'product_id')::uuid as product_id, (line ->> 'quantity')::bigint as quantity,

@@ -8,11 +8,11 @@ interface Counts extends Record<Class, number> {
   valid: number
   unsure: number
   invalid: number
-  /** Valid ones that were not refused. */
+  /** The number of valid requests that were not refused. */
   done: number
 }
 
-/** How many requests of each operation were sent, by what they were and how they were answered. */
+/** Counts each operation's requests by their kind and answer. */
 export class Tally {
   readonly #counts: Map<string, Counts>
 
@@ -34,7 +34,7 @@ export class Tally {
     return [...this.#counts.values()].reduce((sum, { valid, unsure, invalid }) => sum + valid + unsure + invalid, 0)
   }
 
-  /** Operations none of whose valid requests was answered with success. */
+  /** Operations without a successful valid request. */
   neverDone(): string[] {
     return [...this.#counts].filter(([, { done }]) => done === 0).map(([name]) => name)
   }

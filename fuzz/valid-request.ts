@@ -9,7 +9,7 @@ import { type Hint, text, valuesOf } from './values.ts'
 
 export const PASSWORD = 'a long enough passphrase'
 const NEVER = '01900000-0000-7000-8000-000000000000'
-/** More is refused with a body's size, which the document does not have in its schemas. */
+/** A larger body is refused for its size. The document's schemas do not contain this limit. */
 const MAX_BODY_BYTES = 12_000
 
 interface Options {
@@ -18,7 +18,7 @@ interface Options {
   known: Known
 }
 
-/** Requests that the document allows, of the ids, tokens and cursors that earlier answers gave. */
+/** Requests that the document allows, with ids, tokens and cursors from earlier answers. */
 export function validRequest({ operation, judge, known }: Options): fc.Arbitrary<FuzzRequest> {
   const hint = hintsFrom(known, judge)
   return fc
@@ -120,7 +120,7 @@ function bodyOf(
     .map((lines) => lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
 }
 
-/** Lines that the document has in words only. */
+/** Lines that the document describes only in words. */
 function lineOf({ path }: Operation, known: Known): fc.Arbitrary<unknown> {
   if (path.includes('/products/')) {
     return fc.record(
@@ -137,7 +137,7 @@ function lineOf({ path }: Operation, known: Known): fc.Arbitrary<unknown> {
 
 const currency = fc.oneof({ arbitrary: fc.constant('EUR'), weight: 15 }, { arbitrary: fc.constantFrom('USD', 'JPY', 'BHD'), weight: 1 })
 const money = fc.record({ amount: fc.integer({ min: 0, max: 100_000 }), currency }, { noNullPrototype: true })
-// Some twice, for `sku_taken`.
+// Some values repeat, which causes `sku_taken`.
 const sku = fc.oneof(
   fc.integer({ min: 0, max: 9 }).map((number) => `SKU-${number}`),
   fc.uuid().map((id) => `SKU-${id}`),
@@ -176,7 +176,7 @@ function hintsFrom(known: Known, judge: Judge): Hint {
     country: () => fc.constantFrom('DE', 'GB', 'HK', 'US'),
     vat_number: () => fc.constantFrom('DE123456789', 'atu12345678', 'NL 123456789.B-01', 'AU51824753556'),
     sku: () => sku,
-    // Some twice, for `slug_taken`.
+    // Some values repeat, which causes `slug_taken`.
     slug: () => fc.oneof(fc.constantFrom('Größe XL', 'カップ'), fc.uuid()),
     // An account's name that contains an address is refused.
     name: () => fc.array(fc.constantFrom(...'abcXYZ äñ字🙂'), { minLength: 1, maxLength: 20 }).map((letters) => `N${letters.join('')}`),
@@ -191,10 +191,10 @@ function hintsFrom(known: Known, judge: Judge): Hint {
       ),
     // A change that would raise the level above 2^53 is refused because of the current level, not because of its form.
     delta: () => fc.integer({ min: -5, max: 1_000 }).filter((delta) => delta !== 0),
-    // Whichever of the two a product has already, it ends after it begins.
+    // Whichever of the two a product already has, its end is after its beginning.
     published_at: () => timeIn(2001, 2020),
     unpublished_at: () => timeIn(2031, 2050),
-    // No host has a name in `.example`: nobody gets the events of a webhook.
+    // No host has a name in `.example`, so nobody receives the webhook's events.
     url: () => fc.tuple(fc.integer({ min: 0, max: 99 }), fc.webPath()).map(([host, path]) => `https://host-${host}.example${path}`),
     quantity: () =>
       fc.oneof({ arbitrary: fc.integer({ min: 1, max: 5 }), weight: 9 }, { arbitrary: fc.constantFrom(10_000, 9_999), weight: 1 }),
@@ -214,12 +214,12 @@ function hintsFrom(known: Known, judge: Judge): Hint {
 const timeIn = (first: number, last: number) =>
   fc.date({ min: new Date(`${first}-01-01`), max: new Date(`${last}-01-01`), noInvalidDate: true }).map((time) => time.toISOString())
 
-/** Values that only go together. */
+/** Changes values that are valid only together. */
 function correlate(operation: Operation, body: unknown, account: Account | null): unknown {
   return deliverable(correlateOf(operation, body, account))
 }
 
-/** The body whose address, if it has one, has what the post of any country needs. */
+/** The body. If it has an address, the address has the parts that any country's post needs. */
 function deliverable(body: unknown): unknown {
   if (typeof body !== 'object' || body === null) return body
   const needed = { city: 'London', region: 'LND', postal_code: 'N1 9GU' }
@@ -232,7 +232,7 @@ const ADDRESSES = new Set(['address', 'shipping_address', 'billing_address'])
 function correlateOf({ name }: Operation, body: unknown, account: Account | null): unknown {
   if (account === null || typeof body !== 'object' || body === null) return body
   if (name === 'POST /auth/login') return { ...body, email: account.email, password: account.password }
-  // Most orders are placed, not refused: for a total that is another, for one of many lines.
+  // Most orders should be placed. Wrong totals and too many lines would refuse them.
   if (name === 'POST /orders') return shorten(body as { items: { quantity: number }[]; expected_total?: { amount: number } })
   if (name === 'POST /auth/password') return { ...body, current_password: account.password }
   return body

@@ -3,12 +3,11 @@ import type { Schema } from './contract.ts'
 import type { Judge } from './judge.ts'
 
 /**
- * Values for a property (or parameter) by its name, where what the schema says would seldom lead far. Undefined: no
- * hint.
+ * Values for a property or parameter by its name, if its schema alone would seldom succeed. Undefined means no hint.
  */
 export type Hint = (name: string, schema: Schema) => fc.Arbitrary<unknown> | undefined
 
-/** What a database, a page, a header or a shell could take for its own. */
+/** Text that a database, a page, a header or a shell could interpret. */
 export const FRAGMENTS = [
   "' or 1=1 --",
   "'; drop table orders; --",
@@ -82,7 +81,7 @@ function string(schema: Schema, judge: Judge): fc.Arbitrary<string> {
   if (format === 'uri') return fc.webUrl()
   const plain = text(minLength, maxLength)
   if (pattern === undefined) return plain
-  // Plain text comes first, because it has odd characters. The pattern generates a value where it refuses that text.
+  // Plain text comes first, because it has odd characters. The pattern generates a value if it refuses that text.
   const made = fc.stringMatching(new RegExp(pattern, 'u'), { size: 'small' })
   return fc
     .oneof(plain, made)
@@ -113,7 +112,7 @@ function object(schema: Schema, judge: Judge, hint: Hint): fc.Arbitrary<Record<s
 }
 
 /**
- * Values of a schema, by the ways that the store's schemas use. Throws for one that they do not: it has to be taught
+ * Values of a schema, by the keywords that the store's schemas use. Throws for other keywords, which must be added
  * here.
  */
 export function valuesOf(schema: Schema, judge: Judge, hint: Hint, name = ''): fc.Arbitrary<unknown> {

@@ -15,29 +15,32 @@ export function accountCalls(api: Client<paths>) {
       await api.POST('/auth/password-reset', { ...call, body: { email } })
     },
 
-    /** Sets the password by a mailed token. Every session of the account ends: log in with the new password. */
+    /** Sets the password by a mailed token. Every session of the account ends, so log in with the new password. */
     async confirmPasswordReset(reset: Schemas['PasswordReset'], call: CallOptions = {}): Promise<void> {
       await api.POST('/auth/password-reset/confirm', { ...call, body: reset })
     },
 
-    /** Mails a token to another address for the account. Needs a fresh proof: see `stepUp`. */
+    /** Mails a token to a new address for the account. Needs a recent proof: see `stepUp`. */
     async requestEmailChange(email: string, call: CallOptions = {}): Promise<void> {
       await api.POST('/me/email', { ...call, body: { email } })
     },
 
-    /** Mails a token to the address of the account, which proves it: orders of guests with the address come along. */
+    /**
+     * Mails a token to the account's address, which proves it. The account then gets the orders of guests with that
+     * address.
+     */
     async requestEmailProof(call: CallOptions = {}): Promise<void> {
       await api.POST('/me/email/proof', { ...call })
     },
 
-    /** Changes or proves the address by the mailed token (`#confirm-email=…`), in a session of the account. */
+    /** Changes or proves the address by a mailed token (`#confirm-email=…`), in a session of the account. */
     async confirmEmail(token: string, call: CallOptions = {}): Promise<Schemas['User']> {
       return dataOf(await api.POST('/me/email/confirm', { ...call, body: { token } }))
     },
 
     /**
-     * Reverts a change by the token that the former address has (`#revert-email=…`), without a session. Every session
-     * of the account ends.
+     * Reverts a change of the address by the token mailed to the former address (`#revert-email=…`), without a session.
+     * Every session of the account ends.
      */
     async revertEmailChange(token: string, call: CallOptions = {}): Promise<void> {
       await api.POST('/auth/email/revert', { ...call, body: { token } })
@@ -48,13 +51,13 @@ export function accountCalls(api: Client<paths>) {
       return dataOf(await api.POST('/auth/step-up/options', { ...call }))
     },
 
-    /** Proves it with one of the `methods`. The refused call can be repeated then. */
+    /** Proves the customer's identity with one of the `methods`. Then the refused call can be repeated. */
     async stepUp(proof: Schemas['StepUp'], call: CallOptions = {}): Promise<void> {
       await api.POST('/auth/step-up', { ...call, body: proof })
     },
 
     /**
-     * Registers a passkey for the account. `create` gives the options to `navigator.credentials.create` and returns
+     * Registers a passkey for the account. `create` passes the options to `navigator.credentials.create` and returns
      * its answer as JSON.
      */
     async addPasskey(
@@ -66,7 +69,7 @@ export function accountCalls(api: Client<paths>) {
       return dataOf(await api.POST('/me/passkeys', { ...call, body: { name, passkey: await create(options) } }))
     },
 
-    /** Adds the provider, at which the customer has signed in, to the account. */
+    /** Adds a provider with which the customer has just signed in to the account. */
     async linkSignIn(code: string, codeVerifier: string, call: CallOptions = {}): Promise<Schemas['LinkedSignIn']> {
       return dataOf(await api.POST('/me/sign-ins', { ...call, body: { code, code_verifier: codeVerifier } }))
     },

@@ -29,23 +29,23 @@ export type OrderQuery = NonNullable<operations['listOrders']['parameters']['que
 export interface StorefrontOptions {
   /** The address of the API, such as `https://shop.example/api`. */
   baseUrl: string
-  /** Memory unless set: a reload of the page ends the session. */
+  /** Keeps the session's tokens. By default they are in memory, and a reload of the page ends the session. */
   tokens?: TokenStore
   fetch?: (request: Request) => Promise<Response>
-  /** The most times that a request is sent; 4 by default. 1 turns retries off. */
+  /** The most times that a request is sent. The default is 4, and 1 turns retries off. */
   maxAttempts?: number
-  /** The longest wait before one retry, in milliseconds, 30,000 unless set. */
+  /** The longest wait before one retry in milliseconds. The default is 30,000. */
   maxDelayMs?: number
 }
 
-/** A call of the client. `signal` ends it, its retries included. */
+/** The options of a call. `signal` aborts it, including its retries. */
 export interface CallOptions {
   signal?: AbortSignal
 }
 
 /**
- * The language and currency in which a page shows products. Without `lang`, a cache may have the language of somebody
- * else's browser.
+ * The language and currency in which a page shows products. Without `lang`, a cache may answer in the language of
+ * another browser.
  */
 export interface ShownIn {
   lang?: NonNullable<NonNullable<operations['getProduct']['parameters']['query']>['lang']>
@@ -55,23 +55,23 @@ export interface ShownIn {
 export type Storefront = ReturnType<typeof createStorefront>
 
 /**
- * A client of one store. Each call returns the body of a success, and throws `ProblemError` for a refusal,
- * `UnexpectedResponse` for an answer that is not the store's, and what `fetch` throws when there is no answer.
+ * Creates a client of one store. Each call returns the body of a success. It throws `ProblemError` for a refusal,
+ * `UnexpectedResponse` for an answer that is not the store's, and the error of `fetch` if there is no answer.
  */
 export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ...options }: StorefrontOptions) {
-  // The address as `Request` writes it: a request is recognised by its address.
+  // The address in the form of `Request`, because a request is recognised by its address.
   const baseUrl = new Request(address).url.replace(/\/+$/, '')
   const { fetch = (request: Request) => globalThis.fetch(request), maxAttempts = 4, maxDelayMs = 30_000 } = options
   const send = createSend({ baseUrl, tokens, fetch, maxAttempts, maxDelayMs, random: Math.random })
   /**
-   * Every operation of shops' pages by method and path, typed; `@storefront/client/operators` has those of operators
-   * too. Throws as the other calls do.
+   * Every operation for shops' pages by method and path, typed. `@storefront/client/operators` adds those of operators.
+   * Throws like the other calls.
    */
   const api: Client<paths> = createFetchClient<paths>({ baseUrl, fetch: send, pathSerializer })
   api.use({
     onResponse: async ({ response }) => {
       if (response.ok) {
-        // A page of a proxy or a hotel's network is no answer of the store, whatever its status.
+        // A page of a proxy or a hotel's network is not an answer of the store, whatever its status.
         if (response.status === 204 || /^application\/(x-nd)?json\b/.test(response.headers.get('content-type') ?? '')) return
         throw new UnexpectedResponse(response)
       }
@@ -84,7 +84,9 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     api,
     ...accountCalls(api),
 
-    /** Makes an account and logs it in. Null when the address must be confirmed first: `verifyEmail` logs in then. */
+    /**
+     * Makes an account and logs it in. Returns null if the address must be confirmed first; `verifyEmail` then logs in.
+     */
     async register(registration: Schemas['Registration'], call: CallOptions = {}): Promise<User | null> {
       const { data } = await api.POST('/auth/register', { ...call, body: registration })
       return data !== undefined && 'user' in data ? logIn(data) : null
@@ -98,22 +100,19 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return logIn(dataOf(await api.POST('/auth/login', { ...call, body: credentials })))
     },
 
-    /** A session without an account, for ordering: any address gets one. */
+    /** Opens a session without an account, for ordering. Any address gets one. */
     async loginAsGuest(guest: Schemas['NewGuest'], call: CallOptions = {}): Promise<User> {
       return logIn(dataOf(await api.POST('/auth/guest', { ...call, body: guest })))
     },
 
-    /**
-     * Completes a login that was refused with `second_factor_required`, whose `challenge` is sent back with one
-     * proof.
-     */
+    /** Completes a login that was refused with `second_factor_required`. Sends its `challenge` back with one proof. */
     async completeLogin(proof: Schemas['SecondFactor'], call: CallOptions = {}): Promise<User> {
       return logIn(dataOf(await api.POST('/auth/second-factor', { ...call, body: proof })))
     },
 
     /**
-     * Signs in without a password. `answer` gives the options to `navigator.credentials.get` and returns its answer
-     * as JSON.
+     * Signs in without a password. `answer` passes the options to `navigator.credentials.get` and returns its answer as
+     * JSON.
      */
     async loginWithPasskey(
       answer: (options: Schemas['PasskeyRequest']['options']) => Promise<Schemas['PasskeySignIn']['passkey']>,
@@ -123,15 +122,15 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return logIn(dataOf(await api.POST('/auth/passkey', { ...call, body: { passkey: await answer(options) } })))
     },
 
-    /** The providers with which customers can sign in; often none. */
+    /** The providers with which customers can sign in; often empty. */
     async signInProviders(call: CallOptions = {}): Promise<Schemas['SignInProvider'][]> {
       return dataOf(await api.GET('/auth/oidc', { ...call })).data
     },
 
     /**
      * The address for the browser (`location.href`) to sign in with a provider. Keep `codeVerifier`, such as in
-     * `sessionStorage`, for `exchangeSignIn`. The browser comes back to `returnTo` with `#oidc-code=…` or
-     * `#oidc-error=…`. With the purpose `link` it comes back with `#oidc-link-code=…`, for `linkSignIn`.
+     * `sessionStorage`, for `exchangeSignIn`. The browser returns to `returnTo` with `#oidc-code=…` or `#oidc-error=…`.
+     * With the purpose `link` it returns with `#oidc-link-code=…`, for `linkSignIn`.
      */
     async startSignIn(
       provider: string,
@@ -148,19 +147,19 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return logIn(dataOf(await api.POST('/auth/oidc/token', { ...call, body: { code, code_verifier: codeVerifier } })))
     },
 
-    /** Ends the session, at the store as well if it answers. */
+    /** Ends the session, also at the store if it answers. */
     async logout(call: CallOptions = {}): Promise<void> {
       try {
         if ((await tokens.load()) !== null) await api.POST('/auth/logout', { ...call })
       } catch (error) {
-        // The session has ended already.
+        // The session has already ended.
         if (!(error instanceof ProblemError && error.status === 401)) throw error
       } finally {
         await tokens.save(null)
       }
     },
 
-    /** Whether there are tokens of a session. The store may have ended it since. */
+    /** Whether there are tokens of a session, which the store may have ended meanwhile. */
     async isLoggedIn(): Promise<boolean> {
       return (await tokens.load()) !== null
     },
@@ -169,7 +168,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/products', { ...call, params: { query } }))
     },
 
-    /** All products that match, loaded page by page while they are read. */
+    /** All matching products, loaded page by page while they are read. */
     products(query: Omit<ProductQuery, 'cursor'> = {}, call: CallOptions = {}): AsyncGenerator<Product, void, void> {
       return eachItem((cursor) => this.productPage({ ...query, ...(cursor === undefined ? {} : { cursor }) }, call))
     },
@@ -183,7 +182,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/products/by-slug/{slug}', { ...call, params: { path: { slug }, query: present({ lang, currency }) } }))
     },
 
-    /** The tree of categories, each before those below it. */
+    /** The tree of categories. Parents come before their children. */
     async categories(call: CallOptions = {}): Promise<Schemas['Categories']> {
       return dataOf(await api.GET('/categories', { ...call, params: {} }))
     },
@@ -202,8 +201,8 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     },
 
     /**
-     * Places an order. The same idempotency key is sent with each retry, so that a lost answer makes no second order;
-     * give your own to repeat the call after a reload of the page.
+     * Places an order. Each retry sends the same idempotency key, so a lost answer causes no second order. Pass your
+     * own key to repeat the call after a reload of the page.
      */
     async placeOrder(
       order: NewOrder,
@@ -217,7 +216,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/orders', { ...call, params: { query } }))
     },
 
-    /** The orders of the account, newest first, loaded page by page while they are read. */
+    /** The orders of the account, the newest first, loaded page by page while they are read. */
     orders(query: Omit<OrderQuery, 'cursor'> = {}, call: CallOptions = {}): AsyncGenerator<Order, void, void> {
       return eachItem((cursor) => this.orderPage({ ...query, ...(cursor === undefined ? {} : { cursor }) }, call))
     },
@@ -227,8 +226,8 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     },
 
     /**
-     * A given `version`, the one that the page has shown, refuses the call (`precondition_failed`) when the order has
-     * changed since.
+     * Cancels an order. If `version` is given, such as the one that the page has shown, the call is refused
+     * (`precondition_failed`) if the order has changed since.
      */
     async cancelOrder(id: string, { version, ...call }: CallOptions & { version?: number } = {}): Promise<Order> {
       const header = version === undefined ? {} : { 'if-match': `"${version}"` }
@@ -242,7 +241,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
   }
 }
 
-/** Drops the members that are undefined. */
+/** Drops the properties that are undefined. */
 function present<Members extends Record<string, unknown>>(members: Members): { [Name in keyof Members]?: NonNullable<Members[Name]> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as never
 }
@@ -255,7 +254,7 @@ function toBase64Url(bytes: Uint8Array): string {
 }
 
 /**
- * A value stays one segment of the path: `encodeURIComponent` leaves `..`, which leads to another path, and so does
+ * Encodes a value as one segment of the path. `encodeURIComponent` keeps `..`, which leads to another path, and so does
  * `%2E%2E`.
  */
 function pathSerializer(pathname: string, values: Record<string, unknown>): string {

@@ -4,7 +4,10 @@ import type { paths } from './schema.ts'
 
 export type { components, operations, paths } from './schema.ts'
 
-/** The same `api` with the types of every operation, including those of operators, which take the compiler seconds. */
+/**
+ * The same `api` with the types of every operation, including those of operators. These types cost the compiler
+ * seconds.
+ */
 export function operatorApi(shop: Storefront): Client<paths> {
   return shop.api as never
 }

@@ -5,7 +5,7 @@ export interface Page<Item> {
   next_cursor: string | null
 }
 
-/** The items of a list, page after page. Each page is loaded when its first item is asked for. */
+/** The items of a list, page after page. A page is loaded when its first item is read. */
 export async function* eachItem<Item>(load: (cursor: string | undefined) => Promise<Page<Item>>): AsyncGenerator<Item, void, void> {
   let cursor: string | undefined
   do {

@@ -13,7 +13,7 @@ export interface SendOptions {
 }
 
 const BASE_DELAY_MS = 200
-/** Calls that need no session, and those that open or renew one: they carry no access token. */
+/** Calls that need no session, and calls that open or renew one. They send no access token. */
 const WITHOUT_TOKEN = [
   '/auth/register',
   '/auth/login',
@@ -25,9 +25,9 @@ const WITHOUT_TOKEN = [
 ]
 
 /**
- * Sends requests with the access token of the session. A token that has expired is refreshed once for all calls that
- * wait for it. A request is sent again after a lost connection, 429 or 503 if that cannot do its work twice, after
- * the time that `Retry-After` names.
+ * Sends requests with the session's access token. An expired token is refreshed once for all calls that wait for it.
+ * After a lost connection, 429 or 503, a request is retried if that cannot do its work twice, after the time in
+ * `Retry-After`.
  */
 export function createSend(options: SendOptions): (request: Request) => Promise<Response> {
   const { tokens, maxAttempts } = options
@@ -51,7 +51,8 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
         hasRefreshed = true
         const refusal = await refreshSession(session.refresh_token)
         if (refusal === null) continue
-        // The session has ended, which answers the request. Any other refusal answers the refresh, such as an overload.
+        // The end of the session answers the request. Any other refusal of the refresh, such as an overload, is
+        // returned itself.
         return (await tokens.load()) === null ? response : refusal
       }
       const delayMs = response === null ? backoff(attempt) : await retryDelay(request, response, attempt)
@@ -61,13 +62,13 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
   }
 
   function sendOnce(request: Request, accessToken: string | undefined): Promise<Response> {
-    // A copy: the body of a request can be read once.
+    // The request is copied, because its body can be read only once.
     const copy = request.clone()
     if (accessToken !== undefined) copy.headers.set('authorization', `Bearer ${accessToken}`)
     return options.fetch(copy)
   }
 
-  /** Milliseconds until the request may be sent again, null when it must not be. */
+  /** The milliseconds until the request may be retried. Null if it must not be. */
   async function retryDelay(request: Request, response: Response, attempt: number): Promise<number | null> {
     const isBusy = response.status === 429 || (response.status === 503 && isRepeatable(request)) || (await isInProgress(request, response))
     if (!isBusy) return null
@@ -77,19 +78,19 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
     return delayMs > options.maxDelayMs ? null : Math.min(options.maxDelayMs, delayMs + options.random() * (BASE_DELAY_MS + delayMs / 4))
   }
 
-  /** Full jitter: clients that failed together do not return together. */
+  /** Full jitter, so clients that failed together do not return together. */
   function backoff(attempt: number): number {
     return options.random() * Math.min(options.maxDelayMs, BASE_DELAY_MS * 2 ** attempt)
   }
 }
 
-/** Whether sending the request twice does its work once. */
+/** Whether sending the request twice does its work only once. */
 function isRepeatable({ method, headers, url }: Request): boolean {
   // A repeated refresh gets the same tokens for some seconds.
   return ['GET', 'HEAD', 'PUT', 'DELETE'].includes(method) || headers.has('idempotency-key') || url.endsWith('/auth/refresh')
 }
 
-/** Whether an earlier sending of the same request is still being worked on. */
+/** Whether the store still processes an earlier sending of the same request. */
 async function isInProgress(request: Request, response: Response): Promise<boolean> {
   return response.status === 409 && isRepeatable(request) && (await readProblem(response))?.code === 'request_in_progress'
 }
@@ -100,28 +101,31 @@ async function isTokenRefused(response: Response): Promise<boolean> {
 
 function takesToken(request: Request, baseUrl: string): boolean {
   const path = request.url.slice(baseUrl.length).split('?', 1)[0] ?? ''
-  // The catalogue looks at no token; without one its answers can come from a cache, and browsers ask no permission
-  // first.
+  // The catalogue ignores tokens. Without one, its answers can come from a cache, and browsers send no preflight
+  // request.
   return !WITHOUT_TOKEN.includes(path) && !/^\/products(\/|$)/.test(path)
 }
 
 /**
- * The session of a call ended while the call waited: somebody logged out, or another customer logged in. Nothing more
- * was sent.
+ * The call's session ended while the call waited: the customer logged out, or another one logged in. Nothing more was
+ * sent.
  */
 export class SessionChanged extends Error {
   override readonly name = 'SessionChanged'
 }
 
-/** A call belongs to one session: its retry must not act for another customer. */
+/**
+ * Throws SessionChanged for another session. A call belongs to one session, because its retry must not act for another
+ * customer.
+ */
 function assertSameSession(before: Tokens | null, now: Tokens | null): void {
   if (before === null && now === null) return
   const ids = [before, now].map((tokens) => (tokens === null ? 'none' : sessionIdOf(tokens.access_token)))
-  // A token that cannot be read is one that the store refuses.
+  // Ids are null for an unreadable token, which the store refuses anyway.
   if (ids[0] !== ids[1] && ids[0] !== null && ids[1] !== null) throw new SessionChanged('the session changed during the call')
 }
 
-/** The claim `sid` of an access token (RFC 9068), null when it has none. */
+/** The claim `sid` of an access token (RFC 9068); null if it has none. */
 function sessionIdOf(accessToken: string): string | null {
   try {
     const payload = (accessToken.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/')
@@ -132,8 +136,7 @@ function sessionIdOf(accessToken: string): string | null {
 }
 
 /**
- * Refreshes a session, once for all calls that ask at the same time. Answers null when there are new tokens, or the
- * refusal.
+ * Refreshes a session, once for all simultaneous calls. Returns null if there are new tokens, otherwise the refusal.
  */
 function shareRefresh({ baseUrl, tokens }: SendOptions, send: (request: Request) => Promise<Response>) {
   const running = new Map<string, Promise<Response | null>>()
@@ -144,7 +147,7 @@ function shareRefresh({ baseUrl, tokens }: SendOptions, send: (request: Request)
   }
 
   async function refresh(refreshToken: string): Promise<Response | null> {
-    // Another call, or another tab, has refreshed or ended the session since this one was sent.
+    // Since this request was sent, another call or tab has refreshed or ended the session.
     if ((await tokens.load())?.refresh_token !== refreshToken) return null
     const response = await send(
       new Request(`${baseUrl}/auth/refresh`, {
@@ -155,7 +158,7 @@ function shareRefresh({ baseUrl, tokens }: SendOptions, send: (request: Request)
     )
     const next = response.ok ? await readTokens(response.clone()) : null
     const isRefused = (await readProblem(response))?.code === 'invalid_refresh_token'
-    // A logout or another login during the refresh is not undone. Only the store's own refusal ends a session.
+    // A logout or another login during the refresh stays. Only the store's own refusal ends a session.
     const isCurrent = (await tokens.load())?.refresh_token === refreshToken
     if (isCurrent && (next !== null || isRefused)) await tokens.save(next)
     return next === null ? response : null

@@ -4,11 +4,11 @@ export interface Tokens {
   refresh_token: string
 }
 
-/** The place of a session's tokens between calls. Both methods may be asynchronous. */
+/** The store of a session's tokens between calls. Both methods may be asynchronous. */
 export interface TokenStore {
-  /** Returns null when nobody is logged in. */
+  /** Returns null if nobody is logged in. */
   load(): Tokens | null | Promise<Tokens | null>
-  /** Stores the tokens; null ends the session. */
+  /** Stores the tokens. Null ends the session. */
   save(tokens: Tokens | null): void | Promise<void>
 }
 
@@ -24,8 +24,8 @@ export function memoryTokens(initial: Tokens | null = null): TokenStore {
 }
 
 /**
- * Keeps tokens in a `Storage`, such as `sessionStorage`. Every script of the page can read them: a page that runs
- * scripts of others should keep them in memory instead.
+ * Keeps tokens in a `Storage`, such as `sessionStorage`. Every script of the page can read them, so a page that runs
+ * foreign scripts should keep them in memory.
  */
 export function storedTokens(storage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>, key = 'storefront.tokens'): TokenStore {
   return {
