@@ -75,7 +75,7 @@ const TURNS: readonly Retired[] = [
   { pattern: /\blies? (behind|ahead)\b/, instead: 'is older, is newer, follows' },
   { pattern: /\b(gives?|gave) back\b/, instead: 'returns' },
   { pattern: /\bas (it|they) stands?\b/, instead: 'unchanged' },
-  // Without the package, npx would run a stranger's package of that name from the registry.
+  // If the package is missing, npx runs a stranger's package of that name from the registry.
   { pattern: /\b(npx|npm (exec|x))(?! --no -- )( -[-\w=]+)* (storefront|node)\b/, instead: './storefront, or npx --no -- storefront' },
   { pattern: /\b(whence|thence|hither|thither|hitherto|unto|lest|forthwith|whereupon)\b/, instead: 'the word that one says today' },
 ]

@@ -105,7 +105,7 @@ export const CLOCK_FAULTS: Fault[] = [
       const steps = [25 * HOUR_SECONDS, 0, -25 * HOUR_SECONDS, (1 + Math.floor(round.random() * 25)) * HOUR_SECONDS, 90, 0]
       for (const seconds of steps) {
         await round.shop.trade(Math.ceil(orders / steps.length))
-        // Of each time's last mails, the first attempt fails now, and the next one runs when the clock shows another
+        // The last mails of each time fail at their first attempt now, and are retried when the clock shows another
         // time.
         round.sink.fault = 'temporary refusal'
         await round.shop.trade(2)

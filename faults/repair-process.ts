@@ -23,7 +23,7 @@ const store = await openLake(config)
 try {
   await repairLake({ pool, url, store, topic, now: () => new Date() })
 } catch (error) {
-  // Of two repairs at once, one is refused.
+  // One of two simultaneous repairs is refused.
   if (!(error instanceof LakeBusy)) throw error
 } finally {
   store.close()

@@ -9,7 +9,7 @@ import { type Hint, text, valuesOf } from './values.ts'
 
 export const PASSWORD = 'a long enough passphrase'
 const NEVER = '01900000-0000-7000-8000-000000000000'
-/** A larger body is refused for its size. The document's schemas do not contain this limit. */
+/** The most bytes of a body. The document's schemas do not contain this limit. */
 const MAX_BODY_BYTES = 12_000
 
 interface Options {

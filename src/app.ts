@@ -46,9 +46,9 @@ export interface AppOptions {
   hashCost?: HashCost | undefined
   /** Runs commands. If absent, the console refuses to run any. */
   runCommand?: RunCommand
-  /** The most connections that all processes of this start have. The default is the number of one process. */
+  /** The most connections that all processes of this start have. By default those of one process. */
   connections?: number
-  /** Creates the further processes. Absent if the store is one process. */
+  /** Absent where the store is one process. */
   createWorkers?: ((shared: SharedConfig) => Workers) | undefined
   /** Reads the states of the subscribers in all processes of this start. By default the store asks its own workers. */
   readStates?: (() => Promise<SubscriberState[]>) | undefined
@@ -115,7 +115,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         ...parts.services,
         ...subscribers.services,
         ...(streams?.services ?? []),
-        // All delivery workers stop together, before the subscribers that queue for them.
+        // All workers stop together, before what queues for them.
         parts.deliveries,
         ...(api?.services ?? []),
       ],
@@ -150,10 +150,7 @@ interface Pools {
   pipeline: Pool
   leases: Pool
   requests: Pool
-  /**
-   * Only for orders, which never wait for a connection behind other requests, such as cancellations that wait for a
-   * locked row.
-   */
+  /** Orders never wait for a connection behind other requests, such as cancellations that wait for a locked row. */
   placing: Pool
   onNumbered: (number: number) => void
   close: () => Promise<void>
@@ -162,7 +159,7 @@ interface Pools {
 function openPools(config: Config, database: OpenDatabase, logger: Logger): Pools {
   let isClosing = false
   const onError = (error: Error) => {
-    // While the pools are closing, the embedded server may end their connections.
+    // The embedded server may end connections of pools that are closing.
     if (!isClosing) logger.warn({ reason: error.message }, 'an idle database connection broke')
   }
   const witness = {

@@ -4,7 +4,7 @@ const MAX_ATTRIBUTES = 50
 const MAX_VALUE_LENGTH = 500
 const MAX_LIST = 50
 const MAX_BYTES = 4_096
-/** An attribute's name. It begins with a letter, so no name is `__proto__`. */
+/** A letter first, so that no name is `__proto__`. */
 export const ATTRIBUTE_NAME = '[A-Za-z][A-Za-z0-9_.-]{0,49}'
 const KEY_PATTERN = `^${ATTRIBUTE_NAME}$`
 const NAMES = 'names of 1 to 50 letters, digits, _ . and - that begin with a letter'
@@ -12,9 +12,7 @@ const NAMES = 'names of 1 to 50 letters, digits, _ . and - that begin with a let
 const Text = Type.String({ maxLength: MAX_VALUE_LENGTH })
 const Value = Type.Union([Text, Type.Number({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }), Type.Boolean()])
 
-/**
- * The schema of attributes in requests. `Type.Refine` is the last step, because a copy by spread would lose the rule.
- */
+/** `Type.Refine` is the last step, because a copy by spread would lose the rule. */
 function inputOf<T extends TSchema>(value: T, title: string, must = {}) {
   const values = Type.Record(Type.String({ pattern: KEY_PATTERN }), value, {
     title,

@@ -91,7 +91,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     baseUrl,
     isBaseUrlGiven: read.isSet('BASE_URL'),
     dataDir: read.setting('DATA_DIR', { mustBe: 'a folder', parse: toPath }, { value: resolve('./data'), documented: './data' }),
-    /** Null for the embedded PostgreSQL. May contain passwords and must not be logged. */
+    /** The value is null for the embedded PostgreSQL. May contain passwords, and must not be logged. */
     databaseAddresses,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
     isEmbeddedMeant: read.oneOf('EMBEDDED', ['on', 'off'], 'off') === 'on',
@@ -188,10 +188,10 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     operations: readOperations(read),
     /** The number of processes. In each of several processes: the number of those that share its port. */
     webConcurrency: read.integer('WEB_CONCURRENCY', 1, 1, 64),
-    /** Null if traces are off. Contains secrets and must not be logged. */
+    /** It contains secrets and must not be logged. */
     traces: readTraces(read),
     roles: read.list('ROLES', ROLES),
-    /** The roles that the whole store should have. An alert names one that no process has. */
+    /** The whole store's roles. An alert names one that no process has. */
     expectedRoles: read.list('EXPECTED_ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
     loggedRequests: read.oneOf('LOG_REQUESTS', LOGGED_REQUESTS, 'notable'),

@@ -1,7 +1,4 @@
-/**
- * JSON in the canonical form of RFC 8785. A null property equals an absent one, like in texts of previous releases,
- * unless `keepsNull` is set.
- */
+/** RFC 8785. A null member equals an absent one, as in texts of earlier releases, unless `keepsNull`. */
 export function canonicalJson(value: unknown, options: { keepsNull?: boolean } = {}): string {
   if (Array.isArray(value)) return `[${value.map((each) => canonicalJson(each, options)).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)

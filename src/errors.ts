@@ -1,7 +1,4 @@
-/**
- * The codes of refusals. `http/problem.ts` has each code's HTTP status, and `docs/shop/errors.md` its meaning for
- * clients.
- */
+/** `http/problem.ts` has the HTTP status of each code, `docs/shop/errors.md` its meaning for clients. */
 export type ErrorCode =
   | 'malformed_request'
   | 'malformed_json'
@@ -87,10 +84,7 @@ export type ErrorCode =
   | 'overloaded'
   | 'internal'
 
-/**
- * The place of an error. `pointer` is an RFC 6901 JSON pointer as a URI fragment, and `parameter` a query or header
- * name.
- */
+/** `pointer` is an RFC 6901 JSON pointer as a URI fragment, `parameter` a query or header name. */
 export interface FieldError {
   pointer?: string
   parameter?: string
@@ -122,7 +116,7 @@ export function notFound(what: string): AppError {
   return new AppError('not_found', `There is no such ${what}.`)
 }
 
-/** An error that an operator can correct. The message is one line with problem and remedy, without secrets. */
+/** An operator can repair it. The message is one line with problem and remedy, without secrets. */
 export class OperatorError extends Error {
   override readonly name: string = 'OperatorError'
   readonly exitStatus: number = 1

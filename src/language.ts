@@ -1,4 +1,4 @@
-/** The languages of the store. A test verifies that each language has every text. */
+/** A test verifies that each language has every text. */
 export const LANGUAGES = ['en', 'de', 'fr', 'es'] as const
 export type Language = (typeof LANGUAGES)[number]
 
@@ -6,7 +6,7 @@ export function isLanguage(tag: string): tag is Language {
   return (LANGUAGES as readonly string[]).includes(tag)
 }
 
-/** The language of a tag, such as `de` for `de-AT`. Null for a language that the store does not have. */
+/** `de` for `de-AT`. Null for a language that the store does not have. */
 export function languageOf(tag: string): Language | null {
   const primary = tag.slice(0, 35).split('-', 1)[0]?.toLowerCase() ?? ''
   return isLanguage(primary) ? primary : null
@@ -31,13 +31,12 @@ export function languageSet<T extends string>(tags: readonly T[]): LanguageSet<T
 
 const SHIPPED = languageSet(LANGUAGES)
 
-// Browsers send up to about ten languages in about 100 characters. Longer headers are truncated.
+// Browsers send up to about ten languages in some 100 characters. Longer headers are cut.
 const MAX_LENGTH = 500
 const RANGE = /^([A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,4}) *(?:; *[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?) *)?$/
 
 /**
- * The available language that a client prefers (RFC 9110 §12.5.4, RFC 4647 §3.4): `de` matches `de-AT`. Skips invalid
- * text, which is no fault of the browser's user.
+ * `de` matches `de-AT` (RFC 9110 §12.5.4, RFC 4647 §3.4). Skips wrong text, which is no fault of the browser's user.
  */
 export function negotiateLanguage<T extends string>(acceptLanguage: string | undefined, available: LanguageSet<T>): T | null {
   if (acceptLanguage === undefined) return null
@@ -60,7 +59,7 @@ export function preferredLanguage(acceptLanguage: string | undefined): Language 
   return negotiateLanguage(acceptLanguage, SHIPPED)
 }
 
-/** The available language with the same tag, or with its longest prefix (RFC 4647 §3.4). */
+/** The same tag, or the longest beginning of it (RFC 4647 §3.4). */
 export function findLanguage<T extends string>(tag: string, available: LanguageSet<T>): T | null {
   for (let range = tag.toLowerCase(); range !== ''; range = range.slice(0, Math.max(0, range.lastIndexOf('-')))) {
     const found = available.get(range)

@@ -4,14 +4,14 @@ import { WakeSignal } from './wake-signal.ts'
 type Next = number | 'done' | undefined
 
 export interface Failure {
-  /** Whether the previous round succeeded. A loop can thus log each outage once. */
+  /** The previous round succeeded, so a loop can log each outage once. */
   isFirst: boolean
   /** The pause before the next round, in milliseconds. */
   retryMs: number
 }
 
 export interface LoopOptions {
-  /** Does a round. A long round calls `well` after each success, so its next failure is a first one. */
+  /** A long round calls `well` after each success, so that its next failure is a first one. */
   // biome-ignore lint/suspicious/noConfusingVoidType: a round that returns nothing is the usual one.
   work: (signal: AbortSignal, well: () => void) => Promise<Next | void> | Next | void
   everyMs: number
@@ -48,7 +48,7 @@ export class Loop {
     this.#options = options
   }
 
-  /** Ends the pause. Called during a round, it causes another round at once. May be passed as a listener. */
+  /** Ends the pause. During a round, another round follows at once. May be passed as a listener. */
   readonly wake = (): void => this.#wakeSignal.notify()
 
   get isStopped(): boolean {
@@ -104,8 +104,7 @@ export class Loop {
 }
 
 /**
- * Calls `work` repeatedly. It must not throw. Returns a function that ends the repetition. With `ref: false`, the
- * process may end meanwhile.
+ * `work` must not throw. Returns a function that ends the repetition. With `ref: false`, the process may end before.
  */
 export function every(ms: number, work: () => void, { ref = true }: { ref?: boolean } = {}): () => void {
   const loop = new Loop({

@@ -15,14 +15,11 @@ const NO_IPV6 = ['EADDRNOTAVAIL', 'EAFNOSUPPORT']
 export interface LoopbackOptions {
   host: string
   reusePort?: boolean
-  /** Whether another process may have the port at `::1`, for example because the kernel chose the port for `server`. */
+  /** The port of `::1` may belong to another process, for example when the kernel has chosen it for `server`. */
   mayBeTaken: boolean
 }
 
-/**
- * Listens at `[::1]` too. `server` gets its connections, so the limits and drains of `server` count them. Returns null
- * if there is no second listener.
- */
+/** `server` gets the connections of `[::1]`, so its limits and drains count them. Null when there is no listener. */
 export async function listenAtIpv6(server: Server, { host, reusePort = false, mayBeTaken }: LoopbackOptions): Promise<Server | null> {
   if (host !== BOTH) return null
   const { port } = server.address() as AddressInfo

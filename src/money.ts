@@ -23,7 +23,7 @@ export const SignedMoneySchema = Type.Object(
   { title: 'SignedMoney' },
 )
 
-/** Multiplies a price. Throws `total_too_large` above 2^53 − 1, where JSON numbers become inexact. */
+/** Throws `total_too_large` past 2^53 − 1, where JSON numbers lose units. */
 export function multiply(price: Money, quantity: number): Money {
   return { amount: assertSafe(price.amount * quantity), currency: price.currency }
 }

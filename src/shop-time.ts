@@ -32,8 +32,8 @@ export function localTimeOf(instant: Date, timeZone: string): string {
 }
 
 /**
- * The instant of a time such as `2026-03-29T02:30`, or of a day. If the clocks go back, it is the first of two
- * instants. If they skip the time, it is the same time after the change. Null for other text.
+ * A time such as `2026-03-29T02:30`, or a day. Takes the first of two times when the clocks go back, and the time after
+ * the change when they skip it. Null for other text.
  */
 export function instantOf(local: string, timeZone: string): Date | null {
   const text = /^\d{4}-\d\d-\d\d$/.test(local) ? `${local}T00:00` : local

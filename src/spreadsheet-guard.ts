@@ -1,8 +1,6 @@
 // Browsers run this file too, so it imports nothing.
 
-/**
- * The beginning of a cell that a spreadsheet would run, including fullwidth characters and leading invisible spaces.
- */
+/** What a spreadsheet runs, also in its full width and after invisible spaces. */
 const FORMULA = /^(?:[\t\r]|[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠])/u
 const GUARDED = /^'+/
 /** A separator inside a cell. If a comma-separated file is read with semicolons or tabs, the cell is split there. */

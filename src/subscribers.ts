@@ -4,9 +4,9 @@ interface SubscriberDefinition {
   role: string
   partition: 'orders' | 'catalogue'
   makes: string
-  /** The place of the position: the topic stores it, or the newest snapshot of the lake contains it. */
+  /** The topic stores the position, or the newest snapshot of the lake contains it. */
   position: 'topic' | 'lake'
-  /** Whether it delivers from a queue with the same name. Each attempt then has a span. */
+  /** It delivers from a queue of its own name, and each attempt has a span. */
   hasQueue: boolean
 }
 

@@ -2,10 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 
 const SLICE_MS = 4
 
-/**
- * Splits long work into slices. Call `if (slice.isOver) await slice.next()` after each step. Steps are not interrupted,
- * so they must be short.
- */
+/** `if (slice.isOver) await slice.next()` after each step. A step is not interrupted, so steps must be short. */
 export class TimeSlice {
   #beganAt = performance.now()
 

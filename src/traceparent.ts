@@ -8,17 +8,12 @@ export function isTraceparent(text: unknown): text is string {
   return typeof text === 'string' && TRACEPARENT.test(text)
 }
 
-/**
- * Reads a traceparent into the version that the store implements, with only the sampling flag. Null for an invalid one.
- */
+/** The version that the store implements, with only the sampling flag. Null unless it is valid. */
 export function readTraceparent(text: unknown): string | null {
   return isTraceparent(text) ? `00${text.slice(2, 53)}${isSampled(text) ? '01' : '00'}` : null
 }
 
-/**
- * Makes a traceparent that is not sampled. Its parts come from UUIDv4s, which the runtime generates in batches and
- * which cannot be zero.
- */
+/** The trace is not sampled. Parts of UUIDv4s, which the runtime generates in batches, cannot be zero. */
 export function newTraceparent(): string {
   const span = randomUUID()
   return `00-${newTraceId()}-${span.slice(0, 8)}${span.slice(9, 13)}${span.slice(14, 18)}-00`

@@ -1,9 +1,9 @@
-/** A signal for one waiting caller. A notification without a waiting caller is kept until the next wait. */
+/** A notification during a round is kept until the next wait. */
 export class WakeSignal {
   #isNotified = false
   #wake: () => void = () => {}
 
-  /** Wakes the waiting caller. May be passed as a listener. */
+  /** May be passed as a listener. */
   readonly notify = (): void => {
     this.#isNotified = true
     this.#wake()
@@ -15,8 +15,7 @@ export class WakeSignal {
   }
 
   /**
-   * Waits for a notification. Returns at once after a notification since the last reset. With `ref: false`, the process
-   * may end meanwhile.
+   * Returns at once after a notification since the last reset. For one caller. With `ref: false`, the process may end.
    */
   async wait(ms: number, signal?: AbortSignal, { ref = true }: { ref?: boolean } = {}): Promise<void> {
     if (this.#isNotified || signal?.aborted) return

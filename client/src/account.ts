@@ -39,8 +39,8 @@ export function accountCalls(api: Client<paths>) {
     },
 
     /**
-     * Reverts a change of the address by the token mailed to the former address (`#revert-email=…`), without a session.
-     * Every session of the account ends.
+     * Reverts a change by the token that the former address has (`#revert-email=…`), without a session. Every session
+     * of the account ends.
      */
     async revertEmailChange(token: string, call: CallOptions = {}): Promise<void> {
       await api.POST('/auth/email/revert', { ...call, body: { token } })
@@ -51,7 +51,7 @@ export function accountCalls(api: Client<paths>) {
       return dataOf(await api.POST('/auth/step-up/options', { ...call }))
     },
 
-    /** Proves the customer's identity with one of the `methods`. Then the refused call can be repeated. */
+    /** Proves it with one of the `methods`. The refused call can be repeated then. */
     async stepUp(proof: Schemas['StepUp'], call: CallOptions = {}): Promise<void> {
       await api.POST('/auth/step-up', { ...call, body: proof })
     },

@@ -9,8 +9,8 @@ interface Money {
 }
 
 const DEFAULT_MINOR_DIGITS = 2
-// The decimals of ISO 4217, list one. Intl is unsuitable: CLDR has the decimals that shops usually show (HUF 0), and
-// they change between releases of Node.
+// The decimals of ISO 4217, list one. Intl has what is customary in shops (HUF 0), which changes between releases of
+// Node.
 const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
   ...{ BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0 },
   ...{ BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3 },
@@ -94,7 +94,7 @@ export function amountFormatter(currency: string, locale: string | undefined): (
     minimumFractionDigits: digits,
     maximumFractionDigits: digits,
   })
-  // Formatting a text keeps a large amount exact. A number divided by 100 would not.
+  // Text keeps a large amount exact, which a number divided by 100 would not.
   return (amount) => format.format(formatMajorUnits({ amount, currency }) as `${number}`)
 }
 

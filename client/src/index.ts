@@ -226,8 +226,8 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     },
 
     /**
-     * Cancels an order. If `version` is given, such as the one that the page has shown, the call is refused
-     * (`precondition_failed`) if the order has changed since.
+     * A given `version`, the one that the page has shown, refuses the call (`precondition_failed`) when the order has
+     * changed since.
      */
     async cancelOrder(id: string, { version, ...call }: CallOptions & { version?: number } = {}): Promise<Order> {
       const header = version === undefined ? {} : { 'if-match': `"${version}"` }

@@ -51,8 +51,7 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
         hasRefreshed = true
         const refusal = await refreshSession(session.refresh_token)
         if (refusal === null) continue
-        // The end of the session answers the request. Any other refusal of the refresh, such as an overload, is
-        // returned itself.
+        // The session has ended, which answers the request. Any other refusal answers the refresh, such as an overload.
         return (await tokens.load()) === null ? response : refusal
       }
       const delayMs = response === null ? backoff(attempt) : await retryDelay(request, response, attempt)
@@ -114,14 +113,11 @@ export class SessionChanged extends Error {
   override readonly name = 'SessionChanged'
 }
 
-/**
- * Throws SessionChanged for another session. A call belongs to one session, because its retry must not act for another
- * customer.
- */
+/** A call belongs to one session, because its retry must not act for another customer. */
 function assertSameSession(before: Tokens | null, now: Tokens | null): void {
   if (before === null && now === null) return
   const ids = [before, now].map((tokens) => (tokens === null ? 'none' : sessionIdOf(tokens.access_token)))
-  // Ids are null for an unreadable token, which the store refuses anyway.
+  // A token that cannot be read is one that the store refuses.
   if (ids[0] !== ids[1] && ids[0] !== null && ids[1] !== null) throw new SessionChanged('the session changed during the call')
 }
 

@@ -39,9 +39,7 @@ export function createListener(server: HttpServer, config: Config, logger: Logge
   }
 }
 
-/**
- * Throws if the port is in use. Two stores that allow others to share their port would otherwise share it unnoticed.
- */
+/** Two stores that both allow others to share their port would do so unnoticed. */
 async function assertUnused(host: string, port: number): Promise<void> {
   await using probe = createServer().listen(port, host)
   await once(probe, 'listening')

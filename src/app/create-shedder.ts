@@ -19,7 +19,7 @@ export function createShedder({ pool, batcher, admission }: ShedderOptions): Loa
   return new LoadShedder({
     signals: [
       { sheds: 'orders', pressure: () => FULL * batcher.fullness },
-      // This signal refuses no orders, because they have their own connections.
+      // Orders have their own connections.
       { sheds: 'lists', pressure: () => waitMs() / MAX_CONNECTION_WAIT_MS },
       { sheds: 'lists', pressure: () => FULL * admission.fullnessOf('page') },
       { sheds: 'search', pressure: () => FULL * admission.fullnessOf('search') },

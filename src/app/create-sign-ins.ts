@@ -2,10 +2,7 @@ import type { AuthContext } from '../auth/context.ts'
 import { Provider, type SignIns } from '../auth/oidc/provider.ts'
 import type { Config } from '../config.ts'
 
-/**
- * The sign-ins with providers. Pages of the store and of CORS_ORIGINS may begin one. With `*` they would be an open
- * redirect, so only the store's pages may.
- */
+/** Pages of the store and of CORS_ORIGINS may use the providers. `*` would be an open redirect. */
 export function createSignIns({ oidcProviders, baseUrl, corsOrigins }: Config, auth: AuthContext): SignIns {
   const listed = corsOrigins === null || corsOrigins === '*' ? [] : corsOrigins.filter((origin) => /^https?:/.test(origin))
   return {

@@ -155,7 +155,7 @@ function createSink<E extends TopicEvent>(
       listener.onPosition?.(stored)
       return stored
     },
-    // Only the process that writes the lake's files knows the position, which is in the files.
+    // The position is in the lake's files, so only the process that writes them knows it.
     readPosition: async ({ state }) => (state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())),
   }
   return { sink, subscribe: (handle: MessageHandler<E>) => subscribe(parts, topic, dataset.subscriber, handle, own) }

@@ -154,7 +154,7 @@ export class PublishingCheck {
   }
 }
 
-/** Whether the process can read a lake. A process without the role `lake` may have neither a bucket nor a folder. */
+/** A process without the role `lake` may have neither. */
 function hasLake({ lakeBucket, dataDir }: Config): boolean {
   return lakeBucket !== null || existsSync(dataFolder(dataDir).lake)
 }

@@ -35,7 +35,7 @@ export function createFigures({ pool, logger }: { pool: Pool; logger: Logger }):
     },
     onFailure(error) {
       const detail = { err: loggableError(error) }
-      // A transaction timeout is not an outage: the next transaction would take too long as well.
+      // A transaction that takes too long does so again.
       if (isDatabaseOutage(error) && sqlState(error) !== TRANSACTION_TIMEOUT) logger.warn(detail, 'figures wait for the database')
       else logger.error(detail, 'the figures could not be stored; they are retried in a minute')
     },

@@ -28,8 +28,7 @@ interface MoveOptions {
 }
 
 /**
- * Copies a store into another database. The target gets everything or nothing, and its first stream publishes the rest.
- * After an OperatorError the source is unchanged.
+ * The target has all or nothing, and its first stream publishes the rest. After OperatorError the source is unchanged.
  */
 export async function moveDatabase({ source, target, secret, logger, onStep }: MoveOptions): Promise<{ tables: number; rows: number }> {
   onStep('checking both databases')

@@ -8,7 +8,7 @@ import { connectClient, connectToAny, type Queryable } from '../db/pool.ts'
 import { INSUFFICIENT_PRIVILEGE, sqlState, TOO_MANY_CONNECTIONS } from '../db/sql-state.ts'
 import { OperatorError } from '../errors.ts'
 
-/** The database to move, which no process of the store may use meanwhile. */
+/** No process of the store may use it. */
 export interface MoveSource {
   readonly db: Queryable
   readonly name: string
@@ -16,10 +16,7 @@ export interface MoveSource {
   closeToOthers(): Promise<void>
   /** Throws OperatorError while another session exists. */
   assertAlone(): Promise<void>
-  /**
-   * Closes the source. Call with `moved` once the target has everything, so the store cannot be served from here by
-   * accident.
-   */
+  /** Call it when the target has everything. No store is then served from here by accident. */
   close(how: 'moved' | 'unchanged'): Promise<string>
 }
 
@@ -60,10 +57,7 @@ export async function openEmbeddedSource({ dataDir }: Pick<Config, 'dataDir'>): 
   }
 }
 
-/**
- * Opens another server's database. `url` is the address with the tables' owner. Throws OperatorError while another
- * session uses the store.
- */
+/** `url` is the address of the tables' owner. Throws OperatorError while another session uses the store. */
 export async function openExternalSource(url: string): Promise<MoveSource> {
   const db = await connectToAny(url, MOVER).catch((error: unknown) => {
     const message = sqlState(error) === TOO_MANY_CONNECTIONS ? explainLimit(error) : explainConnection(error, 'the address in --from')
@@ -113,7 +107,7 @@ export async function assertUnused(db: Queryable, name: string): Promise<void> {
 }
 
 async function listSessions(db: Queryable): Promise<string[]> {
-  // Without this, a transaction sees the sessions of its first query.
+  // Otherwise a transaction sees the sessions of its first query.
   await db.query('select pg_stat_clear_snapshot()')
   // The type of another role's session is null. Server processes such as autovacuum have no role.
   const { rows } = await db.query<{ session: string }>(
@@ -132,10 +126,7 @@ interface ConnectionLimit {
   refusal: string | null
 }
 
-/**
- * Sets the database's connection limit to zero, because two stores would sell the same stock. The limit applies neither
- * to superusers nor to existing sessions.
- */
+/** Two stores would sell the same stock. The limit applies neither to superusers nor to existing sessions. */
 async function refuseConnections(db: Queryable): Promise<ConnectionLimit> {
   const { rows } = await db.query<{ database: string; statement: string }>(
     // A limit of 0 means that a move was interrupted.

@@ -9,10 +9,7 @@ import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
 import { COMMAND_BOUNDS, MIGRATION_BOUNDS } from '../db/session-settings.ts'
 
-/**
- * Prepares the database for this release. Several processes may run it at once. Retries for a lock, for an hour by
- * default, and logs the blocking sessions.
- */
+/** Several processes may run it at once. It retries for a lock, an hour by default, and logs the blocking sessions. */
 export async function prepareDatabase(
   addresses: DatabaseAddresses,
   logger: Logger,
@@ -40,8 +37,7 @@ export async function prepareDatabase(
     const slots = { orders: orderSlotOf(addresses.owner), catalogue: catalogueSlotOf(addresses.owner) }
     for (const what of ['orders', 'catalogue'] as const)
       if ((await ensureSlot(what, slots[what])) === 'lost')
-        // The first start of the catalogue's stream fills it like after a lost slot. An earlier start may have been
-        // interrupted.
+        // The first start fills the catalogue like a lost slot, and may have been interrupted.
         logger[what === 'orders' ? 'warn' : 'info'](
           { slot: slots[what] },
           'the replication slot is lost: the role stream recreates it and publishes what it missed',

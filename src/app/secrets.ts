@@ -65,10 +65,7 @@ function recoverSecret(folder: DataFolder, fingerprint: string | null): string {
   )
 }
 
-/**
- * Runs `work` under a lock against other changes of the secret. The lock has its own connection, so it outlives a
- * transaction.
- */
+/** The lock has its own connection and outlives a transaction. */
 async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-secret')
   try {
@@ -79,7 +76,7 @@ async function whileNobodyChangesSecret<T>(url: string, work: () => Promise<T>):
   }
 }
 
-/** The numbers of reencrypted values, and the values that could not be decrypted and stay unchanged. */
+/** Values that could not be decrypted are unchanged. */
 export interface SecretChange {
   keys: number
   webhooks: Awaited<ReturnType<typeof reencryptSecrets>>
@@ -92,10 +89,7 @@ interface ChangeOptions {
   url: string
 }
 
-/**
- * Reencrypts everything with another secret. Returns null if the store already has it, such as after an interrupted
- * run. Throws WrongSecret.
- */
+/** Returns null when the store has the secret already, such as after an interrupted run. Throws WrongSecret. */
 export async function changeSecretTo(next: string, setting: string, { pool, url }: ChangeOptions): Promise<SecretChange | null> {
   if (next === setting) throw new WrongSecret('the new secret is the present STOREFRONT_SECRET: nothing was changed')
   const isDone = (fingerprint: string | null) => fingerprint === fingerprintOf(next)

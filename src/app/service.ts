@@ -4,7 +4,7 @@ import type { SubscriberName } from '../subscribers.ts'
 import type { Subscription } from '../topic/topic.ts'
 import { withinMs } from '../within-ms.ts'
 
-/** A part of a process with a start and a stop. `stop` is idempotent and waits for work in flight. */
+/** `stop` is idempotent and waits for work in flight. */
 export interface Service {
   start(): Promise<void>
   stop(): Promise<void>
@@ -50,7 +50,7 @@ export type SubscriberState = readonly [SubscriberName, Subscription['state']]
 export interface Workers extends Service {
   /** Names the failures of each process, and each process that has ended and not restarted. */
   findFailing: ReadinessCheck
-  /** Reads each process's metrics. `metrics` is null if the process does not run or does not answer. */
+  /** `metrics` is null where the process does not run or answer. */
   readMetrics: () => Promise<NumberedMetrics[]>
   /** Reads the subscribers' states. Omits a process that does not answer. */
   readStates: () => Promise<SubscriberState[]>

@@ -72,12 +72,12 @@ export async function createParts({ config, logger, now, addresses, pool, leaseP
       catalogueTopic,
       services,
     },
-    /** Null if no role of this process stops with it. The API continues with its keys. */
+    /** The value is null if no role stops with it, because the API continues with its keys. */
     secretWatch: delivers ? secretWatch : null,
     mailEncryption: createEncryption(secret, 'account mail'),
     webhookEncryption: createEncryption(secret, 'webhook secret'),
     orderLinks: createOrderLinks(secret),
-    /** Null if the templates are unusable and this process sends no mail. */
+    /** The value is null in a process that sends no mail and cannot use the templates. */
     mailTemplates: hasApi || roles.includes('email') ? openMailTemplates(config, logger) : null,
   }
 }

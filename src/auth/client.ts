@@ -66,7 +66,7 @@ export interface Client {
   /** The IP address. */
   address: string
   userAgent: string | null
-  /** The language from Accept-Language; null if the store supports none of the requested ones. */
+  /** The language from Accept-Language; null if the store has none of its languages. */
   language: Language | null
   /** Logs one line with the request's id and the client's address. */
   record(event: SecurityEvent, fields?: SecurityFields): void
@@ -85,8 +85,8 @@ export function clientOf(request: FastifyRequest): Client {
 }
 
 /**
- * A caller that changes its own credentials. `auditContext` is null for customers, whose changes are not recorded in
- * the operators' activity log.
+ * The caller that changes its own credentials. `auditContext` is null for customers, whose changes are not in the
+ * operators' activity log.
  */
 export interface OwnChange {
   caller: AccountCaller

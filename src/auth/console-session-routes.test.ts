@@ -5,7 +5,7 @@ import { registerOperator } from '../../test/register-operator.ts'
 import { addPasskey } from '../../test/second-factor.ts'
 import { startStore } from '../../test/store.ts'
 
-// Without this setting, the operators without a second factor lose access when one of them gets one.
+// Otherwise, the operators without a second factor would lose access when one of them gets one.
 const store = await startStore({ after }, { isAdminFactorRequired: false })
 const operator = await registerOperator(store)
 /** A token that was never issued. */

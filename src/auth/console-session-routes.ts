@@ -35,8 +35,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
   const { origin, pathname } = new URL(baseUrl)
   const security = `HttpOnly; SameSite=Strict${isSecure(baseUrl) ? '; Secure' : ''}`
   const setCookie = (request: FastifyRequest, token: string, seconds: number) => {
-    // A proxy can remove the path of BASE_URL. A browser that calls the store without the proxy sees the store's own
-    // path.
+    // A proxy can remove the path of BASE_URL. Who calls the store without the proxy sees its own path.
     const path = request.headers.origin === origin ? pathname.replace(/\/$/, '') : basePath
     return { 'set-cookie': `${name}=${token}; Max-Age=${seconds}; Path=${path}/console/session; ${security}` }
   }
@@ -83,7 +82,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
     },
   )
 
-  // Answers 204 without a session, because the page calls this at its start, before any sign-in.
+  // Answers 204 without a session, since the page starts without one.
   defineRoute(server, 'POST /console/session/refresh', { access: 'public', cost: 'console_sign_in' }, async (request, reply) => {
     assertSameOrigin(request)
     const presented = readCookies(request, name)
@@ -105,9 +104,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
   })
 }
 
-/**
- * The answer from which the page decides which screens to show. It is the page's only source for the operator's rights.
- */
+/** The page decides by this answer alone which screens the operator may use. */
 async function presentAccess({ tokens, now }: AuthContext, { token_type, access_token, expires_in }: TokenSet, timeZone: string) {
   const { userId, role } = await tokens.verify(access_token, now())
   return { token_type, access_token, expires_in, time_zone: timeZone, operator: { id: userId, role, scopes: ROLE_SCOPES[role] } }
@@ -140,10 +137,7 @@ function cookieName(baseUrl: string): string {
   return `${isSecure(baseUrl) ? '__Secure-' : ''}storefront_console_${port}`
 }
 
-/**
- * Every token in a cookie with that name. A page on another subdomain can add such a cookie, which must not hide the
- * store's own.
- */
+/** Every token with that name. A page on another subdomain can add a cookie, which must not hide ours. */
 function readCookies({ headers: { cookie = '' } }: FastifyRequest, name: string): string[] {
   const values = cookie.split(/; */).flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []))
   return [...new Set(values)].filter((value) => TOKEN.test(value))

@@ -16,8 +16,8 @@ const UNUSED_GUEST_DAYS = 7
 const DAY_MS = 86_400_000
 
 /**
- * Opens a session for an unproven address. The account is always new, and no other account is read. Neither the answer
- * nor its time therefore shows whether the address has an account. Throws `invalid_body`, `rate_limited`. See
+ * Opens a session for an unproven address. The account is always new and no other account is read, so neither the
+ * answer nor its time shows whether the address has an account. Throws `invalid_body`, `rate_limited`. See
  * docs/decisions/auth-guests.md.
  */
 export async function createGuest(
@@ -47,9 +47,9 @@ export async function createGuest(
 }
 
 /**
- * Finds or creates the guest for orders that operators place for an address. Each address and owner has one such guest.
- * A customer whose account has proven the address owns the guest. Nobody can sign in as this guest, so other guests who
- * merely typed the address see none of its orders.
+ * The guest for orders that operators place for an address: one for each address and owner. A customer whose account
+ * has proven the address owns the guest. Nobody can sign in as it, so other guests who merely typed the address see
+ * none of its orders.
  */
 export async function ensureGuest(
   pool: Pool,
@@ -60,7 +60,7 @@ export async function ensureGuest(
     where email = ${email} and role = 'customer' and email_verified_at is not null
       and (select count(*) from users as owned where owned.owner_id = users.id) < ${MAX_GUESTS}`
   return inTransaction(pool, async (tx) => {
-    // The lock ensures that simultaneous operators find the same guest.
+    // Operators at once find the same guest.
     await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${`storefront guest ${email}`}, 0))`)
     const { rows } = await tx.query<{ id: string }>(
       sql`update users
@@ -78,7 +78,7 @@ export async function ensureGuest(
     )
     if (rows[0] !== undefined) return rows[0].id
     const id = randomUUIDv7()
-    // The key-share lock prevents the erasure of the account until the guest is stored.
+    // The account cannot be erased before the guest is stored.
     await tx.query(
       sql`with account as (${account} for key share)
       insert into users (id, email, role, language, created_at, guest_expires_at, owner_id)

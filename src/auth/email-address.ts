@@ -9,8 +9,7 @@ export const EMAIL_PATTERN =
   '^[^\\s\\x00-\\x1f\\x7f-\\x9f@<>(),;:\\\\"\\[\\]]+@[^\\s\\x00-\\x1f\\x7f-\\x9f@<>(),;:\\\\"\\[\\].]+(\\.[^\\s\\x00-\\x1f\\x7f-\\x9f@<>(),;:\\\\"\\[\\].]+)+$'
 
 const PATTERN = new RegExp(EMAIL_PATTERN, 'u')
-// Control characters, invisible format characters (direction marks, zero-width spaces), private use, lone surrogates
-// and unassigned code points.
+// Controls, invisible format characters (direction marks, zero-width spaces), private use, lone surrogates, unassigned.
 const INVISIBLE = /\p{C}/u
 
 // Letters, digits and hyphens (RFC 5321 §4.1.2 with RFC 1034 §3.5). A domain whose last label is a number is an IP
@@ -42,7 +41,7 @@ export function parseEmail(address: string): string {
 
 function hasMailDomain(typed: string, canonical: string): boolean {
   const domain = domainOf(canonical)
-  // A domain that still has this prefix after decoding is not a valid ASCII form.
+  // No name has an ASCII form that keeps this prefix.
   const isEncoded = domainToUnicode(domain)
     .split('.')
     .some((label) => label.startsWith('xn--'))

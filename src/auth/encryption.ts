@@ -4,8 +4,8 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /**
- * Encrypts by AES-256-GCM for one `purpose`, with a key derived from `secret`, which has 128 bits or more. Layout:
- * nonce, ciphertext, tag.
+ * Encrypts (AES-256-GCM) with a key derived from `secret`, of 128 bits or more, for one `purpose`. Layout: nonce,
+ * ciphertext, tag.
  */
 export function encrypt(secret: string, purpose: string, text: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES)

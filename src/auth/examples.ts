@@ -1,4 +1,4 @@
-/** Example bodies in the OpenAPI document. A test checks each against its schema. */
+/** Bodies in the OpenAPI document. A test checks each against its schema. */
 
 export const EXAMPLE_USER = {
   id: '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11',

@@ -1,4 +1,4 @@
-/** A counter key may use `points` in `seconds`. */
+/** A key may use `points` in `seconds`. */
 export interface Limit {
   name: string
   points: number
@@ -25,12 +25,12 @@ function byAddress(name: string, points: number, seconds: number): AddressLimit 
 export const WRONG_PASSWORDS: Limit = { name: 'login', points: 5, seconds: 3_600 }
 export const MAX_DELAY_SECONDS = 900
 export const TURN: Limit = { name: 'login-turn', points: 1, seconds: MAX_DELAY_SECONDS }
-// Wrong app codes for one account, counted by session, or by address at sign-ins. A stranger with the password cannot
-// delay the owner elsewhere.
+// Wrong app codes for one account, by session, or by address at sign-ins. A stranger with the password cannot delay the
+// owner elsewhere.
 export const WRONG_CODES: Limit = { name: 'second-factor', points: 5, seconds: 3_600 }
 export const CODE_TURN: Limit = { name: 'second-factor-turn', points: 1, seconds: MAX_DELAY_SECONDS }
-// Wrong codes for one account from all addresses in a day. Of the million codes, three are right at any time. NIST SP
-// 800-63B-4 §3.2.2 allows a hundred attempts. Passkeys and recovery codes stay usable.
+// Wrong codes from anywhere in a day. Three codes of a million are right at any time. NIST SP 800-63B-4 §3.2.2 allows a
+// hundred. Passkeys and recovery codes stay usable.
 export const WRONG_CODES_OF_ACCOUNT: Limit = { name: 'second-factor-account', points: 100, seconds: 86_400 }
 // Wrong codes after the correct password in a day. At this number the owner gets a mail.
 export const WORRYING_CODES: Limit = { name: 'second-factor-notice', points: 5, seconds: 86_400 }
@@ -41,7 +41,7 @@ export const WRONG_PASSWORDS_OF_ADDRESS = byAddress('login', 100, 300)
 // Each registration costs a hash, of which a core makes 20 to 50 a second, so an address uses 2 to 5 percent of a core.
 // See docs/decisions/auth-throttling.md.
 export const REGISTRATIONS = byAddress('register', 60, 60)
-// The points that a registration with a taken address or a mail costs, so testing or flooding many addresses is slow.
+// The points of a registration with a taken address or a mail, so testing or flooding many addresses is slow.
 export const COSTLY_REGISTRATION = 3
 // Each challenge stores a row for minutes.
 export const PASSKEY_CHALLENGES = byAddress('passkey', 60, 60)
@@ -61,10 +61,10 @@ export const SIGN_INS = byAddress('sign-in', 60, 60)
 // cannot lock out its owner, who has ten valid reset tokens. If the kinds shared a count, registrations would use up
 // the resets.
 export const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
-// Mails caused by one network (registrations) or one account (new addresses). Three of them together are needed to use
-// up an address's limit.
+// Mails by one network (registrations) or account (new addresses). Only three of them together can use up an address's
+// limit.
 export const MAILS_BY_ONE: Limit = { name: 'account-mail-by-one', points: 4, seconds: 1_800 }
-// A preview's hash can be committed once. The count lasts longer than the hash is valid.
+// The hash of a preview commits once. It is counted for longer than it is valid.
 export const COMMITS: Limit = { name: 'mcp-commit', points: 1, seconds: 1_800 }
 // Uses of one recipient's links to an order from one address. People reload the page several times.
 export const ORDER_LINKS: Limit = { name: 'order-link', points: 60, seconds: 600 }

@@ -44,7 +44,7 @@ async function rehashIfOutdated({ pool, passwords }: AuthContext, user: UserWith
   if (user.password_hash === null || !passwords.isOutdated(user.password_hash)) return user
   const password_hash = await passwords.hash(password)
   if (!(await replacePassword(pool, user, password_hash))) {
-    // A parallel login rehashed the password, or the password changed. The stored hash decides which.
+    // A parallel login rehashed it, or the password changed; the stored hash decides.
     const stored = await findUserByEmail(pool, user.email)
     return stored !== null && (await passwords.verify(password, stored.password_hash)) ? stored : user
   }

@@ -21,7 +21,7 @@ type Refusal = 'unknown' | 'revoked' | 'expired' | 'reused'
  * `invalid_refresh_token`.
  */
 export async function refresh(context: Context, refreshToken: string, client: Client): Promise<TokenSet> {
-  // Refusals are returned, not thrown, so the transaction commits the revocation.
+  // Refusals are returned, not thrown, so their revocation commits.
   const { presented, result } = await inTransaction(context.pool, async (tx) => {
     const presented = await lockToken(tx, refreshToken)
     const result = presented === null ? 'unknown' : await exchange(tx, context, refreshToken, presented)
@@ -55,7 +55,7 @@ async function exchange(tx: Transaction, context: Context, refreshToken: string,
   return 'reused'
 }
 
-/** Returns the same pair with its remaining lifetimes. */
+/** The same pair with its remaining lifetimes. */
 function withElapsedTime(tokenSet: TokenSet, ageMs: number): TokenSet {
   const seconds = Math.max(0, Math.ceil(ageMs / 1000))
   return { ...tokenSet, expires_in: tokenSet.expires_in - seconds, refresh_expires_in: tokenSet.refresh_expires_in - seconds }
@@ -103,8 +103,8 @@ async function rotate(tx: Transaction, context: Context, refreshToken: string, p
     where session_id = $1 and rotated_at <= $2 and sealed_successor is not null`,
     [session.id, new Date(now.getTime() - context.refreshGraceSeconds * 1000)],
   )
-  // `greatest` never moves the time back. A revocation is remembered until the newest access token, issued at this
-  // time, has expired.
+  // Never set to an earlier time. A revocation is remembered until the newest access token, issued at this time, has
+  // expired.
   await tx.query('update sessions set last_used_at = greatest(last_used_at, $2) where id = $1', [session.id, now])
   return successor
 }

@@ -27,7 +27,7 @@ const Registration = Type.Object(
   { email: Email, password: NewPassword, name: Type.Optional(Name), language: OptionalLanguage },
   { title: 'Registration', examples: [EXAMPLE_REGISTRATION], ...strict },
 )
-// The schema has no pattern and no lower bound, so a wrong address and a wrong password get the same answer.
+// No pattern and no lower bound, so a wrong address and a wrong password get the same answer.
 const Credentials = Type.Object(
   { email: Type.String({ maxLength: EMAIL_MAX_LENGTH, 'x-input': 'pasted' }), password: PresentedPassword },
   { title: 'Credentials', examples: [EXAMPLE_CREDENTIALS], ...strict },

@@ -20,7 +20,7 @@ const USER_AGENT_MAX_LENGTH = 500
 export interface Session {
   id: string
   user: Pick<User, 'id' | 'role'>
-  /** The session's absolute end, which no refresh extends. */
+  /** The absolute end. */
   expiresAt: Date
 }
 

@@ -13,8 +13,7 @@ export async function findFingerprint(db: Queryable): Promise<string | null> {
 }
 
 /**
- * Like `findFingerprint`, and locks the row until `tx` ends. No other process can then change the secret or, with
- * `update`, encrypt anything.
+ * Like `findFingerprint`, but until `tx` ends no other process changes the secret or, with `update`, encrypts anything.
  */
 export async function lockFingerprint(tx: Transaction, strength: 'key share' | 'update'): Promise<string | null> {
   const lock = strength === 'update' ? sql`for update` : sql`for key share`
@@ -27,10 +26,7 @@ export async function updateFingerprint(tx: Transaction, secret: string): Promis
   await tx.query(sql`update encryption_secrets set fingerprint = ${fingerprintOf(secret)}, changed_at = now()`)
 }
 
-/**
- * Whether `secret` is the store's secret, which then cannot change until `tx` ends. A store without encrypted data
- * adopts it.
- */
+/** Whether this is the store's secret, which then stays until `tx` ends. A store without encrypted data adopts it. */
 export async function claimSecret(tx: Transaction, secret: string): Promise<boolean> {
   const fingerprint = fingerprintOf(secret)
   const known = await lockFingerprint(tx, 'key share')
@@ -68,9 +64,7 @@ export interface Encryption {
   decrypt(text: string): string | null
 }
 
-/**
- * Reencrypts a text from the old secret to the new one. Returns null for a text that the old secret does not decrypt.
- */
+/** Replaces a text's encryption by another secret's; null for a text that the old secret does not decrypt. */
 export type Reencrypt = (text: string) => string | null
 
 export function createEncryption(secret: string, purpose: Purpose): Encryption {
@@ -83,10 +77,7 @@ export function createEncryption(secret: string, purpose: Purpose): Encryption {
   }
 }
 
-/**
- * Encrypts with `to` the bytes that `from` encrypted for `purpose`. Returns null for bytes that `from` does not
- * decrypt.
- */
+/** Encrypts with `to` what `from` encrypted for `purpose`. Null for bytes that `from` does not decrypt. */
 export function reencrypt(from: string, to: string, purpose: Purpose, encrypted: Buffer): Buffer | null {
   const text = tryDecrypt(from, purpose, encrypted)
   return text === null ? null : encrypt(to, purpose, text)

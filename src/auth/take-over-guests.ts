@@ -1,14 +1,14 @@
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 
-/** The number is limited, because an account's lists read the orders of each of its guests. */
+/** The number is limited, because an account's lists read the orders of each guest. */
 export const MAX_GUESTS = 1_000
 
 /**
- * Gives an account the orders of all guests with its address. Call only in a transaction that uses up a token mailed to
- * that address, or links a provider that has proven it. Ends the guests' sessions, so a person who merely typed the
- * address cannot read or order any more. Skips a guest if an operator has redirected an order's mails, because the
- * guest's address was wrong. Returns the ids of the ended sessions.
+ * Gives an account the orders of all guests with its address. Call it only in the transaction that uses up a token
+ * mailed to that address, or links a provider that has proven it. Ends the guests' sessions, so a person who only typed
+ * the address cannot read or order any more. A guest stays if an operator has redirected an order's mails, since its
+ * address was wrong. Returns the ids of the sessions.
  */
 export async function takeOverGuests(tx: Transaction, owner: { id: string; email: string }, now: Date): Promise<string[]> {
   // Skips guests without orders, so a stranger cannot use up the limit with them.

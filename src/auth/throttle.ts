@@ -35,7 +35,7 @@ import {
   WRONG_PASSWORDS_OF_ADDRESS,
 } from './limits.ts'
 
-/** A limit, and the hashed key that it counts. */
+/** A limit and its key's hash. */
 type Counter = [Limit, string]
 
 export interface ThrottleOptions {
@@ -47,7 +47,7 @@ export interface ThrottleOptions {
   isByNetwork: boolean
 }
 
-/** The limit of wrong attempts, and the limit that delays attempts after the free ones. */
+/** The limit of wrong attempts, and the delays after the free ones. */
 interface Turns {
   wrong: Limit
   turn: Limit
@@ -123,8 +123,8 @@ export class Throttle {
   }
 
   /**
-   * Like `guardPassword`, for the postal code of an order's address. There are few postal codes, so both the daily and
-   * the total attempts are limited strictly.
+   * Like `guardPassword`, for an order address's postal code. Postal codes are few, so daily and total attempts are few
+   * too.
    */
   async guardPostalCode<T>(client: Client, holder: string, check: () => Promise<T | null>): Promise<T | null> {
     const key = this.#hash('postal code', holder)
@@ -142,7 +142,7 @@ export class Throttle {
     return this.#countBelow(COMMITS, this.#hash('commit', hash))
   }
 
-  /** Counts, runs the check, and reverts the count unless the check returns null, which means a wrong proof. */
+  /** Counts, runs the check, and reverts the count unless the check returns null for a wrong proof. */
   async #guardCounters<T>(counters: readonly Counter[], client: Client, check: () => Promise<T | null>): Promise<T | null> {
     if (!this.#isEnabled) return check()
     await this.#countAll(counters, client)
@@ -236,10 +236,7 @@ export class Throttle {
     return this.#countBelow(MAILS, this.#hash(email, kind))
   }
 
-  /**
-   * Counts a mail by its requester and then by its address. A requester past its own limit does not count for the
-   * address.
-   */
+  /** A requester past its own limit does not count for the address. */
   async #countMailBy(who: string, email: string, kind: 'registration' | 'new address'): Promise<boolean> {
     if (!this.#isEnabled) return true
     return (await this.#countBelow(MAILS_BY_ONE, this.#hash(email, kind, who))) && (await this.countMail(email, kind))
@@ -269,7 +266,7 @@ export class Throttle {
     await this.#countAll(this.#countersOf(limits, client), client, points)
   }
 
-  /** Counts in every counter. If one is past its limit, reverts the counts and throws `rate_limited`. */
+  /** Throws `rate_limited` and then reverts its own count. */
   async #countAll(counters: readonly Counter[], client: Client, points = 1): Promise<void> {
     const counted: Counter[] = []
     for (const [limit, key] of counters) {
@@ -309,7 +306,7 @@ export class Throttle {
     return limiter
   }
 
-  /** A hash that names a network or an account without revealing it. */
+  /** A name that hides a network or an account. */
   nameOf(who: string): string {
     return this.#hash('name', who)
   }
@@ -333,10 +330,7 @@ function createLimiter(pool: Pool, { name, points, seconds }: Limit): RateLimite
   })
 }
 
-/**
- * Turns the limiter's refusal into `rate_limited`, with header fields by draft-ietf-httpapi-ratelimit-headers. Returns
- * any other error, such as an outage, unchanged.
- */
+/** Header fields by draft-ietf-httpapi-ratelimit-headers. Returns any other error, such as an outage, unchanged. */
 function toRefusal(error: unknown, limit: Limit, client: Client): unknown {
   if (!(error instanceof RateLimiterRes)) return error
   client.record('throttled', { limit: limit.name })

@@ -35,7 +35,7 @@ export async function insertUser(db: Queryable, user: User, passwordHash: string
   }
 }
 
-/** Finds an account by its canonical address. Ignores guests, because their address is unproven. */
+/** Finds an account by its canonical address. Ignores guests, whose address is unproven. */
 export async function findUserByEmail(db: Queryable, email: string): Promise<UserWithPassword | null> {
   const { rows } = await db.query<UserWithPassword>(
     sql`select ${COLUMNS}, password_hash from users where email = ${email} and role <> 'guest'`,
@@ -46,7 +46,7 @@ export async function findUserByEmail(db: Queryable, email: string): Promise<Use
 // An operator's search shows the orders of the account and of this many newest guests.
 const IDS_OF_ADDRESS = 1_000
 
-/** The ids of the account with an address, its guests, and other guests with the address. `email` is canonical. */
+/** The account with an address, its guests, and other guests with the address. `email` is canonical. */
 export async function findUserIdsByEmail(db: Queryable, email: string): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>(
     sql`with account as (
@@ -62,9 +62,8 @@ export async function findUserIdsByEmail(db: Queryable, email: string): Promise<
 }
 
 /**
- * An imported account's foreign hash for `Passwords.verify`; null if there is none. An address gets the same hash as
- * long as that account keeps it, so its checks always cost the same. The pattern names the current cost of `Passwords`
- * and must equal the pattern of an index.
+ * Some imported account's foreign hash for `Passwords.verify`, or null. An address gets the same hash while that
+ * account keeps it, so its checks always cost the same. The pattern is the cost of `Passwords`, and of an index.
  */
 export async function findForeignHash(db: Queryable, email: string): Promise<string | null> {
   const from = hash('sha256', email).slice(0, 32)
@@ -114,9 +113,8 @@ export async function deleteUser(tx: Transaction, id: string): Promise<void> {
 }
 
 /**
- * Changes the given properties and leaves undefined ones unchanged. Throws `invalid_token` like `getUser`. Throws
- * `invalid_body` for a name with a link while the address is unproven, because mails begin with the name and may reach
- * a stranger.
+ * Leaves undefined properties unchanged. Throws `invalid_token` like `getUser`, and `invalid_body` for a name with a
+ * link while the address is unproven, because mails to that address, perhaps a stranger's, begin with the name.
  */
 export async function updateUser(
   db: Queryable,

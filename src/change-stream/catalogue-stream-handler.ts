@@ -21,10 +21,7 @@ const CATALOGUE_SOURCE: StreamSource<ProductEventRecord, never> = {
   shape: { table: 'product_events', columns: PRODUCT_EVENT_COLUMNS, previousColumns: [] },
 }
 
-/**
- * The most events of one publication. It takes 5 ms of this process, in which order events wait. A part of a large
- * transaction is ten times as large.
- */
+/** Takes 5 ms of this process, in which events of orders wait. A part of a large transaction is ten times as large. */
 const PUBLISH_AT_MOST = 1_000
 
 /**
@@ -54,7 +51,7 @@ export function createCatalogueStreamHandler(options: StreamHandlerOptions<Catal
   })
 }
 
-/** Tracks whether a broker's stream has all older events. Until then, `catalogue_epochs.refilled_at` is null. */
+/** A broker's stream gets all older events first. Until then `catalogue_epochs.refilled_at` is null. */
 class CatalogueEpochs {
   readonly #db: Queryable
   readonly #topic: Topic<CatalogueEvent>
@@ -65,10 +62,7 @@ class CatalogueEpochs {
     this.#topic = topic
   }
 
-  /**
-   * The reason why events are missing; null if none are. Reasons are a new or lost broker stream, a moved database, or
-   * events older than the slot.
-   */
+  /** A reason is a new or lost broker's stream, a moved database, or events older than the slot. */
   async findGap(): Promise<string | null> {
     // Reading the position also opens the broker's stream, and records a new stream's epoch.
     const hasMessages = (await this.#topic.newestPosition()) !== null

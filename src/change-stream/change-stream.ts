@@ -40,7 +40,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     })
   }
 
-  /** The stream's state. `standby` is healthy. `failing` lasts until some process has confirmed the failed commits. */
+  /** `standby` is healthy. `failing` lasts until some process has confirmed the failed commits. */
   get state() {
     return this.#state
   }
@@ -83,9 +83,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     this.#state = 'active'
   }
 
-  /**
-   * Reads until the stream ends. Returns the pause before the next attempt, because another reader may have the slot.
-   */
+  /** Returns the pause before the next attempt, because another reader may have the slot. */
   async #read(signal: AbortSignal, well: () => void): Promise<number> {
     try {
       await this.#options.beforeOpening?.(signal)

@@ -5,14 +5,14 @@ export type DeadLetterTable = 'dead_letters' | 'catalogue_dead_letters'
 export const ORDER_DEAD_LETTERS = 'dead_letters'
 export const CATALOGUE_DEAD_LETTERS = 'catalogue_dead_letters'
 
-/** A change without an event: none can be made of it, or the broker refuses the event for its size. */
+/** No event can be made of the change, or the broker refuses the event for its size. */
 export interface DeadLetter {
   eventId: string
   reason: string
   position: string
 }
 
-/** Records dead letters. `storefront verify` reports each until the topic has its event. */
+/** `storefront verify` reports each until the topic has its event. */
 export async function recordDeadLetters(db: Queryable, table: DeadLetterTable, letters: readonly DeadLetter[]): Promise<void> {
   await db.query(
     sql`insert into ${identifier(table)} (event_id, reason, position)

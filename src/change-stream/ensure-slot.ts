@@ -6,16 +6,13 @@ import { readRecordedPosition, recordLostSlot } from './slot-positions.ts'
 
 export type SlotState = 'ready' | 'created' | 'lost'
 
-/** Whether the database has no rows that a slot could have delivered. */
+/** The database has no row that a slot could have delivered. */
 const FRESH = {
   orders: sql`not exists (select from orders) and not exists (select from topic_messages)`,
   catalogue: sql`not exists (select from product_events) and not exists (select from catalogue_messages)`,
 }
 
-/**
- * Creates the slot of an empty store. `streamUrl` is for the role that may replicate. `onSession` gets the session,
- * which may have to wait.
- */
+/** `streamUrl` is for the role that may replicate. `onSession` gets the session that may have to wait. */
 export async function ensureReplicationSlot(
   db: Queryable,
   streamUrl: string,

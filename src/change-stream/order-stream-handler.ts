@@ -17,7 +17,7 @@ import { PUBLICATION } from './replication-slot.ts'
 import type { Commit, OrderChange, StreamSource } from './slot-reader.ts'
 import { createStreamHandler, type StreamHandlerOptions } from './stream-handler.ts'
 
-/** Publishes order events. Refills a lost slot from `orders`. */
+/** A lost slot is refilled from `orders`. */
 export function createOrderStreamHandler(options: StreamHandlerOptions<OrderEvent>): ChangeStream<OrderRecord, 'status' | 'version'> {
   const { pool, topic, logger } = options
   return createStreamHandler(options, {
@@ -39,19 +39,14 @@ function messagesOf({ position, changes }: Commit): OutgoingMessage[] {
   return changes.flatMap(eventsOf).map((event) => ({ position, event }))
 }
 
-/**
- * The events of a change. A moved-in order is inserted with its whole history, so it has the events of all versions.
- */
+/** An order that was moved in is inserted with its whole history, so it has the events of all versions. */
 function eventsOf(change: OrderChange): OrderEvent[] {
   const { record, previous } = change
   const isMovedIn = previous === null && record.version > 1 && hasWholeHistory(record)
   return isMovedIn ? toOrderEvents(record) : [toOrderEvent(record, statusBefore(change))]
 }
 
-/**
- * The messages to publish. A change that keeps the version is a correction or an erasure, so the version's event
- * already exists.
- */
+/** A change that keeps the version is a correction or an erasure, so the version's event exists already. */
 async function withoutRepeats(db: Queryable, commits: readonly Commit[]): Promise<OutgoingMessage[]> {
   const changes = commits.flatMap((commit) => commit.changes)
   const isRepeat = ({ record, previous }: OrderChange) => previous?.version === record.version
@@ -63,10 +58,7 @@ async function withoutRepeats(db: Queryable, commits: readonly Commit[]): Promis
   )
 }
 
-/**
- * The status before a change. An operator's correction keeps the version, and then the previous row is not the previous
- * version.
- */
+/** An operator's correction keeps the version, so the previous row is then not the previous version. */
 function statusBefore({ record, previous }: OrderChange): Pick<OrderRecord, 'status'> | null {
   return previous?.version === record.version ? (record.status_history.at(-2) ?? null) : previous
 }

@@ -33,10 +33,7 @@ interface Relation {
 }
 
 const TAG = { begin: 0x42, commit: 0x43, relation: 0x52, insert: 0x49, update: 0x55 }
-/**
- * The message types Origin, Type, Delete, Truncate and Message. A row that an operator deletes is not a change in an
- * order's life.
- */
+/** Origin, Type, Delete, Truncate, Message. A row that an operator deletes is no change of an order's life. */
 const SKIPPED_TAGS: readonly (number | undefined)[] = [0x4f, 0x59, 0x44, 0x54, 0x4d]
 const ROW = { new: 0x4e, old: 0x4f, key: 0x4b }
 const VALUE = { text: 0x74, null: 0x6e, unchanged: 0x75 }

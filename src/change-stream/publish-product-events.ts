@@ -12,7 +12,7 @@ import { CATALOGUE_DEAD_LETTERS } from './dead-letters.ts'
 import { type PublishOptions, publishStoredEvents, type StoredEvents } from './publish-stored-events.ts'
 
 const BATCH_SIZE = 1_000
-/** The compressed size of a stored batch. Larger batches would take seconds of this process, in which orders wait. */
+/** Stored, compressed size. Larger products would take seconds of this process, in which orders wait. */
 const BATCH_BYTES = 1_000_000
 
 export const PRODUCT_EVENTS: StoredEvents<ProductEventRecord, CatalogueEvent> = {
@@ -25,15 +25,12 @@ export const PRODUCT_EVENTS: StoredEvents<ProductEventRecord, CatalogueEvent> = 
   readOf,
 }
 
-/**
- * Publishes all stored product events. Meanwhile no old event is removed, because one that was read before would return
- * to the topic. `url` is the database's, for the lock.
- */
+/** No old event is removed meanwhile, because one read earlier would return. `url` is the database's, for the lock. */
 export function publishProductEvents({ url, ...options }: PublishOptions<CatalogueEvent> & { url: string }): Promise<boolean> {
   return keepProductEvents(url, (assertKept) => publishStoredEvents(PRODUCT_EVENTS, options, assertKept), options.signal)
 }
 
-/** Runs work while no product event is removed. `assertKept` throws if the lock was lost with its connection. */
+/** `assertKept` throws when the lock was lost with its connection. */
 export async function keepProductEvents<T>(
   url: string,
   work: (assertKept: () => Promise<unknown>) => Promise<T>,

@@ -5,8 +5,7 @@ import { publishAcceptable } from '../topic/publish-acceptable.ts'
 import type { Topic, TopicEvent } from '../topic/topic.ts'
 import { CATALOGUE_DEAD_LETTERS, type DeadLetter, type DeadLetterTable, recordDeadLetters } from './dead-letters.ts'
 
-// The position is unknown. After a restart the stream may therefore publish events again, which the topic drops by
-// their ids.
+// Unknown, so after a restart the stream may publish events again, which the topic drops by id.
 const NO_POSITION = ''
 const PROGRESS_MS = 10_000
 
@@ -29,9 +28,7 @@ export interface PublishOptions<E extends TopicEvent> {
   onProgress?: (events: number) => void
 }
 
-/**
- * Publishes all stored events. Faulty rows and refused events become dead letters. Returns false if `signal` aborts.
- */
+/** Faulty rows and refused events become dead letters. Returns false when `signal` aborts. */
 export async function publishStoredEvents<Row, E extends TopicEvent>(
   stored: StoredEvents<Row, E>,
   { db, topic, logger, signal, onProgress }: PublishOptions<E>,
@@ -70,7 +67,7 @@ async function publishRows<Row, E extends TopicEvent>(
   return events.length
 }
 
-/** Makes events of the rows with these ids. Skips those that make no event. */
+/** Reads rows by id, and skips those that make no event. */
 export async function makeEvents<Row, E extends TopicEvent>(
   db: Queryable,
   { readOf, findDefect, toEvents }: StoredEvents<Row, E>,

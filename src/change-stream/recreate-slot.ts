@@ -45,7 +45,7 @@ async function replaceBroken(db: Queryable, stream: Queryable, slotName: string)
       ),
     )
     await createReplicationSlot(stream, slotName).catch((error) => {
-      // The other slot was also created after the drop, so it delivers the same changes.
+      // The other slot was also created after the drop, so it delivers the same.
       if (sqlState(error) !== DUPLICATE_OBJECT) throw error
     })
     await untilCreated(stream, slotName)
@@ -54,7 +54,7 @@ async function replaceBroken(db: Queryable, stream: Queryable, slotName: string)
   }
 }
 
-/** Waits for a lock by polling. A waiting statement would have a transaction, for which the holder may wait itself. */
+/** Polls, because the holder may wait for every transaction, and so for a waiting statement. */
 export async function untilLocked(session: Queryable, name: string, pauseMs: number, signal?: AbortSignal): Promise<void> {
   for (;;) {
     const { rows } = await session.query<{ is_locked: boolean }>(

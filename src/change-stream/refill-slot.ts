@@ -16,13 +16,13 @@ export interface SlotRefillOptions {
   publishStored: (signal: AbortSignal) => Promise<boolean>
   /** Called before a publication, because a restored database must have its incarnation first. */
   beforePublishing?: ((signal: AbortSignal) => Promise<void>) | undefined
-  /** Returns the reason why the topic lacks events although the slot is good; null if it lacks none. */
+  /** Why the topic lacks events although the slot is good, or null. */
   findGap?: ((signal: AbortSignal) => Promise<string | null>) | undefined
 }
 
 /**
- * Refills a lost slot. The refill is recorded from before the slot exists until its end, so another process can
- * continue it. Throws if `signal` aborts, and for another database's slot. See docs/decisions/change-stream-slots.md.
+ * The refill is recorded from before the slot exists until its end, so another process continues it. Throws when
+ * `signal` aborts, and for another database's slot. See docs/decisions/change-stream-slots.md.
  */
 export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSignal): Promise<void> {
   const { url, pool, slotName, logger, beforePublishing, findGap } = options
@@ -50,7 +50,7 @@ async function refill({ pool, slotName, url, logger, publishStored }: SlotRefill
   await using lock = await connectClient(url, 'storefront-refill', signal)
   await untilLocked(lock, `storefront refill ${slotName}`, WAIT_MS, signal)
   const found = await findRefill(pool, slotName)
-  // Another process has finished the refill meanwhile.
+  // Another process has finished it meanwhile.
   if (found === null) return
   if (!(await publishStored(signal))) return signal.throwIfAborted()
   // A refill recorded meanwhile may need rows that this one has already passed.

@@ -30,7 +30,7 @@ export interface ReplicationConnection {
   readonly confirmed: Lsn
   /** Rejects with the reason, unless `close` ended the stream. */
   readonly ended: Promise<void>
-  /** Reports that everything up to `position` is stored elsewhere, so the server may remove this WAL. */
+  /** The server may remove the WAL up to `position`, because everything is stored elsewhere. */
   confirm(position: Lsn): void
   pause(): void
   resume(): void
@@ -46,8 +46,8 @@ export interface ReplicationOptions {
 }
 
 /**
- * Opens a slot. `onMessage` must not throw. Throws SQLSTATE 55006 if another reader has the slot. The stream ends with
- * 42704 at a change that is older than the publication.
+ * `onMessage` must not throw. Throws SQLSTATE 55006 when another reader has the slot. The stream ends with 42704 at a
+ * change that is older than the publication.
  */
 export async function openReplication(
   url: string,
@@ -76,7 +76,7 @@ export async function openReplication(
     const { rows } = await client.query<{ systemid: string; timeline: number }>('IDENTIFY_SYSTEM')
     const confirmed = await readConfirmed(client, slotName)
     let isIncomplete = false
-    // At such changes PostgreSQL 18 only skips the change, and earlier servers end the stream.
+    // PostgreSQL 18 skips the changes at which earlier servers end the stream.
     client.on('notice', ({ code, message }) => {
       if (code !== OBJECT_NOT_IN_PREREQUISITE_STATE) return
       isIncomplete = true
@@ -120,7 +120,7 @@ export async function openReplication(
   }
 }
 
-/** Ends a client. Once the signal has aborted, this waits at most two seconds. */
+/** Once the signal has aborted, it waits at most two seconds. */
 async function endClient(client: pg.Client, signal: AbortSignal | undefined): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>()
   let timer: NodeJS.Timeout | undefined
@@ -137,7 +137,7 @@ async function endClient(client: pg.Client, signal: AbortSignal | undefined): Pr
 
 async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> {
   const { rows } = await client.query<{ confirmed: string }>(
-    // The statement has no parameters, because a replication connection takes none.
+    // A replication connection takes no parameters.
     sql`select pg_wal_lsn_diff(confirmed_flush_lsn, '0/0')::text as confirmed
     from pg_replication_slots
     where slot_name = ${literal(slotName)}`.text,
@@ -145,10 +145,7 @@ async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> 
   return BigInt(rows[0]?.confirmed ?? 0)
 }
 
-/**
- * The message that confirms a position. The topic has stored everything up to it, so it counts as written, flushed and
- * applied.
- */
+/** The topic has stored everything up to the position, so it is written, flushed and applied. */
 function statusUpdate(position: Lsn): Buffer {
   const update = Buffer.alloc(STATUS_UPDATE_BYTES)
   update.writeUInt8(STATUS_UPDATE, 0)

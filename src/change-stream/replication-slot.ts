@@ -12,10 +12,7 @@ const CREATION_POLL_MS = 100
 const MAX_NAME_LENGTH = 63
 const HASH_LENGTH = 12
 
-/**
- * The name of a database's slot. All of a server's slots share their names, so it contains the database's name. An
- * unusable name gets a hash.
- */
+/** Names are shared by the server, so it contains the database's. An unusable name gets a hash. */
 export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'orders'): string {
   const plain = `${database}_${what}`
   if (/^[a-z0-9_]+$/.test(database) && plain.length <= MAX_NAME_LENGTH) return plain
@@ -24,7 +21,7 @@ export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'or
   return readable.slice(0, MAX_NAME_LENGTH - suffix.length) + suffix
 }
 
-/** Waits until a visible slot delivers, which needs the running transactions to end. Returns whether it exists. */
+/** A new slot is visible before it delivers anything, while transactions run. Returns whether it exists. */
 export async function untilCreated(db: Queryable, slotName: string): Promise<boolean> {
   for (;;) {
     const { rows } = await db.query<{ is_created: boolean }>(
@@ -51,7 +48,7 @@ export async function findLostReason(db: Queryable, slotName: string): Promise<s
   return refill && `${refill.reason}; the role stream publishes what is missing`
 }
 
-/** The reason why the store cannot continue with this slot; null if it can. Ignores later publications. */
+/** Why the store cannot continue with this slot, or null. Ignores what was published since. */
 export async function findBrokenReason(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ wal_status: string | null; confirmed: string | null }>(
     sql`select wal_status, confirmed_flush_lsn as confirmed from pg_replication_slots where slot_name = ${slotName}`,
@@ -64,7 +61,7 @@ export async function findBrokenReason(db: Queryable, slotName: string): Promise
   return slot.confirmed === null ? null : findForeignChange(db, slotName, slot.confirmed)
 }
 
-/** The reason if the slot belongs to another database; null otherwise, or if there is no slot. */
+/** The result is null when the slot belongs to this database, or does not exist. */
 export async function findForeignReason(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ database: string | null }>(
     'select database from pg_replication_slots where slot_name = $1 and database is distinct from current_database()',
@@ -86,14 +83,14 @@ export async function assertNotLost(db: Queryable, slotName: string): Promise<vo
   if (reason !== null) throw new SlotLost(reason)
 }
 
-/** Whether the publication was created after a change that the slot delivers. */
+/** The publication was created after a change that the slot delivers. */
 export async function isOlderThanPublication(
   db: Queryable,
   { slotName, publication }: { slotName: string; publication: string },
   error: unknown,
 ): Promise<boolean> {
   if (sqlState(error) !== UNDEFINED_OBJECT) return false
-  // The query is needed because a missing slot or publication has the same SQLSTATE.
+  // A missing slot or publication has the same SQLSTATE.
   const { rows } = await db.query(
     sql`select from pg_publication, pg_replication_slots where pubname = ${publication} and slot_name = ${slotName}`,
   )
@@ -123,10 +120,7 @@ export async function readSlotStatus(db: Queryable, slotName: string): Promise<S
   return lostReason === null ? { active, retainedBytes, lagBytes, lostReason } : { active, retainedBytes: null, lagBytes: null, lostReason }
 }
 
-/**
- * The reason against promoting the standby now; null if there is none. A promotion drops a temporary copy of the slot,
- * which has not caught up yet.
- */
+/** The reason against a promotion now, or null. The promotion drops a temporary copy, which has not caught up yet. */
 export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
     // Before PostgreSQL 17 a standby has neither copies of slots nor these columns.

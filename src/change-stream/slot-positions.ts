@@ -37,9 +37,7 @@ export async function findRefill(db: Queryable, slotName: string): Promise<{ id:
   return rows[0] ?? null
 }
 
-/**
- * Records a refill. Call before the slot is dropped or created. A slot without a row stays lost until it is recreated.
- */
+/** Call it before the slot is dropped or created. A slot without a row remains lost until it is recreated. */
 export async function recordRefill(db: Queryable, slotName: string, { id, reason }: { id: string; reason: string }): Promise<void> {
   await db.query(
     sql`insert into slot_positions (slot_name, lost_reason, refill_id, refill_reason) values (${slotName}, ${reason}, ${id}, ${reason})
@@ -47,7 +45,7 @@ export async function recordRefill(db: Queryable, slotName: string, { id, reason
   )
 }
 
-/** Ends a refill. Call once the topic has everything. Returns false if another refill has been recorded since. */
+/** Call it when the topic has everything. False when another refill has been recorded since. */
 export async function finishRefill(db: Queryable, slotName: string, id: string): Promise<boolean> {
   const { rowCount } = await db.query(
     sql`update slot_positions set refill_id = null, refill_reason = null where slot_name = ${slotName} and refill_id = ${id}`,
@@ -77,7 +75,7 @@ export async function adoptSlot(db: Queryable, slotName: string): Promise<void> 
   )
 }
 
-/** Records a position. Call before the position is confirmed to the server. `logId` is `<system id>.<timeline>`. */
+/** Call it before the position is confirmed to the server. `logId` is `<system id>.<timeline>`. */
 export async function recordPosition(db: Queryable, slotName: string, logId: string, position: Lsn): Promise<void> {
   const { rowCount } = await db.query(
     sql`update slot_positions
@@ -93,10 +91,7 @@ export async function readRecordedPosition(db: Queryable, slotName: string): Pro
   return rows[0]?.position ?? null
 }
 
-/**
- * Records a loss. `position` was recorded before the loss was found. If it differs now, the slot was recreated or read
- * meanwhile.
- */
+/** `position` was recorded before the loss was found. If it differs, the slot was recreated or read since. */
 export async function recordLostSlot(db: Queryable, slotName: string, reason: string, position: string | null): Promise<void> {
   await db.query(
     sql`update slot_positions set lost_reason = ${reason}

@@ -19,10 +19,7 @@ export interface RowChange<Row, Previous extends keyof Row> {
 export type OrderChange = RowChange<OrderRecord, 'status' | 'version'>
 
 export interface Commit<Change = OrderChange> {
-  /**
-   * The position `<system id>.<timeline>/<16 hex digits>` of the commit's end, which sorts as text. The parts of a
-   * large commit have smaller positions than its end.
-   */
+  /** `<system id>.<timeline>/<16 hex digits>` of the commit's end sorts as text. Earlier parts have a smaller one. */
   position: string
   changes: Change[]
 }
@@ -31,9 +28,7 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
   source: StreamSource<Row, Previous>
   url: string
   slotName: string
-  /**
-   * Stores commits. Returns once everything is stored. If it throws, the stream restarts from the confirmed position.
-   */
+  /** Returns when everything is stored. When it throws, the stream restarts from the confirmed position. */
   onCommits: (commits: Commit<RowChange<Row, Previous>>[]) => Promise<void>
   /**
    * Runs before any delivery or confirmation. An error closes the slot until a later attempt. `signal` aborts when the
@@ -62,7 +57,7 @@ const CONFIRM_INTERVAL_MS = 500
 const IDLE_CONFIRM_INTERVAL_MS = 5_000
 const IDLE_CONFIRM_BYTES = 2_048n
 const STOP_PATIENCE_MS = 2_000
-/** Reading pauses beyond these limits. In larger batches, young objects survive a garbage collection and are copied. */
+/** Reading pauses beyond these. In larger batches young objects survive a garbage collection and are copied. */
 const MAX_WAITING_CHANGES = 1_000
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
 /**
@@ -89,9 +84,9 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   #waitingBytes = 0
   #inTransaction = false
   #draining: Promise<void> | null = null
-  /** The position up to which `onCommits` has stored everything. */
+  /** `onCommits` has stored everything up to here. */
   #stored: Lsn = 0n
-  /** The position for which `beforeConfirming` has returned, so the server may be told. */
+  /** `beforeConfirming` has returned for it, so the server may be told. */
   #confirmed: Lsn = 0n
   #isConfirming = false
   #confirming: Promise<void> = Promise.resolve()
@@ -116,8 +111,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       ...options,
       publication,
     })
-    // Position 0 confirms nothing. Without these messages, the server would end a stream whose `onOpened` takes long,
-    // at each attempt.
+    // Confirms nothing. Otherwise the server would end a stream whose `onOpened` takes long, after each attempt.
     const endSigns = every(STATUS_INTERVAL_MS, () => connection.confirm(0n))
     const closed = new AbortController()
     try {
@@ -131,9 +125,9 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     } finally {
       endSigns()
     }
-    // The connection is set only now, because nothing may be delivered or confirmed before `onOpened` has returned.
+    // Set this late because nothing may be delivered or confirmed before `onOpened` has returned.
     reader.#connection = connection
-    // The position is reported here, because an idle server does not send what another reader has confirmed.
+    // Reported here because an idle server sends nothing about what another reader has confirmed.
     options.onConfirmed(reader.#position(connection.confirmed))
     reader.#endStatus = every(STATUS_INTERVAL_MS, () => reader.#sendStatus())
     reader.ended = reader.#untilEnd(connection)
@@ -266,7 +260,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     if (!this.#isConfirming) this.#confirming = this.#confirm().catch((error) => this.#fail(error))
   }
 
-  /** Records the stored position and then confirms it. The server is told only recorded positions. */
+  /** The server is told only recorded positions. */
   async #confirm(): Promise<void> {
     const { beforeConfirming } = this.#options
     this.#isConfirming = true
@@ -296,7 +290,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     await withinMs(STOP_PATIENCE_MS, this.#confirming, null)
   }
 
-  /** Sends the confirmed position, which PostgreSQL also takes as a keep-alive. Position 0 confirms nothing. */
+  /** PostgreSQL also takes it as a keep-alive. Position 0 confirms nothing. */
   #sendStatus(): void {
     this.#connection?.confirm(this.#confirmed)
   }

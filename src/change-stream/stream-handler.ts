@@ -29,10 +29,7 @@ export interface RowEvents<Row, Previous extends keyof Row, E extends TopicEvent
   subject: string
   findDefect(record: Row): string | null
   eventIdOf(record: Row): string
-  /**
-   * The most events of one publication. The process does other work between two publications. By default all events are
-   * published together.
-   */
+  /** The process does other work between two publications. By default all events are published together. */
   publishAtMost?: number
   /** Throws if the topic has changed since the slot was opened. */
   beforeEachPublish?: () => Promise<void>

@@ -100,7 +100,7 @@ function assertEmail(text: string): void {
   }
 }
 
-/** Publishes a signing key, which signs once every client has it. A running store loads the key within a second. */
+/** Publishes a signing key when every client has it. A running store loads it within a second. */
 export async function rotateKeys({ pool, addresses, config, terminal }: Contexts['database']): Promise<number> {
   const { id, signsFrom } = await rotateSigningKeys(
     pool,

@@ -2,7 +2,7 @@ import { type ActivityFilter, findActorNames, listActivities } from '../activity
 import type { Contexts } from './command.ts'
 import { printRows } from './format-table.ts'
 
-/** The most characters of a state in the table. JSON contains all of them. */
+/** Characters of a state in the table. JSON contains all of it. */
 const MAX_STATE = 60
 
 export async function printActivities({ pool, terminal }: Contexts['database'], filter: ActivityFilter, json: boolean): Promise<number> {

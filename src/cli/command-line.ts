@@ -17,7 +17,7 @@ type Refuse = (problem: string) => UsageError
 
 const SEE_HELP = 'storefront help lists the commands'
 
-/** Reads a command line. Throws UsageError for one that the table of commands does not allow. */
+/** Throws UsageError for what the table of commands does not allow. */
 export function readCommandLine(argv: readonly string[], version: string): Request {
   // Parsing is not strict, because the refusal of an unknown option must name the command.
   const { positionals, tokens } = parseArgs({

@@ -23,7 +23,7 @@ export interface Contexts {
 }
 export type Needs = keyof Contexts
 
-/** An option with a value. `read` returns undefined for an invalid text, and `must` then completes the refusal. */
+/** `read` returns undefined for a wrong text, and `must` completes the refusal. */
 export interface Option<T> {
   value: string
   help: string
@@ -65,14 +65,11 @@ interface CommandDefinition<N extends Needs, O extends Options> {
   needs?: N
   /** Describes a contradiction between options; null if there is none. */
   findContradiction?(values: Values<O>): string | null
-  /**
-   * Runs the command and returns the exit status. Imports its code only when called, so the help does not load a whole
-   * store.
-   */
+  /** Returns the exit status. Imports its code when it is called, so that help does not load a whole store. */
   run(context: Contexts[N], values: Values<O>, ...args: string[]): Promise<number>
 }
 
-/** A command whose option types are erased. Its options are checked at run time. */
+/** The options of this command are checked when it is called. */
 export type Command = Required<CommandDefinition<Needs, Options>>
 
 /**

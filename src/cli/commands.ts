@@ -31,7 +31,7 @@ import {
 } from './options.ts'
 
 const FORMATS = ['ndjson', 'csv'] as const
-/** The subscribers that can be rewound. Lake files are repaired instead, for both partitions under the name `lake`. */
+/** Lake files are repaired instead, those of both partitions under the name `lake`. */
 const REWOUND = SUBSCRIBERS.filter(({ name, position }) => position === 'topic' || name === 'lake').map(({ name }) => name)
 
 /** Every command, in the order of the help. */
@@ -193,7 +193,7 @@ export const COMMANDS: readonly Command[] = [
       order: orderId,
       subscriber: {
         ...oneOf(REWOUND, 'rewinds this subscriber, which handles what it has missed'),
-        // The position of catalogue-lake is in its files.
+        // Its position is in its files.
         must: `be one of ${REWOUND.join(', ')}; catalogue-lake cannot be rewound: storefront lake repair writes what the lake lacks`,
       },
       restored: flag('the database was restored: begins a new incarnation, and ends every session'),
@@ -217,7 +217,7 @@ export const COMMANDS: readonly Command[] = [
     arguments: [{ name: 'EMAIL' }],
     options: { role: oneOf(OPERATOR_ROLES, 'what the operator may do; `admin` unless given') },
     help: "creates an operator's account; asks for the password or reads it from standard input; an empty one is generated and printed",
-    // This command needs only settings, because it asks for the password before it starts a database.
+    // Asks for the password before it starts a database.
     needs: 'settings',
     run: async (context, { role = 'admin' }, email = '') => (await import('./account-commands.ts')).createOperator(context, email, role),
   }),
@@ -312,7 +312,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'secret change',
     help: 're-encrypts everything with another `STOREFRONT_SECRET`: asks for the new one or reads it from standard input; a store that keeps its own secret generates it',
-    // This command needs only settings, because it asks for the new secret before it starts a database.
+    // Asks for the new secret before it starts a database.
     needs: 'settings',
     run: async (context) => (await import('./secret-commands.ts')).changeSecret(context),
   }),

@@ -5,7 +5,7 @@ import { formatTable } from './format-table.ts'
 
 const EXIT_REFUSED = 2
 
-/** Prints the settings, with secrets masked. Starts nothing. */
+/** Secrets are masked. Starts nothing. */
 export function printConfig({ out, err }: Terminal, json: boolean): number {
   const { settings, problems, misspelt } = readEnvironment()
   if (json) {

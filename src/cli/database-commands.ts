@@ -76,7 +76,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   }
 }
 
-/** Moves a store into this configuration's database, from the embedded store or from another server. */
+/** The source is the embedded store, or another server's. */
 export async function moveStore(settings: Contexts['settings'], from: string | undefined): Promise<number> {
   const { config, terminal, logger } = settings
   const target = config.databaseAddresses

@@ -9,10 +9,7 @@ import { escapeControls } from './format-table.ts'
 const STATUS_WIDTH = 9
 const NAME_WIDTH = 17
 
-/**
- * Prints what doctor finds. The exit status is 1 if there is a problem. Ends the process, because a hanging server may
- * keep it alive.
- */
+/** Exit status 1 when there is a problem. Ends the process, because a server may hang. */
 export async function printDiagnosis({ out, exit }: Terminal, json: boolean): Promise<number> {
   const { config, problems, misspelt } = readEnvironment()
   const versions = { store: packageJson.version, node: process.versions.node }

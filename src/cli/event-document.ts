@@ -111,7 +111,7 @@ function messageOf(type: string): object {
   }
 }
 
-/** Turns `storefront.order.created` into `An order was created`. */
+/** `storefront.order.created` → `An order was created`. */
 function titleOf(type: string): string {
   const [, subject = '', change = ''] = type.split('.')
   const subjects: Record<string, string> = { order: 'An order was', product: 'A product was', price: 'A price was', stock: 'Stock was' }

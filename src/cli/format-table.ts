@@ -16,7 +16,7 @@ export function formatJson({ columns, rows }: Table): string {
   return JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index] ?? null]))))
 }
 
-/** An aligned text table. `none` is the text for null. Shows control characters in cells as escapes. */
+/** `none` stands for null. Control characters in cells are shown as escapes. */
 export function formatTable({ columns, rows }: Table, { none = 'NULL' } = {}): string {
   const table = [columns, ...rows].map((row) => row.map((cell) => escapeControls(cell === null ? none : String(cell))))
   const widths = columns.map((_, column) => table.reduce((width, row) => Math.max(width, lengthOf(row[column] ?? '')), 0))

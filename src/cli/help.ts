@@ -58,7 +58,7 @@ function entry(term: string, explanation: string): string {
   return term.length + 4 > INDENT ? `  ${term}\n${' '.repeat(INDENT)}${lines}` : `${`  ${term}`.padEnd(INDENT)}${lines}`
 }
 
-/** Wraps text into lines of at most WIDTH. Indents all lines except the first. */
+/** Lines of at most WIDTH. All lines except the first are indented. */
 function wrap(text: string, indent: number): string {
   const lines = ['']
   for (const word of text.split(' ')) {

@@ -29,7 +29,7 @@ interface ImportValues {
   json: boolean
 }
 
-/** Imports customers. The exit status is 0 only if the store then has every customer of the file. */
+/** Status 0 only when the store has every customer of the file. */
 export async function moveCustomersIn(
   { pool, terminal }: Contexts['database'],
   file: string,
@@ -45,7 +45,7 @@ export async function moveCustomersIn(
   )
 }
 
-/** Imports orders. The exit status is 0 only if the store then has every order of the file, with equal sums. */
+/** Status 0 only when the store has every order of the file, and the sums are equal. */
 export async function moveOrdersIn(
   { pool, addresses, terminal }: Contexts['database'],
   file: string,
@@ -60,10 +60,7 @@ export async function moveOrdersIn(
   )
 }
 
-/**
- * Compares products with the store. The exit status is 0 only if the store has every product of the file, and the sums
- * of the prices are equal.
- */
+/** Status 0 only when the store has every product of the file, and the sums of the prices are equal. */
 export async function proveProducts(
   { pool, config, terminal }: Contexts['database'],
   file: string,
@@ -153,13 +150,13 @@ export async function importFile(
 }
 
 export function openFile(file: string): ReadStream {
-  // A read error does not name the file, so this adds the name.
+  // An error of reading does not name the file.
   return createReadStream(file).on('error', (error: NodeJS.ErrnoException) => {
     error.path ??= file
   })
 }
 
-/** Writes products in the form that the import reads. */
+/** Writes the form that the import reads. */
 export async function exportProducts(
   { pool }: Contexts['database'],
   format: ImportFormat | undefined,
@@ -175,7 +172,7 @@ export async function exportProducts(
   }
 }
 
-/** Converts another shop system's file. The exit status is 1 if a record was refused. */
+/** Status 1 when a record was refused. */
 export async function convertFile(
   { err }: Terminal,
   [shop, what, file]: readonly [shop: string, what: string, file: string],

@@ -17,7 +17,7 @@ export function flag(help: string): Flag {
   return { help }
 }
 
-/** Whether the text is an existing day. `Date` alone would read 30 February as 2 March. */
+/** `Date` reads 30 February as 2 March. */
 function isDay(text: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString().startsWith(text)
 }

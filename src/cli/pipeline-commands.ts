@@ -32,9 +32,7 @@ const MAX_LINES = 100
 
 const now = () => new Date()
 
-/**
- * Verifies the store. The exit status is 1 if something is missing, duplicated or corrupt, and 3 if that is undecided.
- */
+/** Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
 export async function verifyStore(context: Contexts['database'], verifyArguments: VerifyArguments): Promise<number> {
   const { isJson, from, to, runId } = verifyArguments
   if (from !== undefined && to !== undefined && from >= to) throw new UsageError('--to must be later than --from')
@@ -80,7 +78,7 @@ interface ReplayArguments {
   since: Date | undefined
   orderId: string | undefined
   subscriber: SubscriberName | undefined
-  /** Whether to begin a new incarnation without evidence from topic and lake. */
+  /** Begins a new incarnation without evidence from topic and lake. */
   isRestored?: boolean | undefined
   /** The id of the run that the console has recorded. */
   runId?: string | undefined
@@ -119,15 +117,15 @@ async function replayWith(
   const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
   if (subscriber === undefined) await assertReachable(context.addresses, ['stream'])
-  // This comes before the topic opens, because the topic may begin a new epoch in a restored database.
+  // This precedes the topic, which may begin a new epoch in a restored database.
   const options = { pool, url, logger: context.logger }
   await ensureIncarnationOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
   if (isRestored) {
     terminal.out('order numbers, versions and sequences were advanced, and every session has ended')
     await reportRestoredKeys({ pool, terminal })
   }
-  // The run is recorded before its first change, because even a killed replay has changed something. The console
-  // records its own runs itself.
+  // The run is recorded before the first change, because a killed replay has changed something. The console records its
+  // own runs.
   if (replayArguments.runId === undefined) {
     const after = { command: replayArguments.command ?? describeCommand(replayArguments) }
     await recordActivity(pool, auditContextOfCommand('replay'), { subjectType: 'audit', subjectId: null, before: null, after })
@@ -259,10 +257,7 @@ async function withTopic(
   }
 }
 
-/**
- * Throws OperatorError if the broker does not answer. A starting topic would wait for the broker, but a command must
- * not.
- */
+/** A starting topic would wait for the broker, but a command must not. Throws OperatorError. */
 async function assertBroker(topic: Topic, servers: string): Promise<void> {
   try {
     await topic.newestSequence()

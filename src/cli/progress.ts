@@ -12,7 +12,7 @@ const EVERY_MS = 1_000
 const LOGGED_EVERY_MS = 30_000
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Shows progress on a terminal. Another stream gets a line every half minute, so short work writes nothing. */
+/** A terminal shows progress. Other streams get a line every half minute, so none for short work. */
 export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | 'write'> = process.stderr): Progress {
   const startedAt = performance.now()
   let text = ''
@@ -33,7 +33,7 @@ export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | '
   const draw = () => {
     const seconds = Math.floor((performance.now() - startedAt) / 1_000)
     const line = seconds === 0 ? `${text} …` : `${text} … ${seconds} s`
-    // A longer line would be wrapped, and the terminal rewrites only its last part.
+    // A longer line would be wrapped, and only its last part is rewritten.
     stream.write(`${CLEAR_LINE}${line.slice(0, Math.max(20, stream.columns || 80) - 1)}`)
   }
   const endTicks = every(EVERY_MS, () => text === '' || draw(), { ref: false })

@@ -9,7 +9,7 @@ export interface Question {
   about: keyof ProcessReport
 }
 
-/** The answer to a question. `answer` is undefined if the other process could not read it. */
+/** `answer` is undefined when the other process could not read it. */
 export interface Answer {
   id: string
   answer?: Reports[keyof ProcessReport] | undefined
@@ -22,7 +22,7 @@ export class Questions {
   /** The callbacks that wait for answers, by question id. */
   readonly #waiting = new Map<string, (answer: Answer['answer']) => void>()
 
-  /** Asks a question. Returns undefined if the other process cannot answer, or not in time. */
+  /** Returns undefined when the other process does not answer in time, or cannot. */
   async ask<About extends keyof ProcessReport>(send: Send, about: About, patienceMs: number): Promise<Reports[About] | undefined> {
     const id = randomUUID()
     const { promise, resolve } = Promise.withResolvers<Answer['answer']>()
@@ -39,7 +39,7 @@ export class Questions {
     this.#waiting.get(id)?.(answer)
   }
 
-  /** Ends all questions without an answer. Call once the other process has ended. */
+  /** The other process has ended. */
   end(): void {
     for (const resolve of this.#waiting.values()) resolve(undefined)
   }

@@ -2,8 +2,7 @@ import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 
 /**
- * Reads a password, which appears neither in the shell's history nor in the process list. Returns an empty text if none
- * was entered, and null after Ctrl-C.
+ * Neither the shell's history nor the process list contains the password. Empty when none was given, null after Ctrl-C.
  */
 export async function readPassword(prompt: string, input: NodeJS.ReadStream = process.stdin): Promise<string | null> {
   if (!input.isTTY) return readFirstLine(input)

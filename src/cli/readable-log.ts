@@ -14,7 +14,7 @@ export interface ReadableLog extends DestinationStream {
   isBrief: boolean
 }
 
-/** Creates a readable log. `beforeLine` is called before each line, for example to remove a progress line. */
+/** `beforeLine` is called before each line, for example to remove a line of progress. */
 export function createReadableLog(destination: DestinationStream, beforeLine: () => void = () => {}): ReadableLog {
   return {
     isBrief: false,
@@ -50,5 +50,5 @@ function formatLog(record: LogRecord): string {
   return `${new Date(time).toTimeString().slice(0, 8)} ${shownName} ${escapeControls(msg + fields.join(''))}${stack.join('')}\n`
 }
 
-/** Serializers that keep the values of rows out of logged errors. */
+/** Logged errors must not contain the values of rows. */
 export const serializers = { err: (error: unknown) => pino.stdSerializers.err(loggableError(error) as Error) }

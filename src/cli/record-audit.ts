@@ -23,7 +23,7 @@ export interface Audit {
   id: string | undefined
 }
 
-/** A recorded audit. `terminal` prints, and its lines are recorded. */
+/** `terminal` prints, and what it prints is recorded. */
 export interface AuditRecord {
   terminal: Terminal
   withSteps<T>(text: string, work: (onStep: OnStep) => Promise<T>): Promise<T>
@@ -116,7 +116,7 @@ class Recording implements AuditRecord {
     if (this.#isWriting || !isDue || this.#id === null) return
     this.#isWriting = true
     const [id, step] = [this.#id, this.#step]
-    // A failed write is retried within a second. The end of the run reports a lasting failure.
+    // A failed write is retried in a second, and the end reports it.
     const isWritten = await reportRun(this.#context.pool, id, step).catch(() => null)
     if (isWritten !== null) {
       this.#writtenStep = step
@@ -140,7 +140,7 @@ class Recording implements AuditRecord {
   }
 }
 
-/** The part of a report that is recorded, which has fewer examples. */
+/** A record has fewer examples than the report. */
 export function summarizeReport(report: VerifyReport): VerifyReport {
   const findings = report.findings.map((finding) => ({
     ...finding,

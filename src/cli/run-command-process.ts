@@ -12,7 +12,7 @@ const END_WITH_PARENT = new URL('../../bin/end-with-parent.mjs', import.meta.url
 const PRIORITY = 10
 const MAX_OUTPUT_BYTES = 32 * 1_048_576
 
-/** Runs a command with the settings of this process. Throws OperatorError if the command prints more than 32 MiB. */
+/** Uses the settings of this process. Throws OperatorError when the command prints more than 32 MiB. */
 export const runCommandProcess: RunCommand = async (args, { signal }) => {
   const folder = await mkdtemp(join(tmpdir(), 'storefront-command-'))
   try {

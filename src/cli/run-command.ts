@@ -34,7 +34,7 @@ export async function withDatabase(
   work: (context: Contexts['database']) => Promise<number>,
 ): Promise<number> {
   const { config, logger } = settings
-  // These modules are imported here, so the help does not load them.
+  // Imported here, so that help does not load it.
   const [{ assertEmbeddedIsMeant }, { assertReachable }, { openExistingDatabase }, { createPool }, { COMMAND_BOUNDS }, { assertMigrated }] =
     await Promise.all([
       import('../config.ts'),

@@ -5,10 +5,7 @@ import { type Contexts, EXIT_INTERRUPTED, type Terminal } from './command.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
 
-/**
- * Changes the store's secret. Generates one that is kept in the store's folder, and asks for any other. Throws
- * ConfigError or WrongSecret.
- */
+/** A secret in the store's folder is generated, any other is read. Throws ConfigError or WrongSecret. */
 export async function changeSecret(settings: Contexts['settings']): Promise<number> {
   const { config, terminal } = settings
   const { secret } = config
@@ -20,7 +17,7 @@ export async function changeSecret(settings: Contexts['settings']): Promise<numb
     })
   }
   const given = await readPassword('New secret: ')
-  // The secret is entered twice, because a typing error in it would lock the store.
+  // A typing error in an invisible secret would lock the store.
   const repeated = given !== null && process.stdin.isTTY ? await readPassword('The same again: ') : given
   if (given === null || repeated === null) return EXIT_INTERRUPTED
   if (given !== repeated) throw new ConfigError('the two are not the same: nothing was changed')

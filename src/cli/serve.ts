@@ -24,8 +24,8 @@ const PIPE_BUF_BYTES = 4_096
 const HEAP_GROWTH_PERCENT = 40
 
 /**
- * Runs the store. `roles` replace those of the setting. On a terminal the log is readable and summarizes the start. The
- * signal passed to `onStarted` aborts when the store must stop.
+ * `roles` replace those of the setting. On a terminal the log is readable, with a summary of the start. The signal of
+ * `onStarted` aborts when the store shall stop.
  */
 export async function serve(
   settings: Config,
@@ -38,7 +38,7 @@ export async function serve(
   const progress = createProgress()
   const { logger, destination, readable } = createLog(config, { isShared: config.webConcurrency > 1, beforeLine: progress.clear })
   const ended = Promise.withResolvers<number>()
-  // A worker may be refused before anything waits for this promise.
+  // A worker may be refused before anybody waits.
   ended.promise.catch(() => {})
   const stopping = new AbortController()
   onStopSignal(
@@ -183,7 +183,7 @@ async function loadStore(options: DatabaseOptions & Pick<Config, 'roles'>) {
   throw loading.reason
 }
 
-/** Imports the code for the roles. The API is half of all code, so other roles do not import it. */
+/** The API is half of all code, so other roles do not import it. */
 async function importStore({ roles }: Pick<Config, 'roles'>) {
   const [store] = await Promise.all([import('../app.ts'), roles.includes('api') ? import('../app/create-api.ts') : null])
   return store

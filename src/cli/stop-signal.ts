@@ -1,7 +1,5 @@
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
-/**
- * The time within which two signals count as one, because a terminal and npm both send a signal that was typed once.
- */
+/** A terminal and npm both send a signal that was typed once, so two signals within this time count as one. */
 const SAME_MS = 300
 const FORCED_BY = 3
 
@@ -14,7 +12,7 @@ export function onStopSignal(onStop: () => void, onForce: () => void): void {
   let lastAt = Number.NEGATIVE_INFINITY
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      // The callback is needed because the parent may have disconnected. Without it, the error would end the process.
+      // The parent may have disconnected. Without a callback the error would end the process.
       process.send?.(signal, undefined, undefined, () => {})
       const isRepeated = performance.now() - lastAt < SAME_MS
       lastAt = performance.now()

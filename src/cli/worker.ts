@@ -9,7 +9,7 @@ import { Questions } from './questions.ts'
 import { serveWorker } from './serve.ts'
 import type { ParentMessage, WorkerMessage } from './workers.ts'
 
-/** The parent waits a second for the other processes, and the pipeline's state is read within two. */
+/** The parent asks the others for a second, and the pipeline is read within two. */
 const STATES_MS = 1_500
 
 const exit = () => process.exit()

@@ -25,23 +25,20 @@ const STABLE_RUN_MS = 60_000
  * `serve`.
  */
 const STOP_MS = 7_000
-/**
- * The interval of pings. Four intervals without an answer end a process, which is far more than the longest stall of a
- * request.
- */
+/** Four intervals without an answer end a process. That is far more than the longest stall of a request. */
 const PING_EVERY_MS = 2_500
 const MAX_UNANSWERED = 4
 /** The limit until a process has started, because importing the code takes long on a busy machine. */
 const MAX_UNANSWERED_AT_START = 24
-/** The time limit of an answer. A slower process fails in `/readyz`, and is 0 in `storefront_process_up`. */
+/** A process that takes longer fails in `/readyz`, and is 0 in `storefront_process_up`. */
 const ANSWER_MS = CHECK_MS + 1_000
-/** The time limit for states, because the console reads the pipeline's state within two seconds. */
+/** The state of the pipeline in the console is read within two seconds. */
 const STATES_MS = 1_000
 
 interface Refusal {
   /** The reason for an operator why the process cannot start. */
   refusal: string
-  /** Whether the reason is a temporary outage of the database. */
+  /** The database is unavailable for now. */
   isOutage: boolean
 }
 
@@ -85,7 +82,7 @@ interface Worker {
   hasStarted: boolean
   /** The reason why the process ended; null while it runs. */
   reason: string | null
-  /** Null while the process does not run. */
+  /** It is null while the process does not run. */
   child: ChildProcess | null
   readonly questions: Questions
 }
@@ -109,7 +106,7 @@ async function ask<About extends keyof ProcessReport>({ child, questions }: Work
 interface Context {
   logger: Logger
   onRefused: (error: OperatorError) => void
-  /** Reads the states of the whole start, for which each API process answers `GET /admin/pipeline`. */
+  /** Each API process answers `GET /admin/pipeline` for the whole start. */
   readStates: () => Promise<SubscriberState[]>
 }
 
@@ -132,10 +129,7 @@ function keepRunning(worker: Worker, { logger, onRefused, readStates }: Context)
   })
 }
 
-/**
- * Runs a process until it ends, and returns how it ended. After `signal` the process answers its requests and ends.
- * Throws if it cannot start.
- */
+/** Returns how the process ended. After `signal` it answers its requests and ends. Throws when it cannot start. */
 async function runWorker(
   worker: Worker,
   signal: AbortSignal,
@@ -145,11 +139,11 @@ async function runWorker(
   const child = fork(PROGRAM, {
     execArgv: [...(config.roles.includes('api') ? [] : PIPELINE_FLAGS), '--disable-warning=ExperimentalWarning', '--import', STRIP_TYPES],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    // Advanced serialization, because JSON cannot express all settings.
+    // Settings have more than JSON can express.
     serialization: 'advanced',
   })
   const ended = once(child, 'exit')
-  // Without a channel, usually for lack of file descriptors, an error event follows.
+  // A lack of descriptors leaves no channel, and the error follows.
   if (!child.connected) return { how: describeEnd(await ended), refusal: null }
   let refusal = null as Refusal | null
   const watch = killWhenSilent(child)
@@ -192,10 +186,7 @@ function describeEnd([code, signal]: unknown[]): string {
   return signal === null ? `exit status ${code}` : String(signal)
 }
 
-/**
- * Kills a process that leaves too many pings unanswered. It counts pings instead of time, because a pause of this
- * process must not kill a worker.
- */
+/** Counts questions, because a pause of this process is one question and must not kill a worker. */
 function killWhenSilent(child: ChildProcess) {
   let [most, unanswered] = [MAX_UNANSWERED_AT_START, 0]
   let silentMs: number | null = null

@@ -5,7 +5,7 @@ export interface OidcProviderSettings {
   name: string
   issuer: string
   clientId: string
-  /** Null for a public client, which uses only PKCE. Must not be logged. */
+  /** The secret is null for a public client, which has only PKCE. Must not be logged. */
   clientSecret: string | null
 }
 
@@ -31,7 +31,7 @@ export function readOidcProviders({ setting, optional, text, isSet, problems }: 
       clientSecret: optional(`${prefix}_CLIENT_SECRET`, 'any text', 'none: the client is public', 'secret'),
     }
   })
-  // Issuers must be unique, because the issuer identifies an account's provider.
+  // The issuer identifies an account's provider, so it must be unique.
   const issuers = providers.flatMap(({ issuer }) => issuer || [])
   if (new Set(issuers).size !== issuers.length) problems.push('OIDC_PROVIDERS must have different issuers')
   return providers

@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode } from '../errors.ts'
 import { sqlState } from './sql-state.ts'
 
-/** The refusals by constraint. No other file contains these names. */
+/** No other file has these names. */
 const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
   categories_depth_in_range: { code: 'category_misplaced', message: 'The tree of categories has ten levels at most.' },
   categories_name_unique: { code: 'category_name_taken', message: 'The parent has a category with this name already.' },

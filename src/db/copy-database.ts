@@ -120,7 +120,7 @@ export class TargetNotEmpty extends Error {
   }
 }
 
-/** The statements that drop and add all foreign keys. Without them, tables can be filled in any order. */
+/** Tables can be filled in any order without their foreign keys. */
 async function listForeignKeys(db: Queryable, tables: readonly Table[]): Promise<{ drop: string; add: string }> {
   const { rows } = await db.query<{ drop: string | null; add: string | null }>(sql`
     select

@@ -3,9 +3,7 @@ import type { Transaction } from './pool.ts'
 
 type CopyValue = string | number | null
 
-/**
- * Copies rows into a table. `statement` is a `copy … from stdin`. Send no other statement to `tx` until this has ended.
- */
+/** `statement` is a `copy … from stdin`. Send no other statement to `tx` before this has ended. */
 export function copyRows(tx: Transaction, statement: string, rows: Iterable<readonly CopyValue[]>): Promise<void> {
   return copy(tx, statement, encode(rows))
 }

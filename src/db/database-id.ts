@@ -2,10 +2,7 @@ import { IDENTITY } from './confirm-incarnation.ts'
 import type { Queryable } from './pool.ts'
 import { sql } from './sql.ts'
 
-/**
- * An id of the database. A standby has the same id, and a database with another name or on another server has another
- * one.
- */
+/** A standby has the same id. A database on another server or of another name has another one. */
 export async function readDatabaseId(db: Queryable): Promise<string> {
   const { rows } = await db.query<{ id: string }>(
     `select system_identifier || '.' || (select oid from pg_database where datname = current_database()) as id from pg_control_system()`,

@@ -33,7 +33,7 @@ export function isDatabaseOutage(error: unknown): boolean {
   const { code, message, severity, syscall } = (error ?? {}) as { code?: string; message?: string; severity?: string; syscall?: string }
   // The server has ended the session, for example because it may not connect to this database.
   if (severity === 'FATAL') return true
-  // The missing file is a local server's socket. Any other missing file is a fault of this process.
+  // The socket of a local server. Any other missing file is a fault of this process.
   if (code === 'ENOENT') return syscall === 'connect'
   if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
   return message !== undefined && LOST_CONNECTION.test(message)
@@ -45,7 +45,7 @@ export function isTimeout(error: unknown): boolean {
   return state === LOCK_NOT_AVAILABLE || state === QUERY_CANCELED
 }
 
-/** Whether PostgreSQL has rolled back the whole transaction, which may run again. */
+/** PostgreSQL has undone the whole transaction, which may run again. */
 export function isConflict(error: unknown): boolean {
   const state = sqlState(error)
   return state === SERIALIZATION_FAILURE || state === DEADLOCK_DETECTED

@@ -6,7 +6,7 @@ import type { Queryable } from './pool.ts'
 import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 import { type Connect, withReconnect } from './with-reconnect.ts'
 
-/** The number of polls per maximum age. A used copy stays fresh when one poll is late or lost. */
+/** Polls per maximum age. A used copy stays fresh when one poll is late or lost. */
 const POLLS_IN_AGE = { used: 2, unused: 1.1 }
 const QUERY_TIMEOUT_MS = 2_000
 const RETRY_MS = 250
@@ -22,7 +22,7 @@ export interface CopyDefinition<Row extends object> {
   read(since: string): Sql
   maxAgeMs: number
   channel?: string
-  /** Takes in a row. Polls do not wait for a returned promise, but `refresh` does. */
+  /** Polls do not wait for a returned promise. `refresh` does. */
   learn(row: Row, reading: Reading): void | Promise<void>
 }
 
@@ -66,7 +66,7 @@ export class FreshCopies {
     })
   }
 
-  /** Adds a copy, which is not fresh before `start`. Call before `start`. */
+  /** Call it before `start`. Until then the copy is never fresh. */
   add<Row extends object>(definition: CopyDefinition<Row>): FreshCopy<Row> {
     const { pool, logger } = this.#options
     const copy = new FreshCopy(definition, { pool, logger, nextPoll: () => this.#nextPoll.promise })
@@ -106,8 +106,7 @@ export class FreshCopies {
   }
 
   async #listen(client: pg.Client): Promise<void> {
-    // The server ends a poll that is no longer awaited. Otherwise each such poll would keep its session while a table
-    // is locked.
+    // The server ends a poll that is no longer awaited. Otherwise each would keep its session while a table is locked.
     await client.query(sql`set statement_timeout = ${literal(QUERY_TIMEOUT_MS)}`)
     client.on('notification', this.#wakeSignal.notify)
     for (const { channel } of this.#copies) if (channel !== undefined) await client.query(sql`listen ${identifier(channel)}`)
@@ -129,7 +128,7 @@ interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeM
   readonly columns: readonly string[]
   /** Call before a reading, and then call the returned function with the reading's row. */
   begin(isWhole: boolean): (row: Record<string, unknown>) => void
-  /** The start of this copy's next poll. The parameter is the start for all copies. */
+  /** The start of this copy's next poll. `since` is that of all copies. */
   sinceOf(since: string): string
   wasUsedSincePoll(): boolean
   settled(): Promise<void>
@@ -164,7 +163,7 @@ export class FreshCopy<Row extends object> implements Polled {
   readonly #options: CopyOptions
   #readAt = Number.NEGATIVE_INFINITY
   #wasUsed = false
-  /** Whether the next poll must read everything, because one was skipped or another reading overtook it. */
+  /** A poll was skipped or overtaken by another reading, so the next one reads everything. */
   #isIncomplete = false
   #begun = 0
   #learned = 0
@@ -207,10 +206,7 @@ export class FreshCopy<Row extends object> implements Polled {
     }
   }
 
-  /**
-   * Reads the copy after a possible change by another process. Does not throw, and does not change the copy's freshness
-   * on a failure.
-   */
+  /** Reads the copy after a possible change by another process. Does not throw, and keeps the copy's freshness. */
   async look(): Promise<void> {
     await this.#read().catch((error) => this.#options.logger.warn({ err: error, copy: this.name }, 'could not look for a change'))
   }

@@ -1,4 +1,4 @@
-// One parameter for a whole list is cheapest for the driver and PostgreSQL. The driver's own arrays escape each value.
+// One parameter is cheapest for the driver and PostgreSQL. The driver's own arrays escape value by value.
 import { literal, type Sql, sql } from './sql.ts'
 
 /** A PostgreSQL array of values that need no quotes: ids, numbers and times. */
@@ -17,10 +17,7 @@ const HEADER_BYTES = 20
 const UUID_BYTES = 16
 const UUID_TYPE = 2950
 
-/**
- * A UUID array in PostgreSQL's binary format, as `array_recv` and `uuid_recv` read it. Throws RangeError for other
- * text.
- */
+/** PostgreSQL's binary format, as `array_recv` and `uuid_recv` read it. Throws RangeError for other text. */
 export function uuidArray(ids: readonly string[]): Buffer {
   const array = Buffer.allocUnsafe(HEADER_BYTES + ids.length * (4 + UUID_BYTES))
   for (const [index, value] of [1, 0, UUID_TYPE, ids.length, 1].entries()) array.writeInt32BE(value, 4 * index)

@@ -21,10 +21,7 @@ const REPORT_MS = 5_000
 const LOOK_MS = 250
 const MAX_NAMED = 5
 
-/**
- * Retries work that needs locks. Each attempt ends after its sessions' `lock_timeout`, and other sessions proceed in
- * the pause.
- */
+/** Each attempt ends after the `lock_timeout` of its sessions, and others pass in the pause. */
 export class LockRetries {
   readonly #options: Required<LockRetryOptions>
   readonly #startedAt = performance.now()
@@ -34,10 +31,7 @@ export class LockRetries {
     this.#options = { waitMs: LOCK_WAIT_MS, onWaiting: () => {}, pauseMs: PAUSE_MS, reportMs: REPORT_MS, ...options }
   }
 
-  /**
-   * Runs `work` until it gets its locks. When `work` throws, it must have undone everything. Throws OperatorError once
-   * the time is over.
-   */
+  /** `work` must have undone everything when it throws. Throws OperatorError when the time is over. */
   async run<T>(work: (watch: Watch) => Promise<T>): Promise<T> {
     for (;;) {
       const sessions: number[] = []
@@ -135,7 +129,7 @@ async function findBlockers(db: Queryable, sessions: readonly number[]): Promise
 
 function describe({ pid, application, role, state, query_start: began, wanted }: Blocker): string {
   if (pid === 0) return `a prepared transaction (pg_prepared_xacts) holds ${wanted}`
-  // Only members of pg_read_all_stats see the state and times of other roles' sessions.
+  // State and times of other roles' sessions are visible only to pg_read_all_stats.
   const known = [application, role, state, began === null ? null : `query began ${began.toISOString()}`]
   return `pid ${pid} (${known.filter((each) => each !== null).join(', ')}) holds ${wanted}`
 }

@@ -2,10 +2,7 @@
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const DATA_EXCEPTION_CLASS = '22'
 
-/**
- * Removes row values from a database error: PostgreSQL's `detail`, `where` and message can contain them. Returns other
- * errors unchanged.
- */
+/** PostgreSQL's `detail`, `where` and message can contain values of a row. Returns other errors unchanged. */
 export function loggableError(error: unknown): unknown {
   if (!isDatabaseError(error)) return error
   const { name: type, code = '', constraint, table, column } = error
@@ -28,7 +25,7 @@ export function reasonOf(error: unknown, depth = 0): string {
   return message === '' ? reason : own.includes(reason) ? own : `${own}: ${reason}`
 }
 
-/** An error of `pg`. This file does not import the class, because commands load it without `pg`. */
+/** Commands load this file without `pg`, so this is not `pg`'s class. */
 interface DatabaseError extends Error {
   severity: string
   code?: string

@@ -30,10 +30,7 @@ export class DevelopmentSchema extends OperatorError {
   override readonly name = 'DevelopmentSchema'
 }
 
-/**
- * Applies all missing migrations. Several processes may call this. A migration that gets no lock is undone and retried,
- * and earlier ones stay.
- */
+/** Several processes may call it. A migration that gets no lock is undone and retried, and earlier ones stay. */
 export async function migrate(url: string, retries = new LockRetries({ url })): Promise<string[]> {
   await using client = await connectClient(url, 'storefront-migrate')
   if ((await countPending(client)).pending === 0) return []
@@ -52,8 +49,8 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
     sql`create table if not exists migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null)`,
   )
   const pending = [...(await listKnown()).difference(await listApplied(client))].toSorted()
-  // A migration's tables may call new functions, which are therefore created first. Existing functions stay those of
-  // the previous schema until the last migration.
+  // Tables of a migration may call new functions. Existing ones stay those of the previous schema until the last
+  // migration.
   const earlier = await listFunctions(client)
   await inTransaction(client, () => createFunctions(client, (name) => !earlier.has(name)))
   for (const name of pending) {
@@ -72,7 +69,7 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
   return pending
 }
 
-/** Makes the server end the session's work soon after this process is killed. A server on Windows cannot do this. */
+/** Ends the session's work soon after this process was killed. A server on Windows cannot. */
 async function endWithClient(client: pg.Client): Promise<void> {
   await client.query(`set client_connection_check_interval = '1s'`).catch((error: unknown) => {
     if (sqlState(error) !== INVALID_PARAMETER_VALUE) throw error
@@ -106,12 +103,12 @@ async function applyStatements(client: pg.Client, text: string, retries: LockRet
 }
 
 function lockTimeoutOf(statement: string, retries: LockRetries): number {
-  // No statement waits behind a concurrent one, which itself waits for example until a dump ends.
+  // No statement waits behind these, which wait for example for the end of a dump.
   if (CONCURRENT.test(statement)) return retries.leftMs
   return BATCH.test(statement) ? BATCH_LOCK_MS : MIGRATION_BOUNDS.lock
 }
 
-/** Drops the index that a killed or failed concurrent build has left, which is never used and always maintained. */
+/** A killed or failed concurrent build leaves an index that is never used and always maintained. */
 async function dropUnfinished(client: pg.Client, index: string): Promise<void> {
   const { rowCount } = await client.query(sql`select from pg_index where indexrelid = to_regclass(${index}) and not indisvalid`)
   if (rowCount === 1) await client.query(sql`drop index concurrently ${identifier(index)}`)
@@ -151,10 +148,7 @@ export async function listMigrations(db: Queryable): Promise<AppliedMigration[]>
   return Promise.all([...applied].toSorted().map(async (name) => ({ name, sha256: known.has(name) ? await hashOf(name) : null })))
 }
 
-/**
- * Throws DevelopmentSchema for a migration with an unknown content. A released file never changes, so a different one
- * with the same name is a development version's.
- */
+/** A released file never changes, so a different one of the same name is of a development version. */
 export async function assertKnownSchema(applied: readonly AppliedMigration[], what: string): Promise<void> {
   const known = await listKnown()
   const names = new Set(applied.map(({ name }) => name))
@@ -208,7 +202,7 @@ async function listApplied(db: Queryable): Promise<Set<string>> {
     // A role that may not read the table lacks rights, which come with the newest migration.
     const state = sqlState(error)
     if (state === UNDEFINED_TABLE) return new Set()
-    // An error that ends the connection concerns the right to connect instead.
+    // An error that ends the connection is about the right to connect.
     if (state === INSUFFICIENT_PRIVILEGE && (error as { severity?: string }).severity !== 'FATAL') {
       throw new MigrationsPending("the API's role lacks its rights in the database; run storefront migrate", { cause: error })
     }

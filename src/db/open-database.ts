@@ -19,9 +19,7 @@ export interface OpenDatabase {
   close(): Promise<void>
 }
 
-/**
- * Opens the store's database. Starts the embedded server itself, and restarts it when it exits. Throws DataFolderInUse.
- */
+/** Starts the embedded server itself, and restarts it when it exits. Throws DataFolderInUse. */
 export async function openOwnDatabase({ databaseAddresses, dataDir, ...callbacks }: DatabaseOptions): Promise<OpenDatabase> {
   if (databaseAddresses !== null) return externalDatabase(databaseAddresses)
   const server = await startEmbeddedPostgres(dataFolder(dataDir), { ...callbacks, isSupervised: true })
@@ -41,10 +39,7 @@ function externalDatabase(addresses: DatabaseAddresses): OpenDatabase {
 const WAIT_MS = 30_000
 const POLL_MS = 100
 
-/**
- * Opens the database for a command. Uses a running store's server, or starts one. Throws DataFolderInUse if neither
- * works.
- */
+/** Uses the server of a running store, or starts one for the command. Throws DataFolderInUse when neither works. */
 export async function openSharedDatabase(options: DatabaseOptions): Promise<OpenDatabase> {
   if (options.databaseAddresses !== null) return externalDatabase(options.databaseAddresses)
   const folder = dataFolder(options.dataDir)

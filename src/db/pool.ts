@@ -59,15 +59,12 @@ class ClosingClient extends pg.Client {
   }
 }
 
-/**
- * The silence that means a dead connection, as a multiple of the statement timeout. The server ends each statement
- * earlier, and no packet may report the loss.
- */
+/** The server ends each statement earlier, so a longer silence means a dead connection that no packet reports. */
 const DEAD_AFTER_STATEMENTS = 1.5
 /** The kernel probes an unused connection after this time, and gives up ten seconds later. */
 const KEEP_ALIVE_DELAY_MS = 10_000
 
-/** Creates a pool. Each new connection first runs `confirmIncarnation`, and the waiting caller gets its errors. */
+/** Each new connection first runs `confirmIncarnation`, whose errors the waiting caller gets. */
 export function createPool(options: PoolOptions): Pool {
   const { bounds = SERVING_BOUNDS, witness } = options
   const deadAfterMs = DEAD_AFTER_STATEMENTS * bounds.statement
@@ -103,10 +100,7 @@ export function socketOf(client: pg.ClientBase): Socket {
 
 const CONNECT_TIMEOUT_MS = 30_000
 
-/**
- * Opens a separate connection. Rejects when `signal` aborts, and with SQLSTATE 25006 on a standby, whose promotion
- * would not end the connection.
- */
+/** Rejects with SQLSTATE 25006 on a standby, whose promotion would not end the connection, and when `signal` aborts. */
 export function connectClient(url: string, applicationName: string, signal?: AbortSignal, bounds?: SessionBounds): Promise<Client> {
   return connect(url, { applicationName, signal, bounds }, refuseStandby)
 }

@@ -28,7 +28,7 @@ test("lists the rights on exactly the store's tables and sequences", async (t) =
       -- The sequences of identity columns need no right of their own.
       and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'i' and classid = 'pg_class'::regclass)`,
   )
-  // Only the owner counts migrations.
+  // The owner alone counts migrations.
   const names = rows.map(({ name }) => name).filter((name) => name !== 'migrations_id_seq')
   assert.deepEqual(names.toSorted(), Object.keys(API_RIGHTS).toSorted(), 'src/db/rights.ts says what the API may do with each table')
 })

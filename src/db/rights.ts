@@ -37,7 +37,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   product_rankings: ['select', 'insert', 'update', 'delete'],
   inventory: ['select', 'insert', 'update'],
   stock_adjustments: ['select', 'insert'],
-  // Only functions with the owner's rights write this table.
+  // Functions with the owner's rights write it.
   product_events: ['select'],
   product_event_backfill: ['select'],
   stock_event_settings: ['select', 'update'],
@@ -51,7 +51,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   pending_order_counts: ['select', 'insert', 'update'],
   guest_holds: ['select', 'insert', 'delete'],
   idempotency_keys: ['select', 'insert', 'update', 'delete'],
-  // Only triggers and functions with the owner's rights write this table.
+  // Triggers and functions with the owner's rights write it.
   order_search_texts: ['select'],
   order_repeats: ['select', 'insert', 'update', 'delete'],
   order_event_deliveries: ['select', 'insert'],
@@ -106,7 +106,7 @@ export async function findMissingRights(db: Queryable): Promise<string[]> {
 
 type Right = 'select' | 'insert' | 'update' | 'delete' | 'usage'
 
-// Reads the statements that change rights; null if none is needed. $1 is the role, and $2 and $3 are the rights above.
+// $1 role, $2 and $3 the rights above. Null when there is nothing to change.
 const STATEMENTS = `
   with relations as (
     select
@@ -148,9 +148,8 @@ const STATEMENTS = `
   select string_agg(statement, '; ') as statements from needed`
 
 /**
- * Grants the rights above and revokes all others, also everybody's right to execute functions with the owner's rights,
- * which a restore grants. `owner` may be `role`. Several processes may call this at once. Returns whether anything
- * changed.
+ * Revokes all other rights, also everybody's on functions with the owner's rights, which a restore opens. `owner` may
+ * be `role`. Several processes may call it at once. Returns whether anything changed.
  */
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {
   const rights = Object.values(API_RIGHTS).map((granted) => granted.toSorted().join(', '))

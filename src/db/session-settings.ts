@@ -16,7 +16,7 @@ export const SERVING_BOUNDS: SessionBounds = {
   transaction: 60 * SECOND_MS,
 }
 
-/** The timeouts of commands, which read or write a whole store, and of exports, which wait for their readers. */
+/** Commands read or write a whole store, and an export waits for its reader. */
 export const COMMAND_BOUNDS: SessionBounds = {
   lock: 60 * SECOND_MS,
   statement: 6 * HOUR_MS,
@@ -67,7 +67,7 @@ export const BUILT_IN_SETTINGS: readonly string[] = [
   ...['standard_conforming_strings', 'backslash_quote', 'array_nulls', 'transform_null_equals', 'quote_all_identifiers', 'row_security'],
   ...['gin_fuzzy_search_limit', 'default_text_search_config', 'restrict_nonsystem_relation_kind'],
   ...['default_table_access_method', 'check_function_bodies'],
-  // Few roles may set these. If the store's role may not, `findMisconfiguredSettings` reports them.
+  // Few roles may set these. `findMisconfiguredSettings` reports them where ours may not.
   ...['session_replication_role', 'zero_damaged_pages', 'ignore_checksum_failure'],
   ...['plan_cache_mode', 'constraint_exclusion', 'from_collapse_limit', 'join_collapse_limit', 'cursor_tuple_fraction'],
   ...['recursive_worktable_factor', 'seq_page_cost', 'cpu_tuple_cost', 'cpu_index_tuple_cost', 'cpu_operator_cost'],
@@ -78,8 +78,8 @@ export const BUILT_IN_SETTINGS: readonly string[] = [
 /** A table of the first migration. The schema that contains it is the store's. */
 const STORE_TABLE = 'session_revocations'
 
-// The search path. A new store is created in the path's first schema. An existing store is found in its own schema, and
-// nothing shadows its tables. A hosted server may have pg_trgm in a separate schema.
+// A new store is made in the first schema of the path. An existing one is found where it is, and nothing shadows its
+// tables. A hosted server may have pg_trgm in a schema of its own.
 const SEARCH_PATH = sql`
   select pg_catalog.quote_ident(home.nspname) || coalesce((
     select ', ' || pg_catalog.quote_ident(nspname)
@@ -101,15 +101,14 @@ const SEARCH_PATH = sql`
   )`
 
 /**
- * Sets a session's timeouts and settings. It uses a statement, because a pooler refuses or ignores settings of the
- * connection. A replication connection takes no parameters.
+ * A pooler refuses or ignores settings of the connection, so this is a statement. A replication connection takes no
+ * parameters.
  */
 export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds, more: SessionSettings = {}): Promise<void> {
   const timeouts = Object.entries(bounds).map(([name, bound]) => [`${name}_timeout`, String(bound)] as const)
   const ours = [...Object.entries(SESSION_SETTINGS), ...timeouts, ...Object.entries(more)]
   const rows = ours.map(([name, value]) => sql`(${literal(name)}, ${literal(value)})`)
-  // This is a separate query, because the role's own timeout would apply to the whole of a longer text. Without jit, no
-  // plan below takes seconds.
+  // Alone, because a bound of the role would apply to all of a longer text. Without jit no plan below takes seconds.
   await client.query(sql`set statement_timeout = ${literal(bounds.statement)}; set jit = off`.text)
   await client.query(
     sql`with wanted (name, value) as (

@@ -32,10 +32,7 @@ export async function listFunctions(db: Queryable): Promise<ReadonlySet<string>>
   return new Set(rows.map(({ name }) => name))
 }
 
-/**
- * Creates the wanted functions. Call in a transaction. `grantRights` decides who may call functions with the owner's
- * rights.
- */
+/** Call it in a transaction. `grantRights` decides who may call functions with the owner's rights. */
 export async function createFunctions(db: Queryable, isWanted: (name: string) => boolean): Promise<void> {
   // Function bodies may use tables of later migrations. `pg_temp` is last: otherwise a temporary table of the caller
   // would hide one of the store in a function with the owner's rights.

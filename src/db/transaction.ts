@@ -7,8 +7,8 @@ const MAX_ATTEMPTS = 3
 const PAUSE_MS = 5
 
 /**
- * Runs `work` in a READ COMMITTED transaction. `work` may run again after a deadlock, so it must do nothing that the
- * database cannot undo. A lock wait above `lockTimeoutMs` throws SQLSTATE 55P03.
+ * READ COMMITTED. `work` may run again after a deadlock, so it must do nothing that the database cannot undo. A lock
+ * wait above `lockTimeoutMs` throws SQLSTATE 55P03.
  */
 export async function inTransaction<T>(pool: Pool, work: (tx: Transaction) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
   return retryDeadlocks(() =>
@@ -53,9 +53,7 @@ async function attempt<T>(pool: Pool, run: (tx: Transaction) => Promise<T>): Pro
   }
 }
 
-/**
- * Rolls back. A connection that cannot roll back is in an unknown state, so it is closed, and PostgreSQL rolls back.
- */
+/** A connection that cannot roll back is in an unknown state. It is closed, and PostgreSQL rolls back. */
 export async function rollBack(tx: Transaction): Promise<void> {
   const isBroken = await tx.query('rollback').then(
     () => false,

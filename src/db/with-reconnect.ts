@@ -6,7 +6,7 @@ export type Connect = (signal: AbortSignal) => Promise<pg.Client>
 
 export interface ReconnectOptions extends Pick<LoopOptions, 'onFailure' | 'onRecovered' | 'retryMs'> {
   connect: Connect
-  /** The work with a connection. Must return when `signal` aborts. Calls `well` whenever it has succeeded. */
+  /** Returns when `signal` aborts. Calls `well` whenever it has worked. */
   work: (client: pg.Client, signal: AbortSignal, well: () => void) => Promise<void>
 }
 

@@ -30,13 +30,13 @@ export interface DemoCustomer {
 export interface DemoAccounts {
   customers: DemoCustomer[]
   operatorId: string
-  /** Null if the store already had an operator. */
+  /** The operator is null if the store had one. */
   newOperator: { email: string; password: string } | null
 }
 
 /**
- * Throws OperatorError if a customer has placed an order, even if the account has been deleted since. Addresses for
- * examples do not count as customers.
+ * Throws OperatorError if a customer has placed an order, even if the account is deleted. Addresses for examples are no
+ * customers'.
  */
 export async function assertNoForeignOrder(pool: Pool): Promise<void> {
   const { rows } = await pool.query<{ has_foreign_orders: boolean }>(
@@ -54,10 +54,7 @@ export async function assertNoForeignOrder(pool: Pool): Promise<void> {
   )
 }
 
-/**
- * Finds the invented customers and an operator. Creates missing ones as of `now`. Nobody can log in as one of these
- * customers.
- */
+/** The invented customers, and an operator. Missing ones are created as of `now`; nobody can log in as a customer. */
 export async function openDemoAccounts(pool: Pool, now: Date): Promise<DemoAccounts> {
   const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
   try {

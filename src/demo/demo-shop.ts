@@ -88,7 +88,7 @@ export async function openDemoShop({ pool, accounts, baseUrl, logger, now }: Dem
   }
 }
 
-/** Lists products of one currency, because an order has one currency. The first ones are the popular ones. */
+/** Products of one currency, because an order has one; the first are the popular ones. */
 async function listProductIds(pool: Pool): Promise<string[]> {
   const { rows } = await pool.query<{ id: string; price_currency: string }>(
     'select id, price_currency from products where archived_at is null order by id limit $1',
@@ -99,7 +99,7 @@ async function listProductIds(pool: Pool): Promise<string[]> {
   return rows.filter((row) => row.price_currency === price_currency).map(({ id }) => id)
 }
 
-/** Adds stock, like a delivery to the warehouse, so a demo never runs out of products. */
+/** Adds stock, so a demo never runs out of products. */
 async function restock(pool: Pool, productId: string): Promise<void> {
   const reference = `demo-${randomUUID()}`
   await adjustStock({ pool }, productId, {
@@ -119,7 +119,7 @@ function pick<T>(from: readonly T[]): T {
   return from[randomInt(from.length)] as T
 }
 
-/** Picks a random element, the first ones most often. */
+/** The first are picked most. */
 function pickPopular(from: readonly string[]): string {
   return from[Math.floor(Math.random() ** 2 * from.length)] as string
 }

@@ -1,6 +1,6 @@
 import type { OrderStatus } from '../orders/order-status.ts'
 
-/** The end of an invented order. `shop_cancelled` means cancelled by the operator after confirmation. */
+/** The end of an invented order. `shop_cancelled` is by the operator, after confirmation. */
 export type Ending = 'delivered' | 'returned' | 'cancelled' | 'shop_cancelled'
 
 export interface PlannedMove {
@@ -11,10 +11,10 @@ export interface PlannedMove {
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const MONTH_MS = 30 * DAY_MS
-/** The relative number of orders by hour of the day: few at night, most in the evening. */
+/** Relative numbers of orders by hour: few at night, most in the evening. */
 const HOURS = [2, 1, 1, 1, 1, 2, 4, 6, 9, 11, 12, 12, 13, 11, 10, 10, 11, 13, 16, 20, 22, 18, 11, 5]
 const BUSIEST = Math.max(...HOURS)
-/** The endings by place among 20 orders. The other 16 orders are delivered. */
+/** Endings by place among 20 orders; the other 16 are delivered. */
 const ENDINGS: Readonly<Record<number, Ending>> = { 5: 'cancelled', 9: 'returned', 13: 'cancelled', 17: 'shop_cancelled' }
 /** The first orders of a month, by age. With them every status occurs, even with few orders. */
 const EXAMPLES: readonly { ageMs: number; ending: Ending }[] = [
@@ -50,8 +50,8 @@ export function busynessAt(time: Date): number {
 }
 
 /**
- * The status changes of an order placed at `placedAt`. `speed` divides the times. With 1, an order is confirmed within
- * an hour, shipped within 31 hours, and delivered two to four days after its placement.
+ * The status changes of an order placed at `placedAt`. `speed` divides the times. With 1 it is confirmed within an
+ * hour, shipped within 31, and delivered two to four days after it was placed.
  */
 export function planMoves(placedAt: Date, ending: Ending, speed: number): PlannedMove[] {
   let at = placedAt.getTime()

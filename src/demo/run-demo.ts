@@ -11,9 +11,9 @@ export interface DemoOptions {
   logger: Logger
   /** Whether to place the past month's orders at once, instead of some each minute from now on. */
   isFast: boolean
-  /** The number of orders. Null means no end, or a default with `isFast`. */
+  /** Number of orders; null for no end. With `isFast` a default. */
   orders: number | null
-  /** Whether the demo may run in a store with real orders. */
+  /** Whether the store may have orders of others. */
   isForced: boolean
   /** Ends the demo after the order in progress. */
   signal: AbortSignal
@@ -23,19 +23,16 @@ export interface DemoOptions {
 
 export interface DemoCounts {
   orders: number
-  /** The number of status changes after placement. */
+  /** Changes of status after the placing. */
   moves: number
 }
 
 const MONTH_MS = 30 * 86_400_000
 const ORDERS_OF_A_MONTH = 1_500
-/**
- * The pace of a live demo. It places an order every two seconds in the busiest hour, and a day in an order's life takes
- * 24 seconds.
- */
+/** A live demo places an order every two seconds at the busiest hour, and a day of an order's life takes 24 seconds. */
 const LIVE_GAP_MS = 2_000
 const LIVE_SPEED = 3_600
-/** The lowest share of that pace. Otherwise a demo at night would seem to have stopped. */
+/** The lowest share of that pace. A demo at night would otherwise seem to have stopped. */
 const QUIETEST_LIVE = 0.25
 
 /** The placement or a status change of one order. `placed` is null before the placement, and if it failed. */
@@ -46,8 +43,8 @@ interface Step {
 }
 
 /**
- * Places invented orders and changes their status, at the current time or, if fast, at times of the past month. Throws
- * OperatorError in a store with real orders.
+ * Places invented orders and moves them, by the clock or, fast, with the times of the past month. Throws OperatorError
+ * for a shop's store.
  */
 export async function runDemo({ pool, isFast, signal, onProgress, ...options }: DemoOptions): Promise<DemoCounts> {
   if (!options.isForced) await assertNoForeignOrder(pool)
@@ -89,13 +86,13 @@ function byTime(a: Step, b: Step): number {
   return a.at.getTime() - b.at.getTime()
 }
 
-/** The time of the next order. The gaps between independent customers are exponential, and longer in quiet hours. */
+/** The gaps between independent customers are exponential, and longer in quiet hours. */
 function nextPlacing(): Date {
   const now = new Date()
   return new Date(now.getTime() - (Math.log(1 - Math.random()) * LIVE_GAP_MS) / Math.max(QUIETEST_LIVE, busynessAt(now)))
 }
 
-/** Waits until a time. Returns false if the signal came first. */
+/** Returns false when the signal came first. */
 async function untilTime(at: Date, signal: AbortSignal): Promise<boolean> {
   try {
     await delay(Math.max(0, at.getTime() - Date.now()), undefined, { signal })

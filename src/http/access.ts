@@ -6,13 +6,13 @@ import type { HttpServer } from './http-server.ts'
 import { REALM } from './problem.ts'
 import { isScope, type Scope } from './scopes.ts'
 
-/** Who may call a route: anybody, an account with a session, any API key, or an operator or key with a scope. */
+/** Anybody, an account with a session, any API key, or an operator or key with a scope. */
 export type Access = 'public' | 'caller' | 'key' | Scope
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access
-    /** Requires recent authentication, so a stolen session cannot make the call. */
+    /** A stolen session must not make such a call. */
     stepUp?: StepUp
   }
 }
@@ -42,15 +42,14 @@ export function enforceAccess(server: HttpServer, authenticate: Authenticate, gu
         request.setDecorator(CALLER, caller)
         if (caller.kind !== 'account' || guard === null) return undefined
         const prove = () => assertProven(guard, caller, access, stepUp)
-        // The proof queries the database, so a customer needs a place in the admission queue. Operators never wait for
-        // customers.
+        // The proof queries the database, so a customer needs a place. Operators never wait for customers.
         return access === 'caller' && stepUp !== undefined && admission !== undefined ? admission.admit('token', request, prove) : prove()
       })
       .then(() => done(), done)
   })
 }
 
-/** OpenAPI linters accept no scopes for bearer tokens (OpenAPI 3.1 §4.8.30), so an extension contains the scope. */
+/** Linters know no scopes of bearer tokens (OpenAPI 3.1 §4.8.30), so an extension contains the scope. */
 function withScope(schema: FastifySchema | undefined, scope: Scope) {
   const { description } = (schema ?? {}) as { description?: string }
   return { 'x-required-scope': scope, description: [description, `Needs the scope \`${scope}\`.`].filter(Boolean).join(' ') }
@@ -76,7 +75,7 @@ async function assertProven(
 }
 
 function assertMayCall(caller: Caller, access: Exclude<Access, 'public'> | undefined): void {
-  // The start refuses a route without a mark. This line closes such a route if one exists anyway.
+  // The start refuses a route without a mark. If one existed, it would be closed.
   if (access === undefined) throw new AppError('forbidden', 'Nobody may do this.')
   if (access === 'caller') {
     if (caller.kind !== 'account') throw new AppError('forbidden', 'This needs the session of an account, and not an API key.')
@@ -90,7 +89,7 @@ function assertHasScope(caller: Caller, scope: Scope): void {
   if (hasScope(caller, scope)) return
   throw new AppError('forbidden', `This needs the scope ${scope}.`, {
     members: { required_scope: scope },
-    // The header field that RFC 6750 §3.1 defines.
+    // RFC 6750 §3.1
     headers: { 'www-authenticate': `${REALM}, error="insufficient_scope", scope="${scope}"` },
   })
 }
@@ -99,12 +98,10 @@ export function assertMayUse(request: FastifyRequest, scope: Scope): void {
   assertHasScope(anyCallerOf(request), scope)
 }
 
-/** When a proof is needed: `true` for accounts with a second factor, `always` for all accounts. */
+/** `true` for accounts with a second factor, `always` for all. */
 export type StepUp = true | 'always'
 
-/**
- * The session conditions of a route, implemented by `auth/`. API keys have no session, so their calls need no proof.
- */
+/** Implemented by `auth/`. API keys have no session, so their calls need no proof. */
 export interface SessionGuard {
   assertMayUseScopes(caller: AccountCaller): Promise<void>
   /** Throws `step_up_required`, or `invalid_token` if the session has ended. */

@@ -12,12 +12,12 @@ export interface AdmissionOptions {
   isByNetwork: boolean
 }
 
-// Caches reread every requested page after a change of the catalogue, so many requests wait.
+// Every requested page is read again after a change of the catalogue.
 const MAX_WAITING = 500
-/** Larger bodies are parsed and validated one at a time, because 256 KiB take several milliseconds. */
+/** Larger bodies are parsed and validated one at a time, because 256 KiB take milliseconds. */
 const SMALL_BODY_BYTES = 2_048
 const BODY_WAIT_MS = 10_000
-/** Classes in which parts of a request take places, instead of the whole request. */
+/** Parts of these requests take places, not the whole request. */
 const IN_PARTS: ReadonlySet<CostClass> = new Set(['page', 'search', 'feed', 'export'])
 
 /** Gives each class of requests its places. See docs/decisions/http-overload.md. */
@@ -37,10 +37,7 @@ export class Admission {
     this.#limiters = new Map(limited)
   }
 
-  /**
-   * Runs `work` in a place of the class. Throws `overloaded`. Throws `Error` if the request already holds a place,
-   * because waiting for a second one can deadlock.
-   */
+  /** Throws `overloaded`, and `Error` when the request already holds a place, which could block all. */
   async admit<T>(cost: CostClass, request: FastifyRequest, work: () => Promise<T>): Promise<T> {
     const limiter = this.#limiters.get(cost)
     if (limiter === undefined) return work()
@@ -55,7 +52,7 @@ export class Admission {
     })
   }
 
-  /** Reads each part in a place of its own. A client that reads slowly holds no place between parts. */
+  /** Each part waits for a place before it is read, so a client that reads slowly holds none. */
   async *inParts<T>(cost: CostClass, request: FastifyRequest, parts: AsyncGenerator<T>): AsyncGenerator<T> {
     try {
       for (;;) {
@@ -68,10 +65,7 @@ export class Admission {
     }
   }
 
-  /**
-   * Waits for the turn to parse a large body. Bodies are parsed one at a time, and networks and accounts take turns.
-   * Throws `overloaded`.
-   */
+  /** Large bodies are parsed one at a time, networks and accounts in turns. Throws `overloaded`. */
   async takeBodyTurn(request: FastifyRequest, bytes: number): Promise<void> {
     if (bytes <= SMALL_BODY_BYTES) return
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -88,10 +82,7 @@ export class Admission {
     return this.#limiters.get(cost)?.fullness ?? 0
   }
 
-  /**
-   * The account and network that share the request's quota. A guest counts for its network only: a new guest costs
-   * nothing, nor does another /64 of a data centre's /48.
-   */
+  /** A guest counts for its network only: a new guest costs nothing, nor does another /64 of a data centre's /48. */
   quotaKey(request: FastifyRequest): QuotaKey {
     const caller = request.getDecorator<Caller | undefined>(CALLER) ?? null
     const address = this.isByNetwork ? clientAddress(request) : null

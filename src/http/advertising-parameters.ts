@@ -1,4 +1,4 @@
-/** A regular expression. Varnish removes the parameters with the same names. */
+/** A regular expression. Varnish drops the same names. */
 export const ADVERTISING_PARAMETERS =
   'utm_[^=&]*|gclid|gclsrc|gbraid|wbraid|dclid|gad_source|gad_campaignid|srsltid|fbclid|msclkid|ttclid|twclid|li_fat_id|igshid|igsh|yclid|ysclid|epik|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok'
 
@@ -8,10 +8,7 @@ export function dropAdvertisingParameters(query: Record<string, unknown>): void 
   for (const name of Object.keys(query)) if (NAME.test(name)) delete query[name]
 }
 
-/**
- * Removes advertising parameters. A second question mark belongs to a value and stays. A bare `#` ends the path, as in
- * the router.
- */
+/** A second question mark belongs to a value and stays. A bare `#` ends the path, as in the router. */
 export function withoutAdvertisingParameters(url: string): string {
   const start = url.search(/[?#]/)
   if (start < 0) return url

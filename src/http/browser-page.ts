@@ -18,7 +18,7 @@ interface BrowserPage {
   policy: readonly string[]
 }
 
-/** The console allows inline styles for mails, which it shows in frames without scripts. */
+/** The console's inline styles are those of mails, in frames without scripts. */
 export const CONSOLE_PAGE: BrowserPage = {
   path: '/console',
   folder: new URL('../../console/', import.meta.url),
@@ -53,12 +53,12 @@ export function servePage(server: HttpServer, { path, folder, policy }: BrowserP
     { access: 'public', cost: 'console_page', params: Type.Object({ file: Type.String() }) },
     async (request, reply) => {
       const { file } = request.params
-      // People also type the address with a slash.
+      // People also type the slash.
       if (file === '') return reply.redirect(`..${path}`, 308)
       const { files } = await bundles(fileURLToPath(folder))
       const bytes = files.get(file)
       if (bytes === undefined) {
-        // During an update, `index.html` can come from a process of another release than the files that it names.
+        // During an update, `index.html` can come from a process of another release than its files.
         const [, name, type] = /^([a-z]+)-[A-Z0-9]+\.(css|js)$/.exec(file) ?? []
         const own = [...files.keys()].find((each) => each.startsWith(`${name}-`) && each.endsWith(`.${type}`))
         if (own === undefined) throw notFound('file')
@@ -75,7 +75,7 @@ export function servePage(server: HttpServer, { path, folder, policy }: BrowserP
   )
 }
 
-/** Bundles one page at a time. esbuild runs as a separate process, which ends with the last bundle. */
+/** esbuild runs as a separate process, which ends with the last bundle. */
 let making: Promise<unknown> = Promise.resolve()
 
 function makeBundle(folder: string): Promise<Bundle> {

@@ -10,16 +10,14 @@ export interface CacheLifetimes {
   sharedSeconds: number
 }
 
-/**
- * The header field that contains a cache's purge tags. Varnish and Fastly use `Surrogate-Key`, Cloudflare `Cache-Tag`.
- */
+/** Varnish and Fastly use `Surrogate-Key`, Cloudflare `Cache-Tag`. */
 export type TagHeader = 'surrogate-key' | 'cache-tag'
 
 export function taggedFor(headers: readonly TagHeader[], tags: readonly string[]): string[] {
   return headers.flatMap((name) => [name, tags.join(name === 'cache-tag' ? ',' : ' ')])
 }
 
-/** The time after its lifetime in which a cache may still serve an answer. */
+/** A cache may serve an answer for this time after its lifetime. */
 export const STALE_SECONDS = 86_400
 const STALE = `stale-while-revalidate=60, stale-if-error=${STALE_SECONDS}`
 
@@ -28,7 +26,7 @@ export interface AnswerOptions {
   lastModified: Date
   tags: readonly string[]
   tagHeaders: readonly TagHeader[]
-  /** The `Link` header field (RFC 8288). */
+  /** RFC 8288. */
   link?: string | undefined
   /** The address of a 301 redirection. */
   location?: string | undefined
@@ -50,7 +48,7 @@ interface Variant {
   bytes: Buffer
 }
 
-/** The smallest compressed body. A smaller one saves too little for another entry in caches. */
+/** A smaller body saves too little for another entry in caches. */
 const MIN_COMPRESSED_BYTES = 1_400
 const BROTLI_QUALITY = 5
 
@@ -112,7 +110,7 @@ export class CacheableAnswer {
 
   reply(asked: IncomingHttpHeaders, reply: FastifyReply): void {
     const headers = takeOver(reply)
-    // Sets the status for hooks and the log, which read it from the reply.
+    // Hooks and the log read the status.
     reply.code(this.send(asked, reply.raw, headers) ?? 500)
   }
 
@@ -132,14 +130,14 @@ export class CacheableAnswer {
   }
 }
 
-/** Sends 304 before the answer is rendered, if the client has the answer in any encoding. */
+/** Sends 304 before the answer is rendered when the client has it in any encoding. */
 export function sendNotModified(
   asked: IncomingHttpHeaders,
   reply: FastifyReply,
   { etag, language, lifetimes }: Pick<AnswerOptions, 'etag' | 'language' | 'lifetimes'>,
 ): boolean {
   const condition = asked['if-none-match']
-  // `*` matches any existing answer, and at this point the answer is not known to exist.
+  // `*` matches any existing answer, and it is not known yet whether one exists.
   if (condition === undefined || condition.includes('*') || !isKnown(condition, etag)) return false
   const known = Object.values(SUFFIXES).find((suffix) => condition.includes(`"${etag}${suffix}"`)) ?? ''
   const headers = takeOver(reply.code(304))
@@ -160,9 +158,7 @@ export function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes, 
   ]
 }
 
-/**
- * Only purged caches keep redirections. A browser that kept one for each direction would loop after a renaming back.
- */
+/** A browser that kept a redirection for each direction would loop, so only purged caches keep them. */
 function redirectionHeaders({ sharedSeconds }: CacheLifetimes, language: AnswerLanguage | null): string[] {
   return [
     ...['cache-control', `public, max-age=0, s-maxage=${sharedSeconds}`],
@@ -176,29 +172,24 @@ function languageHeaders(language: AnswerLanguage | null): string[] {
   return ['vary', vary, ...(language === null ? [] : ['content-language', language.tag])]
 }
 
-/**
- * Takes the reply from Fastify, which would process each header and the body again. Returns all headers except
- * `cache-control`.
- */
+/** Fastify would process each header and the body again. Returns all headers except `cache-control`. */
 function takeOver(reply: FastifyReply): string[] {
   reply.hijack()
   reply.removeHeader('cache-control')
   return Object.entries(reply.getHeaders()).flatMap(([name, value]) => [name, String(value)])
 }
 
-/** Implements the part of RFC 9110 §12.5.3 that browsers and CDNs use. Brotli has precedence over gzip. */
+/** The part of RFC 9110 §12.5.3 that browsers and CDNs use. Brotli has precedence over gzip. */
 function chooseEncoding(accepted: string): Encoding {
   if (/\bbr\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'br'
   if (/\bgzip\b(?!\s*;\s*q=0(\.0*)?(,|\s|$))/i.test(accepted)) return 'gzip'
   return 'identity'
 }
 
-/**
- * Whether the client has the answer, in any encoding. `etag` has no quotes. The comparison is weak (RFC 9110 §13.1.2).
- */
+/** `etag` has no quotes. Any encoding of the answer counts, compared weakly (RFC 9110 §13.1.2). */
 export function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
-  // Most browsers and caches send exactly one tag, which needs no parsing.
+  // The usual form of browsers and caches needs no parsing.
   if (ifNoneMatch.length === etag.length + 2 && ifNoneMatch === `"${etag}"`) return true
   return ifNoneMatch.split(',').some((candidate) => {
     const tag = candidate.trim().replace(/^W\//, '')

@@ -16,10 +16,7 @@ export interface KeyCaller {
   scopes: ReadonlySet<Scope>
 }
 
-/**
- * The caller as recorded with a change. `admin` means an operator of any role; the name stays because events contain
- * it.
- */
+/** `admin` is an operator of any role, a name that events keep. */
 export interface ScopedActor {
   type: 'admin' | 'key'
   id: string
@@ -28,7 +25,7 @@ export interface ScopedActor {
 /** Authenticates a request by its bearer token (RFC 6750). Throws `unauthenticated` or `invalid_token`. */
 export type Authenticate = (request: FastifyRequest) => Promise<Caller>
 
-/** The request property with the caller. Only `enforceAccess` sets it. */
+/** `enforceAccess` alone sets it. */
 export const CALLER = 'caller'
 
 export function hasScope(caller: Caller, scope: Scope): boolean {

@@ -15,10 +15,7 @@ export interface ProxyReports {
   /** Called for each request that an untrusted peer forwards. All clients of this peer count as one. */
   onUntrusted: (peer: string) => void
   onUnreadable: (header: ForwardedHeader, address: string) => void
-  /**
-   * Called for each request in which a trusted proxy names the client only in a header that is not read. All clients of
-   * this proxy count as one.
-   */
+  /** A trusted proxy names the client in an unread header, so its clients count as one. Called per request. */
   onUnread: (header: string) => void
 }
 
@@ -32,7 +29,7 @@ export class ClientAddresses {
     this.#reports = reports
   }
 
-  /** Whether a proxy is trusted, in the form of Fastify's `trustProxy`. `hop` is 0 for the connection's peer. */
+  /** `hop` is 0 for the connection's peer. The form is that of Fastify's `trustProxy`. */
   isTrusted(address: string, hop: number): boolean {
     return this.#isTrusted(plain(address), hop)
   }
@@ -43,7 +40,7 @@ export class ClientAddresses {
     if (!this.#isTrusted(peer, 0)) this.#reports.onUntrusted(peer)
   }
 
-  /** The address that the outermost trusted proxy reports, otherwise the connection's. Throws `malformed_request`. */
+  /** The address that the outermost trusted proxy reports, or the connection's. Throws `malformed_request`. */
   find({ headers, socket }: IncomingMessage): string {
     let address = plain(socket.remoteAddress ?? '')
     if (!this.#isTrusted(address, 0)) return address
@@ -79,15 +76,13 @@ function trusted(proxies: TrustedProxies): (address: string, hop: number) => boo
     const family = isIPv4(plain(address)) ? 'ipv4' : 'ipv6'
     const isMapped = family === 'ipv4' && !isIPv4(address)
     if (bits === undefined) list.addAddress(plain(address), family)
-    // The prefix of an IPv4 network written as IPv6 is 96 bits longer.
+    // A network of IPv4 in IPv6 form counts 96 bits more.
     else list.addSubnet(plain(address), Number(bits) - (isMapped ? Math.min(96, Number(bits)) : 0), family)
   }
   return (address) => isIP(address) !== 0 && list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
 }
 
-/**
- * The address that a proxy of TRUST_PROXY reports, otherwise the connection's. IPv4 addresses are never in IPv6 form.
- */
+/** The connection's address, or the one that a proxy of TRUST_PROXY reports. IPv4 is never in IPv6 form. */
 export function clientAddress({ server, raw }: Pick<FastifyRequest, 'server' | 'raw'>): string {
   return server.clientAddresses.find(raw)
 }
@@ -95,10 +90,7 @@ export function clientAddress({ server, raw }: Pick<FastifyRequest, 'server' | '
 // A port can follow an IPv6 address without brackets only after all eight groups.
 const WITH_PORT = /^(?:\[([^[\]]+)\]|([\d.]+)|((?:[\da-f]{1,4}:){7}[\da-f]{1,4}))(?::(?:\d{1,5}|_[\w.-]+))?$/i
 
-/**
- * Reads an address in the forms that proxies write: with quotes, brackets, a port or a zone id. Returns null for any
- * other text.
- */
+/** Accepts the forms of proxies: quotes, brackets, a port, a zone id. Null for any other text. */
 export function readAddress(text: string): string | null {
   const unquoted = text.replace(/^"(.*)"$/, '$1')
   const [, bracketed, v4, v6] = WITH_PORT.exec(unquoted) ?? []
@@ -118,17 +110,13 @@ export function siteOf(address: string): string {
   return isIP(address) === 6 ? prefixOf(address, 3) : address
 }
 
-/**
- * The whole IPv4 address, or the /64 of an IPv6 address, which is one subscriber. For limits that must not affect
- * neighbours.
- */
+/** An IPv4 address, or the /64 of one IPv6 subscriber. For limits that must not affect neighbours. */
 export function networkOf(address: string): string {
   return isIP(address) === 6 ? prefixOf(address, 4) : address
 }
 
 function prefixOf(address: string, groups: number): string {
-  // The URL parser normalises an address (RFC 5952). The zone id is removed, because it has a meaning on this machine
-  // only.
+  // The URL parser normalises an address (RFC 5952). A zone id has a meaning on this machine only.
   const [head = '', tail = ''] = new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1).split('::')
   const [left, right] = [head, tail].map((part) => (part === '' ? [] : part.split(':')))
   const zeros = Array<string>(8 - (left?.length ?? 0) - (right?.length ?? 0)).fill('0')
@@ -142,10 +130,7 @@ interface ForwardedAddresses {
   addresses: string[]
 }
 
-/**
- * The addresses of the forwarding headers. `X-Forwarded-For` has precedence, because a proxy that writes it passes on
- * `Forwarded` as the client sent it.
- */
+/** A proxy that writes `X-Forwarded-For` passes on `Forwarded` as the client sent it, so the former comes first. */
 function forwardedAddresses(headers: IncomingHttpHeaders): ForwardedAddresses | null {
   const list = headers['x-forwarded-for']
   if (list !== undefined) return { header: 'X-Forwarded-For', addresses: splitList([list].flat().join(',')) }
@@ -153,7 +138,7 @@ function forwardedAddresses(headers: IncomingHttpHeaders): ForwardedAddresses | 
   return forwarded === undefined ? null : { header: 'Forwarded', addresses: readForwarded(forwarded) }
 }
 
-/** Splits a list without its empty elements (RFC 9110 §5.6.1). */
+/** Omits empty elements (RFC 9110 §5.6.1). */
 function splitList(list: string): string[] {
   return list.split(',').flatMap((element) => element.trim() || [])
 }
@@ -161,9 +146,7 @@ function splitList(list: string): string[] {
 // A pair of RFC 7239 §4. Some proxies omit the quotes that colons and brackets need.
 const PAIR = /[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=("(?:[^"\\]|\\.)*"|[^\s",;]+))?[ \t]*([;,]|$)/
 
-/**
- * The `for` addresses. An element without `for` yields an empty text, and so does a header that violates the grammar.
- */
+/** An empty text for an element without `for`, and for a header that does not follow the grammar. */
 function readForwarded(header: string): string[] {
   const found: string[] = []
   const pairs = new RegExp(PAIR, 'y')

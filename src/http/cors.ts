@@ -5,7 +5,7 @@ export type CorsOrigins = readonly string[] | '*'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether any origin may read the answer. For answers that are equal for every caller, so they need no `Vary`. */
+    /** The answer is equal for every caller, so any origin may read it, and it needs no `Vary`. */
     isReadableByAnyOrigin?: boolean
   }
 }
@@ -24,8 +24,7 @@ export function publicCorsHeaders(origins: CorsOrigins | null): readonly string[
 }
 
 /**
- * Creates the CORS rules. `answerPreflight` returns whether it answered. Credentials are never allowed, because tokens
- * are sent in `Authorization`.
+ * `answerPreflight` returns whether it answered. Credentials are never allowed, since `Authorization` has the token.
  */
 export function createCors(origins: CorsOrigins | null) {
   const mayUse = (origin: string | undefined) => origin !== undefined && (origins === '*' || origins?.includes(origin) === true)

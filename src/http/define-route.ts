@@ -9,7 +9,7 @@ import { isIcebergCall, problemResponses } from './problem.ts'
 import { isScope } from './scopes.ts'
 
 export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = Answers> extends FastifyContextConfig {
-  /** The name in the OpenAPI document and in activities. A route without one is not in the document. */
+  /** A route without one is not in the document. Activities contain it. */
   operationId?: string
   summary?: string
   description?: string
@@ -20,10 +20,7 @@ export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = A
   bodyLimit?: number
   consumes?: string[]
   produces?: string[]
-  /**
-   * Answers by status: a schema and its description, or only a description if there is no body. The first is the
-   * default.
-   */
+  /** Schema and description by status, or the description alone without a body. The first is the default. */
   answers?: A
   refuses?: readonly ErrorCode[]
   /** Answers browsers with a page instead of a problem. */
@@ -88,16 +85,13 @@ export interface List<P, F extends TProperties, S extends TSchema, Position exte
   limit?: TInteger
   page: S
   answer: string
-  /** Reads the list's position from the cursor. If absent, the handler reads the cursor itself. */
+  /** The handler reads the cursor itself when this is absent. */
   position?: Position
 }
 
 type Paged<F extends TProperties> = TObject<F & { limit: TOptional<TInteger>; cursor: TOptional<TString> }>
 
-/**
- * Adds a route for a list. A cursor is valid only for this list and its filters, and with the access `caller` only for
- * the account.
- */
+/** A cursor is valid for this list and its filters, and with the access `caller` for the account. */
 export function defineList<
   S extends TSchema,
   P = unknown,
@@ -139,7 +133,7 @@ function responsesOf(answers: Answers = {}) {
 }
 
 const JSON_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
-/** Too many requests with wrong API keys are refused too, with `rate_limited`. */
+/** `rate_limited` is for too many requests with wrong API keys. */
 const CALLER = ['unauthenticated', 'invalid_token', 'forbidden', 'rate_limited'] as const
 const ANY_ROUTE = ['unavailable', 'overloaded', 'internal'] as const
 
@@ -167,7 +161,7 @@ function has(schema: unknown, name: string): boolean {
   return Object.hasOwn((schema as { properties?: object } | undefined)?.properties ?? {}, name)
 }
 
-/** Removes undefined properties, because Fastify treats one as a schema. */
+/** Fastify treats a member that is undefined as a schema. */
 function present<T extends object>(members: T): Partial<T> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Partial<T>
 }
@@ -177,7 +171,7 @@ export function sendPolled<T>(request: FastifyRequest, reply: FastifyReply, answ
   return isPolledAgain(request, reply, JSON.stringify(answer)) ? (reply.code(304).send() as T) : answer
 }
 
-/** Like `sendPolled`, for a text that is already JSON. */
+/** The same for a text that is JSON already. */
 export function sendPolledText(request: FastifyRequest, reply: FastifyReply, json: string): never {
   if (isPolledAgain(request, reply, json)) return reply.code(304).send() as never
   return reply.type('application/json; charset=utf-8').send(json as never) as never

@@ -16,8 +16,8 @@ const MAX_QUIET_MS = 500
 const QUIET_TURN_MS = 0.2
 
 /**
- * Stops listening in an idle turn, when no client has connected for a while. At the end of listening, the kernel resets
- * confirmed connections that were not accepted.
+ * The kernel resets confirmed connections that were not accepted, so the server stops listening in an idle turn when no
+ * client has connected for a while.
  */
 async function stopListening(http: Server, second: Server | null): Promise<unknown> {
   const waiting: Socket[] = []
@@ -36,7 +36,7 @@ async function stopListening(http: Server, second: Server | null): Promise<unkno
     const now = performance.now()
     isQuiet = now > quietFrom && now - turnedAt < 2 * QUIET_TURN_MS
   }
-  // The server's own `close` would end idle connections at once, together with requests that are arriving on them.
+  // The server's own `close` would cut idle connections at once, and requests in flight with them.
   const closed = [http, second].map((each) => each && promisify(Server.prototype.close).call(each))
   http.removeAllListeners('connection')
   for (const listener of listeners) http.on('connection', listener)
@@ -45,8 +45,7 @@ async function stopListening(http: Server, second: Server | null): Promise<unkno
 }
 
 /**
- * Ends the server without losing requests. Answers say `connection: close`, so a client's next request is still
- * answered and then uses a new connection. `second` is another listener of the server.
+ * Answers with `connection: close`, so a client's next request is still answered. `second` also listens for `server`.
  */
 export async function drain(server: HttpServer, patienceMs: number, second: Server | null = null): Promise<void> {
   const http = server.server

@@ -1,4 +1,4 @@
-/** The account, then its network if known. Networks take turns, and the accounts within a network do too. */
+/** The account, then its network, if known. Networks take turns, and within one its accounts. */
 export type QuotaKey = readonly string[]
 
 interface Owner {
@@ -10,13 +10,13 @@ interface Account<Item> extends Owner {
   items: { item: Item; weight: number; number: number }[]
 }
 
-/** `accounts` are in the order of their turns. `since` is the time at which the network began to wait for its turn. */
+/** `accounts` are in the order of turns. `since` is when the network began to wait for its turn. */
 interface Network<Item> extends Owner {
   accounts: Map<string, Account<Item>>
   since: number
 }
 
-/** A queue in which networks and accounts take turns. A caller never waits for everything that another has queued. */
+/** Networks and accounts take turns, so a caller never waits for all requests of another. */
 export class FairQueue<Item> {
   #networks = new Map<string, Network<Item>>()
   #length = 0
@@ -31,7 +31,7 @@ export class FairQueue<Item> {
     return this.#weight
   }
 
-  /** The number of waiting networks, including accounts without a network. */
+  /** Counts networks, and accounts without a network. */
   get owners(): number {
     return this.#networks.size
   }
@@ -117,10 +117,7 @@ export class FairQueue<Item> {
     return true
   }
 
-  /**
-   * Removes the newest item of the heaviest account in the heaviest network. Of equally heavy ones, it takes the one
-   * whose newest item came last.
-   */
+  /** The heaviest account in the heaviest network. Of equal ones, the owner whose newest item came last. */
   dropFromHeaviest(): Item | undefined {
     const [name = '', network] = heaviest(this.#networks)
     const [accountName = '', account] = heaviest(network?.accounts ?? new Map<string, Account<Item>>())
@@ -137,10 +134,7 @@ export class FairQueue<Item> {
   }
 }
 
-/**
- * The account and the network of a key. An account without a network is its own network, and a network without an
- * account is its own account.
- */
+/** An account without a network is its own network, and the reverse. */
 function ownersOf(quotaKey: QuotaKey): [account: string, network: string] {
   return [quotaKey[0] ?? '', quotaKey.at(-1) ?? '']
 }

@@ -2,15 +2,13 @@ import { Type } from 'typebox'
 import { defineRoute } from './define-route.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** A failing dependency. `process` is the number of the process, if one command started several. */
+/** `process` is the process's number, if one command started several. */
 export interface Failing {
   name: string
-  /** The reason, for operators only. */
   reason: string
   process?: number
 }
 
-/** Returns the failing dependencies; none if everything is healthy. */
 export type ReadinessCheck = () => Promise<Failing[]>
 
 const Health = Type.Object(
@@ -23,9 +21,7 @@ const Health = Type.Object(
   { title: 'Health', examples: [{ status: 'ok' }] },
 )
 
-/**
- * Routes for probes. `/livez` says that this process answers, `/readyz` that it can do its work and may get traffic.
- */
+/** `/livez` says that this process answers, and `/readyz` that it may get traffic. */
 export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
   defineRoute(
     server,
@@ -60,7 +56,7 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
       const failing = await check()
       if (failing.length === 0) return { status: 'ok' as const }
       reply.header('retry-after', '1')
-      // Only names are sent, because reasons name slots and databases, which are not public.
+      // Reasons name slots and databases, which are not public.
       return reply.code(503).send({ status: 'unavailable' as const, failing: failing.map(({ name }) => ({ name })) })
     },
   )

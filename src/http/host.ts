@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { AppError } from '../errors.ts'
 
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%!$&'()*+,;=-]*)(?::\d*)?$/
-// The scheme and authority of an absolute-form target (RFC 9112 §3.2.2), up to the path.
+// Scheme and authority, up to the path (RFC 9112 §3.2.2).
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i
 
 export interface OwnHosts {
@@ -11,10 +11,7 @@ export interface OwnHosts {
   allowedHosts: readonly string[]
 }
 
-/**
- * Whether a host is BASE_URL's, a loopback name, an address or an allowed name, with any port. This prevents DNS
- * rebinding.
- */
+/** BASE_URL's host, a loopback name, an address or an allowed name, against DNS rebinding. Any port. */
 export function isOwnHost(host: string | undefined, { baseUrl, allowedHosts }: OwnHosts): boolean {
   if (host === undefined) return true
   const name = host.toLowerCase().replace(/:\d*$/, '').replace(/\.$/, '')
@@ -30,7 +27,7 @@ export function findForeignHost({ headers: { host } }: Pick<IncomingMessage, 'he
   )
 }
 
-/** Counts a header's occurrences. Node.js keeps the first `host` and `authorization` and silently drops the others. */
+/** Node.js keeps the first `host` and `authorization` and silently drops the others. */
 export function countHeaders({ rawHeaders }: IncomingMessage, wanted: string): number {
   let count = 0
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -40,10 +37,7 @@ export function countHeaders({ rawHeaders }: IncomingMessage, wanted: string): n
   return count
 }
 
-/**
- * The refusal of a request that does not name exactly one host (RFC 9112 §3.2); null if it is valid. HTTP/1.0 requests
- * may name none.
- */
+/** A request names one host, except in HTTP/1.0 (RFC 9112 §3.2). */
 export function findHostFault(request: IncomingMessage): AppError | null {
   const count = countHeaders(request, 'host')
   if (count === 0 && request.httpVersion === '1.0') return null
@@ -60,7 +54,7 @@ export function toOriginForm(target: string): string {
   return rest === target || rest.startsWith('/') ? rest : `/${rest}`
 }
 
-/** The target that the client sent. Fastify stores it before it rewrites the address. */
+/** The target that the client sent. Fastify replaces it by the rewritten one. */
 function originalTarget(request: IncomingMessage & { originalUrl?: string }): string {
   return request.originalUrl ?? request.url ?? ''
 }

@@ -7,11 +7,11 @@ const LIST = /^[\s,]*(?:W\/)?(?:"[^"]*"|[\w.-]+)(?:\s*,[\s,]*(?:W\/)?(?:"[^"]*"|
 export type IfMatch = ReadonlySet<string> | null
 
 export interface IfMatchOptions {
-  /** Whether the tag also matches with an encoding's suffix, and as the weak tag of a cache that compresses. */
+  /** The tag counts with an encoding's suffix, and as a weak one of a cache that compresses. */
   isSentCompressed?: boolean
 }
 
-/** Reads the header without weak tags, which match nothing (RFC 9110 §8.8.3.2). Throws `invalid_header`. */
+/** Leaves out weak tags, which match nothing (RFC 9110 §8.8.3.2). Throws `invalid_header`. */
 export function readIfMatch(header: string | undefined, { isSentCompressed = false }: IfMatchOptions = {}): IfMatch {
   if (header === undefined || header.trim() === '*') return null
   const text = header.trim()

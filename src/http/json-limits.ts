@@ -1,8 +1,8 @@
-/** The deepest accepted JSON, deeper than any body of the API needs. JSON.parse accepts any depth. */
+/** JSON.parse accepts any depth. This is more than any body of the API needs. */
 const MAX_DEPTH = 32
-/** The most values in a body. An order of 1,000 lines has about 3,100. */
+/** An order of 1,000 lines has about 3,100. */
 const MAX_VALUES = 5_000
-/** A text this short cannot exceed the maximum number of values, so most bodies need no scan. */
+/** A shorter text cannot exceed the maximum of values, so most bodies need no scan. */
 const SMALL_BYTES = 4_096
 
 const QUOTE = 0x22
@@ -10,10 +10,7 @@ const COMMA = 0x2c
 const BACKSLASH = 0x5c
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d]
 
-/**
- * Describes the limit that a text exceeds; null if it exceeds none. Parsing a megabyte of short names takes 0.6 s
- * because of its many values, and this scan takes a millisecond.
- */
+/** A megabyte of short names takes 0.6 s to parse, because each value takes time. This scan takes a millisecond. */
 export function findExcess(json: Uint8Array, maxValues = MAX_VALUES): string | null {
   if (json.length < Math.min(SMALL_BYTES, maxValues)) return null
   let depth = 0

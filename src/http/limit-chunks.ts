@@ -7,17 +7,15 @@ import type { HttpServer } from './http-server.ts'
 export const NO_BODY_LIMIT = Number.MAX_SAFE_INTEGER
 
 const WINDOW_CHUNKS = 256
-/**
- * Bytes in which one chunk must be at least 64 bytes on average. Clients send buffers of a few hundred bytes and more.
- */
+/** 64 bytes a chunk. Clients send buffers of some hundred bytes and more. */
 const MIN_WINDOW_BYTES = 16_384
 
-/** Closes connections that send tiny chunks. Node.js handles up to 300,000 of them before any other request. */
+/** Node.js handles up to 300,000 tiny chunks before any other request, so their connection is closed. */
 export function limitChunks(server: HttpServer): void {
   server.addHook('preParsing', (request, _reply, payload, done) => {
     if (request.headers['transfer-encoding'] === undefined) return done(null, payload)
     payload.on('data', endAtTinyChunks(request.raw))
-    // A pass-through stream, because reading the body by its iterator would hide single chunks from the listener.
+    // Reading a stream by its iterator would hide single chunks from the listener.
     const isStreamed = request.routeOptions.bodyLimit === NO_BODY_LIMIT
     done(null, isStreamed ? pipeline(payload, new PassThrough(), () => {}) : payload)
   })

@@ -2,10 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { HttpServer } from './http-server.ts'
 
-/**
- * The most unanswered requests on a connection. Browsers and proxies do not pipeline, and the few programs that do wait
- * for some answers in between.
- */
+/** Browsers and proxies do not pipeline. The few programs that do wait for some answers in between. */
 const MAX_UNANSWERED = 64
 
 export interface ConnectionLimits {
@@ -18,19 +15,13 @@ interface Connection {
   latest: IncomingMessage | null
 }
 
-/**
- * Keeps at most `maxConnections`. Closes the connection that has waited longest for its client, or the new one. See
- * docs/decisions/http-bounds.md.
- */
+/** Closes the connection that waits longest for its client, or the new one. See docs/decisions/http-bounds.md. */
 export function limitConnections(
   { server }: HttpServer,
   { maxConnections = Number.POSITIVE_INFINITY, onDropped = () => {} }: ConnectionLimits,
 ): void {
   const connections = new Map<Socket, Connection>()
-  /**
-   * Sockets in the order in which they began to wait for their clients. `dropOne` removes those whose request has
-   * arrived completely.
-   */
+  /** Sockets in the order in which their wait began. The next search removes those whose request is complete. */
   const waiting = new Set<Socket>()
 
   const forget = (socket: Socket) => {
@@ -76,7 +67,7 @@ export function limitConnections(
   })
 }
 
-/** Whether the store has a whole request, so the client waits for the store. */
+/** The store has all of a request, so the client waits for it. */
 function isBeingAnswered({ unanswered, latest }: Connection = { unanswered: 0, latest: null }): boolean {
   return unanswered > 1 || (unanswered === 1 && latest?.complete === true)
 }

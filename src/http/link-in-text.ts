@@ -31,7 +31,7 @@ export function containsLink(text: string): boolean {
   return LINK.test(plain)
 }
 
-/** Refuses a link in a name, because mails contain names. Throws `invalid_body`. `pointer` names the property. */
+/** Names appear in mails. Throws `invalid_body`. `pointer` names the property. */
 export function assertNoLink(text: string | null | undefined, pointer: string): void {
   if (text === null || text === undefined || !containsLink(text)) return
   throw invalidBody(pointer, 'must not contain a URL', 'A name cannot contain a link.')

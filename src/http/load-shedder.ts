@@ -5,7 +5,7 @@ import type { HttpServer } from './http-server.ts'
 import { costOf, type LoadClass, REQUEST_COSTS, SHED_CLASSES, type ShedClass } from './request-cost.ts'
 
 export interface PressureSignal {
-  /** The last class that this signal refuses. It refuses the earlier ones first. */
+  /** The last class that this signal refuses. */
   sheds: ShedClass
   /** Returns the pressure: 0 is none, and 1 is the limit. */
   pressure: () => number
@@ -16,26 +16,20 @@ export interface LoadShedderOptions {
 }
 
 export const TICK_MS = 25
-/** The longest measured step. A pause of the whole process is one late tick, not an overload. */
+/** A pause of the whole process is one late tick, not an overload. */
 const MAX_STEP_MS = 250
-/** The pause between measurements while there are neither requests nor pressure. The next request ends the pause. */
+/** The level stays at 0 without requests and pressure. The next request ends this pause. */
 const REST_MS = 60_000
-/**
- * The acceptable lateness of a tick. A request waits as long before it is read, and again after each answer of the
- * database.
- */
+/** A request waits for this time before it is read, and again after each answer of the database. */
 const MAX_LATE_MS = 25
 /** After so few requests, a late timer means a busy machine or one long request. */
 export const FEW_REQUESTS = 64
-/** This number of clients cannot overload the event loop, because each sends one request at a time. */
+/** So few clients cannot overload the event loop, because each has one request at a time. */
 export const FEW_CONNECTIONS = 128
-/** The range of Retry-After in seconds. The value is random, so clients do not return together. */
+/** Random seconds of Retry-After, so clients do not return together. */
 const RETRY_AFTER: Record<ShedClass, readonly [number, number]> = { orders: [1, 3], lists: [2, 6], search: [4, 12] }
 
-/**
- * Refuses requests under pressure, one class after another. The level changes by at most two classes a second; at 0.5,
- * half of the searches are refused.
- */
+/** The level changes by at most two classes a second. At 0.5 half of the searches are refused. */
 export class LoadShedder {
   readonly #signals: readonly PressureSignal[]
   #level = 0
@@ -46,10 +40,7 @@ export class LoadShedder {
     this.#signals = signals
   }
 
-  /**
-   * Measures the pressure while the server listens. An idle server is not measured, because the ticks would be most of
-   * its cost.
-   */
+  /** An idle server is not measured, because the ticks would be most of its cost. */
   watch(server: HttpServer): void {
     let lastAt = performance.now()
     const loop = new Loop({

@@ -1,19 +1,15 @@
 import type { TSchema } from 'typebox'
 
 /**
- * How `x-input` in a schema normalizes text.
- * - `text` (default): NFC, trimmed.
- * - `pasted`: like `text`, and without the invisible marks that address books add.
- * - `verbatim`: unchanged.
- * - `code`: without blanks, with ASCII digits.
- * - `identifier`: like `code`, in capitals and without punctuation.
- * - `email_filter`: like `pasted`, and a blank becomes the plus that was not encoded.
+ * `x-input` of a schema. `text` (default): NFC, trimmed. `pasted`: also without an address book's marks. `verbatim`: as
+ * sent. `code`: no blanks, ASCII digits. `identifier`: `code` in capitals without punctuation. `email_filter`:
+ * `pasted`, and a blank is an unencoded plus.
  */
 type Kind = 'text' | 'pasted' | 'verbatim' | 'code' | 'identifier' | 'email_filter'
 
 interface Rule {
   kind?: Kind
-  /** What an empty text becomes. `kept` is for schemas that allow it, or that require a list or an object. */
+  /** An empty text stays where the schema allows it or wants a list or an object. */
   empty: 'kept' | 'null' | 'absent'
   members?: ReadonlyMap<string, { rule: Rule; isOptional: boolean }>
   items?: Rule
@@ -30,7 +26,7 @@ type Node = Partial<Record<'type' | 'x-input' | 'pattern' | 'format', string>> &
 }
 
 const BLANK = String.raw`\s\p{Z}`
-// Zero-width blanks and direction marks are invisible, so they are removed too.
+// Zero-width blanks and direction marks are invisible too.
 const MARKS = String.raw`\u180e\u2800\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069`
 const BLANKS_AROUND = new RegExp(`^[${BLANK}]+|[${BLANK}]+$`, 'gu')
 const MARKS_AROUND = new RegExp(`^[${BLANK}${MARKS}]+|[${BLANK}${MARKS}]+$`, 'gu')
@@ -40,10 +36,7 @@ const ONLY_BLANKS = new RegExp(`^[${BLANK}${MARKS}]*$`, 'u')
 const RESPELLED: ReadonlySet<Kind> = new Set(['code', 'identifier', 'email_filter'])
 const PLAIN = /^(?:[!-~]|[!-~][ -~]*[!-~])$/
 
-/**
- * Compiles a schema's normalization. With `fills`, an empty text in an optional scalar becomes null or absent, because
- * HTML forms send each field.
- */
+/** With `fills`, an empty optional scalar becomes null or absent, because HTML forms send each field. */
 export function compileNormalizer(schema: TSchema, { fills }: { fills: boolean }): (value: unknown) => unknown {
   const rule = ruleOf([schema as Node], fills)
   return (value) => normalize(value, rule)
@@ -139,7 +132,7 @@ function normalizeMembers(value: Record<string, unknown>, members: NonNullable<R
   return value
 }
 
-/** Whether a value is blank text. Numbers have this too: an HTML form sends an empty text for an empty number field. */
+/** Whether the text is blank. An HTML form also sends one for an empty number field. */
 function isBlank(value: unknown): boolean {
   return typeof value === 'string' && ONLY_BLANKS.test(value)
 }

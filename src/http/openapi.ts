@@ -26,8 +26,7 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
         examples: problemExamples(),
       },
     },
-    // The transform below removes the prefix. The plugin itself would also remove the prefix from the start of a longer
-    // path segment.
+    // The transform below removes the prefix. The plugin would remove a path that another prefix can begin with.
     stripBasePath: false,
     transform: ({ schema, url }) => {
       const path = url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url
@@ -111,10 +110,7 @@ function nameOf({ description, content }: Node): string | null {
   return words.length === 0 ? null : words.join('Or')
 }
 
-/**
- * Whether the schema has a default. A body is never optional if an empty one means everything: a lost body would cancel
- * all open lines of an order.
- */
+/** A body is never optional if an empty one means everything: a lost body would cancel a whole order. */
 export function isBodyOptional(schema: unknown): boolean {
   return 'default' in (schema as object)
 }
@@ -123,7 +119,7 @@ interface DocumentOperation {
   requestBody?: { required?: boolean; content: Record<string, { schema?: unknown }> }
 }
 
-/** Marks optional bodies in the document, because its generator declares each body as required. */
+/** The generator of the document takes each body for required. */
 function markOptionalBodies(paths: Readonly<Record<string, Record<string, DocumentOperation>>>): void {
   for (const { requestBody } of Object.values(paths).flatMap(Object.values<DocumentOperation>)) {
     if (requestBody !== undefined) requestBody.required = !Object.values(requestBody.content).every(({ schema }) => isBodyOptional(schema))
@@ -132,7 +128,7 @@ function markOptionalBodies(paths: Readonly<Record<string, Record<string, Docume
 
 const NAME = /^[A-Z][A-Za-z]*$/
 
-/** Moves schemas with a `title` to the components. Throws if two different schemas have the same `title`. */
+/** Throws when two different schemas have one `title`. */
 function nameSchemas(document: Node): Node {
   const components = document.components as Node
   const schemas: Node = {}

@@ -6,16 +6,14 @@ import { AppError } from '../errors.ts'
 export const Limit = Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'The maximum number of items on a page.' })
 export const Cursor = Type.String({
   minLength: 1,
-  // Long enough for a row's sort key: a name of 300 characters, with up to four bytes each.
+  // Enough for a row's sort key: a name of 300 characters, up to four bytes each.
   maxLength: 2_000,
   description: 'The `next_cursor` of the previous page, with the same filters.',
 })
 export const DEFAULT_LIMIT = 20
 export const EmailFilter = (description: string) => Type.String({ minLength: 1, maxLength: 254, 'x-input': 'email_filter', description })
 
-/**
- * A time in a query. `readInstant` reads it, because the schema's `date-time` allows leap seconds and `Date` does not.
- */
+/** Read by `readInstant`, because `date-time` allows leap seconds, and `Date` does not. */
 export const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
 
 export function readInstant(parameter: string, text: string | undefined): Date | undefined {
@@ -55,10 +53,7 @@ export const IdPosition = Type.Tuple([Type.String({ format: 'uuid' })])
 
 const TAG_BYTES = 6
 
-/**
- * Encodes a position. `scope` is the list, its sort and its filters. A forged cursor is harmless: it can show only rows
- * of the list itself.
- */
+/** `scope` is the list, its sort and its filters. A forged cursor is harmless, and shows only rows of the list. */
 export function encodeCursor(scope: readonly unknown[], position: readonly unknown[]): string {
   const payload = JSON.stringify(position)
   return Buffer.concat([tag(scope, payload), Buffer.from(payload)]).toString('base64url')
@@ -82,7 +77,7 @@ function invalidCursor(): AppError {
 
 const checks = new WeakMap<TSchema, (value: unknown) => boolean>()
 
-/** Checks a value. Compiles each schema once, because interpreting it takes longer than reading the page. */
+/** Compiles each schema once, because interpreting it takes longer than reading the page. */
 function isOf<T extends TSchema>(schema: T, value: unknown): value is Static<T> {
   let check = checks.get(schema)
   if (check === undefined) {
@@ -93,7 +88,7 @@ function isOf<T extends TSchema>(schema: T, value: unknown): value is Static<T> 
   return check(value)
 }
 
-/** Parses a payload. Returns undefined for text that is not JSON, because a forged cursor can contain anything. */
+/** Undefined for text that is not JSON, which a forged cursor can contain. */
 function parsePosition(payload: string): unknown {
   try {
     return JSON.parse(payload)
@@ -107,7 +102,7 @@ function tag(scope: readonly unknown[], payload: string): Buffer {
   return hash('sha256', JSON.stringify([scope, payload]), 'buffer').subarray(0, TAG_BYTES)
 }
 
-/** Makes a page from a query for `limit` + 1 rows. The additional row shows that a next page exists. */
+/** The query asked for `limit` + 1 rows, which shows whether a next page exists. */
 export function toPage<Row, T>(rows: Row[], limit: number, toItem: (row: Row) => T, cursorAfter: (row: Row) => string): Page<T> {
   const shown = rows.slice(0, limit)
   const last = shown.at(-1)
@@ -122,7 +117,7 @@ export interface Paging<Position> {
   page: <Row, T>(rows: Row[], toItem: (row: Row) => T, positionOf: (row: Row) => readonly unknown[]) => Page<T>
 }
 
-/** Reads limit and cursor. `scope` is the list and its filters. Throws `invalid_cursor`. */
+/** `scope` is the list and its filters. Throws `invalid_cursor`. */
 export function pagingOf<S extends TSchema>(
   scope: readonly unknown[],
   { limit = DEFAULT_LIMIT, cursor }: PageQuery,
@@ -142,7 +137,7 @@ export interface PageQuery {
   cursor?: string | undefined
 }
 
-/** The link to the next page (RFC 8288). Undefined on the last page, and for links above 1,500 bytes. */
+/** RFC 8288. Undefined on the last page, and above 1,500 bytes. */
 export function nextLink(baseUrl: string, path: string, query: Record<string, unknown>, cursor: string | null): string | undefined {
   if (cursor === null) return undefined
   const { cursor: _, ...rest } = query
@@ -150,13 +145,10 @@ export function nextLink(baseUrl: string, path: string, query: Record<string, un
   return withinBound([linkTo(`${baseUrl}${path}`, parameters, 'next', cursor)])
 }
 
-/** The longest link field. nginx reads all header fields into 4 KiB, and this store limits them to 3 KiB. */
+/** nginx reads all headers into 4 KiB, and 3 KiB is the bound of this store. */
 const MAX_LINK_BYTES = 1_500
 
-/**
- * The links to the first and next page (RFC 8288). `parameters` contain no cursor. Above 1,500 bytes, the link to the
- * first page is omitted first.
- */
+/** RFC 8288. `parameters` have no cursor. Above 1,500 bytes the first page's link is omitted first. */
 export function pageLinks(
   address: string,
   parameters: Readonly<Record<string, string | readonly string[]>>,

@@ -17,10 +17,7 @@ const Shortages = Type.Array(
 )
 const OrderVersion = Type.Integer({ description: 'The current version of the order.' })
 
-/**
- * The additional properties of each code. docs/shop/errors.md has the same table. A problem with another property is a
- * bug, which `assertProblem` detects.
- */
+/** docs/shop/errors.md has the same table. A problem with another member is a bug, which `assertProblem` detects. */
 export const PROBLEM_MEMBERS = {
   forbidden: { required_scope: Type.Optional(Type.String({ description: 'The scope that the role or API key lacks.' })) },
   second_factor_required: {

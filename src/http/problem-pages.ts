@@ -51,7 +51,7 @@ function render(code: ErrorCode, meaning: string, remedy: string): string {
   )
 }
 
-/** Turns Markdown into HTML: code in backticks, and links as their text only. */
+/** Text with code in backticks, and links whose text is enough here. */
 function toHtml(markdown: string): string {
   const escaped = markdown.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
   return escaped.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1').replaceAll(/`([^`]+)`/g, '<code>$1</code>')

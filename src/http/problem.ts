@@ -11,7 +11,7 @@ import type { RefusalLog } from './refusal-log.ts'
 import type { LoadClass } from './request-cost.ts'
 import { traceIdOfRequest } from './trace-context.ts'
 
-/** Each code's status and title. A test compares them with `docs/shop/errors.md`. */
+/** A test verifies that `docs/shop/errors.md` lists the same. */
 export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   malformed_request: { status: 400, title: 'The request is not valid HTTP' },
   malformed_json: { status: 400, title: 'The body is not valid JSON' },
@@ -203,10 +203,7 @@ const EXAMPLE_TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 /** The refusal in the log and the metrics. No client receives the answer. */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
 
-/**
- * Whether the client has disconnected. Checks the connection too, because a broken database connection has the same
- * error codes.
- */
+/** A broken database connection has the same codes. */
 export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>): boolean {
   return error instanceof Error && error === raw.errored
 }
@@ -218,7 +215,7 @@ export interface ProblemContext {
   onOverloaded?: ((loadClass: LoadClass) => void) | undefined
 }
 
-/** Answers with a problem. Logs an unknown error once and reveals nothing of it. The log of 503 answers is sampled. */
+/** Logs an unknown error once and reveals nothing. The log of 503 answers is sampled. */
 export function sendError(
   error: unknown,
   request: FastifyRequest,
@@ -271,10 +268,7 @@ function isUnread({ complete, destroyed, headers }: IncomingMessage, { shouldKee
   return !shouldKeepAlive || headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > MUCH_BYTES
 }
 
-/**
- * Reads and discards the rest of the body, then answers. Closing a connection with unread bytes resets it, and a proxy
- * that is still sending would answer 502.
- */
+/** Closing a connection with unread bytes resets it, and a proxy that is still sending then answers 502. */
 function discardBody(raw: IncomingMessage, reply: FastifyReply, answer: () => void): void {
   let bytes = 0
   const end = () => {
@@ -304,7 +298,7 @@ const CSV = 'text/csv'
 
 function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>): AppError {
   if (error instanceof AppError) return error
-  // The thrown value can be of any type, even null.
+  // Anything can be thrown, also null.
   const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     const lines = [NDJSON, CSV].filter((type) => server.hasContentTypeParser(type))
@@ -320,7 +314,7 @@ function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>):
   return new AppError('internal', 'Something went wrong on our side. The request id helps to find it.')
 }
 
-/** Whether the call is for the Iceberg catalogue, whose clients read only `application/json`. */
+/** Iceberg clients read `application/json` only. */
 export function isIcebergCall(url: string, basePath: string): boolean {
   return url.startsWith(`${basePath}/iceberg/`)
 }

@@ -1,7 +1,4 @@
-/**
- * Remembers the results of `read`. Concurrent calls share a read, and the next call retries a failed one. The caller
- * must bound the number of keys.
- */
+/** Concurrent calls share a read, and the next call retries a failed one. The caller bounds the keys. */
 export function readOnce<T>(read: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const known = new Map<string, Promise<T>>()
   return (key) => {

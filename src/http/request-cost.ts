@@ -9,17 +9,17 @@ export interface RequestCost {
   processorMs: number
   rows: number
   connections: 0 | 1
-  /** The number of requests that run at once, given the number of connections. Null means no separate limit. */
+  /** Requests that run at once, by the number of connections. Null means no separate bound. */
   places: ((connections: number) => number) | null
   waitMs: number
 }
 
 const half = (connections: number) => Math.max(1, Math.floor(connections / 2))
 const one = () => 1
-/** Hashes run in threads. Twice as many places as cores keep the threads busy. */
+/** Hashes run in threads. One additional place keeps them busy. */
 const hashes = () => 2 * availableParallelism()
 
-/** The cost of each class of requests. `docs/inside/security.md` has the same table. */
+/** `docs/inside/security.md` has the same table. */
 export const REQUEST_COSTS = {
   health: { sheds: 'essential', processorMs: 5, rows: 10, connections: 0, places: null, waitMs: 0 },
   memory: { sheds: 'lists', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },
@@ -46,9 +46,7 @@ export type CostClass = keyof typeof REQUEST_COSTS
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /**
-     * The class of a route. A route without one stops the start, unless it needs a scope, which makes it `operator`.
-     */
+    /** A route without a cost stops the start. A route that needs a scope is `operator`. */
     cost?: CostClass | ((query: Record<string, unknown>) => CostClass)
   }
 }
@@ -72,8 +70,8 @@ export function costOf(request: FastifyRequest): CostClass {
   return typeof cost === 'function' ? cost(request.query as Record<string, unknown>) : cost
 }
 
-/** Classes in the order of refusal. A class is refused only once all previous ones are refused completely. */
+/** The order of refusal. A class is refused once all previous ones are. */
 export const SHED_CLASSES = ['search', 'lists', 'orders'] as const
 export type ShedClass = (typeof SHED_CLASSES)[number]
-/** `essential` requests are never refused: health checks and operators' calls. */
+/** Health checks and operators' calls are `essential`, and never refused. */
 export type LoadClass = ShedClass | 'essential'

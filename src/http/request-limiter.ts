@@ -18,10 +18,7 @@ interface Waiting {
   refuse: (error: Error) => void
 }
 
-/**
- * Limits the requests that run at once. An account or network has at most half of the places; others wait and take
- * turns.
- */
+/** An account or a network has at most half of the places. Others wait, and take turns. */
 export class RequestLimiter {
   readonly #limits: RequestLimits
   readonly #placesOfOne: number
@@ -34,16 +31,13 @@ export class RequestLimiter {
     this.#placesOfOne = Math.max(1, Math.floor(limits.places / 2))
   }
 
-  /**
-   * The smaller of two shares: waiting networks of `maxWaiting`, and the wait of `waitMs`. Each network counts once, so
-   * one network cannot raise it alone.
-   */
+  /** The smaller share of `maxWaiting` and `waitMs`. Each network counts once, so one network cannot raise it alone. */
   get fullness(): number {
     const { maxWaiting, waitMs } = this.#limits
     return Math.min(this.#waiting.owners / maxWaiting, this.#waiting.turnWaitMs(this.#isReady) / waitMs)
   }
 
-  /** Runs `work` in a place. Throws `overloaded` if too many requests wait, or this one has waited too long. */
+  /** Throws `overloaded` when too many requests wait, or this one has waited too long. */
   async admit<T>(quotaKey: QuotaKey, work: () => Promise<T>): Promise<T> {
     await this.#takePlace(quotaKey)
     try {

@@ -1,13 +1,11 @@
 import type { Logger } from 'pino'
 
-/**
- * Which requests are logged. `notable` means those that fail, change something or are slow, and a sample of the others.
- */
+/** `notable` are requests that fail, change something or are slow, and a sample of the others. */
 export type LoggedRequests = 'notable' | 'all'
 
 export interface AnsweredRequest {
   method: string
-  /** The route's pattern, because paths and queries can contain personal data. Undefined for an unknown address. */
+  /** The pattern, because paths and queries can contain personal data. Undefined for an unknown address. */
   route: string | undefined
   status: number
   ms: number
@@ -16,10 +14,7 @@ export interface AnsweredRequest {
 const SLOW_MS = 500
 const SAMPLED_READS = 100
 
-/**
- * Logs requests. Quick successful reads are sampled, because they are most requests, and a cache in front hides most of
- * them anyway.
- */
+/** Quick successful reads are most requests, and a cache in front hides most of them. */
 export class RequestLog {
   readonly #logger: Logger
   readonly #isComplete: boolean

@@ -20,7 +20,7 @@ declare module 'fastify' {
   }
 }
 
-/** Records the server's routes. `allowedMethods` returns a path's methods, for 405 with `Allow`. */
+/** `allowedMethods` returns the methods of a path, for 405 with `Allow`. */
 export function listRoutes(server: HttpServer): { allowedMethods: (url: string) => string[] } {
   const listed: ListedRoute[] = []
   const patterns: { pattern: RegExp; isFixed: boolean; methods: string[] }[] = []

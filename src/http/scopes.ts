@@ -26,7 +26,7 @@ export type Scope = keyof typeof SCOPES
 
 export const SCOPE_NAMES = Object.keys(SCOPES) as Scope[]
 
-/** The scopes that a key can have. No key can make keys, because a stolen one could make others that outlive it. */
+/** No key can make keys, because a stolen one could make others that outlive it. */
 export const KEY_SCOPES = SCOPE_NAMES.filter((scope) => scope !== 'access:write')
 
 export const ROLE_SCOPES = {

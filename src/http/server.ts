@@ -28,7 +28,7 @@ import { compilersWhenUsed, compileValidator, parseJson, parseQuery } from './va
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether the handler needs the body as it was sent, to verify a signature. */
+    /** Signed calls keep the body as it was sent. */
     isSigned?: boolean
   }
   interface FastifyRequest {
@@ -60,7 +60,7 @@ export type OnAnswered = (method: string, route: string | undefined, status: num
 const BODY_LIMIT_BYTES = 16_384
 /** The limit for a route without a body, because some clients send `{}` with every POST. */
 const NO_BODY_LIMIT_BYTES = 1_024
-/** The longest time in which a request may arrive. Its connection ends at most one check interval later. */
+/** A request that takes longer to arrive ends its connection, at most one check interval later. */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 20_000
 const TIMEOUT_CHECKS_MS = 2_000
@@ -93,11 +93,11 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     genReqId: requestId,
-    // `findHostFault` refuses a request without a host and answers with a problem.
+    // `findHostFault` refuses a request without a host, as a problem.
     http: { requireHostHeader: false, headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECKS_MS },
     rewriteUrl: ({ url = '' }) => toOriginForm(url),
     schemaController: { compilersFactory: compilersWhenUsed },
-    // Long enough for a percent-encoded slug of 100 characters.
+    // A slug of 100 characters, percent-encoded.
     routerOptions: { querystringParser: parseQuery as never, maxParamLength: 1_200 },
     // These errors occur before any hook.
     frameworkErrors: (error, request, reply) => {
@@ -115,7 +115,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
     await options.admission?.takeBodyTurn(request, body.length)
     if (request.routeOptions.config.isSigned) request.signedBody = body.toString()
-    // An empty body is valid here, because many clients send a content type without a body.
+    // Many clients send a content type without a body.
     return body.length === 0 ? undefined : parseJson(body)
   })
   server.setErrorHandler((error, request, reply) => sendError(error, request, reply, problems))
@@ -123,13 +123,13 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     route.bodyLimit ??= route.schema?.body === undefined ? NO_BODY_LIMIT_BYTES : BODY_LIMIT_BYTES
   })
   const { allowedMethods } = listRoutes(server)
-  // Tracing comes first, because the other hooks may refuse the request.
+  // First, because the other hooks may refuse the request.
   if (options.tracing !== undefined) addTracing(server, options.tracing)
   server.addHook('onRequest', (request, reply, done) => {
     cors.allow(request, identify(request, reply))
     clientAddresses.watch(request.raw)
     if (cors.answerPreflight(request, reply)) return
-    // This hook answers unknown addresses, because a handler would run only after the body was read and validated.
+    // This hook decides, because a handler runs only after the body was read and validated.
     if (request.is404) done(findHostFault(request.raw) ?? refuseAddress(allowedMethods(request.url)))
     else done(findHostFault(request.raw) ?? refuseEncodedBody(request) ?? options.shedder?.refusalOf(request))
   })
@@ -141,12 +141,10 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   let checkNoMembers: ReturnType<typeof compileValidator> | undefined
   server.addHook('preValidation', (request, _reply, done) => {
     const { body: schema, consumes } = request.routeOptions.schema ?? {}
-    // Only public pages ignore advertising parameters, because their links are advertised and mailed. Elsewhere an
-    // unknown parameter is a mistake.
+    // Links to public pages are advertised and mailed. Elsewhere an unknown parameter is a mistake.
     if ((request.method === 'GET' || request.method === 'HEAD') && request.routeOptions.config.access === 'public')
       dropAdvertisingParameters(request.query as never)
-    // A call without a body refuses properties, which it would drop silently. It accepts `{}`, which some clients send
-    // with every POST.
+    // A call without a body refuses members, which it would drop silently. Some clients send `{}` with every POST.
     if (schema === undefined && consumes === undefined && request.body !== undefined) {
       checkNoMembers ??= compileValidator({ schema: Type.Object({}, { additionalProperties: false }), method: '', url: '' })
       return done((checkNoMembers(request.body) as { error?: AppError }).error)
@@ -169,7 +167,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
 }
 
 export function openApiRoute(server: HttpServer): void {
-  // The document is rendered once, because that takes milliseconds and the route is public.
+  // Rendered once, because that takes milliseconds, and the route is public.
   let document: Buffer | undefined
   defineRoute(server, 'GET /openapi.json', { access: 'public', cost: 'memory', isReadableByAnyOrigin: true }, async (_request, reply) => {
     document ??= Buffer.from(JSON.stringify(server.swagger()))
@@ -181,7 +179,7 @@ function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff').header('cache-control', 'no-store')
 }
 
-/** Refuses an encoded body, which would be read as broken JSON or as damaged import lines. */
+/** A compressed body would be read as broken JSON, or as damaged import lines. */
 function refuseEncodedBody({ headers, method }: FastifyRequest): AppError | undefined {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (encoding === '' || encoding === 'identity' || method === 'GET' || method === 'HEAD') return undefined
@@ -199,7 +197,7 @@ function refuseAddress(allowed: readonly string[]): AppError {
   return new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } })
 }
 
-/** Warns once of each misconfigured proxy. All its clients share one rate limit, or are refused. */
+/** Warns once of each such proxy, whose clients share one rate limit, or are refused. */
 function reportProxies({ logger, onUntrustedProxy }: HttpServerOptions): ProxyReports {
   const warned = new Set<string>()
   const warnOnce = (fields: object, message: string) => {

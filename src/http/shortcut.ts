@@ -5,10 +5,7 @@ import type { RequestLog } from './request-log.ts'
 import type { OnAnswered } from './server.ts'
 import { type RequestTracing, startSpan, traceIdOfRequest } from './trace-context.ts'
 
-/**
- * Answers a request and returns the route's pattern and the status. Returns null if it sent nothing, and Fastify then
- * handles the request.
- */
+/** Returns the route's pattern and the status, or null if it sent nothing. Fastify then handles the request. */
 export type Shortcut = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -23,7 +20,7 @@ export interface ShortcutOptions {
   tracing?: RequestTracing
 }
 
-/** Whether the request has a body. Unread, it would precede the connection's next request, so Fastify must read it. */
+/** An unread body would precede the next request of the connection. Fastify reads it to its end. */
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] !== undefined && headers['content-length'] !== '0')
 }
@@ -36,7 +33,7 @@ export function addShortcut(
 ): void {
   const listeners = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   let isOpen = true
-  // While the server stops, only Fastify answers, because it adds `connection: close`.
+  // While the server stops, Fastify answers with `connection: close`.
   server.addHook('preClose', async () => {
     isOpen = false
   })

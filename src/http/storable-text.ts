@@ -1,6 +1,6 @@
 export const UNSTORABLE = 'must be well-formed Unicode without NUL'
 
-/** Whether PostgreSQL can store the text. It stores no NUL, and UTF-8 has no lone surrogates. */
+/** PostgreSQL stores no NUL, and UTF-8 no lone surrogates. */
 export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0')
   return typeof value !== 'object' || value === null || Object.values(value).every(isStorable)

@@ -1,7 +1,4 @@
-/**
- * Replaces length keywords by checks that count code points. TypeBox counts grapheme clusters, and one cluster can be a
- * megabyte. The result is for validation only.
- */
+/** TypeBox counts grapheme clusters, of which one can be a megabyte. This counts code points. For the check only. */
 export function countCodePoints<T>(schema: T): T {
   return convert(schema) as T
 }
@@ -11,15 +8,14 @@ function convert(node: unknown): unknown {
   if (typeof node !== 'object' || node === null) return node
   const { minLength, maxLength, ...rest } = node as Record<string, unknown>
   const converted = Object.fromEntries(Object.entries(rest).map(([name, child]) => [name, convert(child)]))
-  // `minLength` can also be the name of a property, whose value is a schema instead of a number.
+  // A property of that name is a schema, not a number.
   const min = typeof minLength === 'number' ? minLength : 0
   const max = typeof maxLength === 'number' ? maxLength : Number.POSITIVE_INFINITY
   if (typeof minLength === 'object') converted.minLength = convert(minLength)
   if (typeof maxLength === 'object') converted.maxLength = convert(maxLength)
   const hasLength = min > 0 || max < Number.POSITIVE_INFINITY
   const check = (value: unknown) => typeof value !== 'string' || isWithin(value, min, max)
-  // A refined type's rules are not enumerable, so they are copied here. The length is checked before the rules read the
-  // text.
+  // The rules of a refined type are not enumerable. A text is measured before they read it.
   const rules = [...(hasLength ? [{ check, error: () => range(min, max) }] : []), ...((node as Record<string, unknown[]>)['~refine'] ?? [])]
   if (rules.length > 0) converted['~refine'] = rules
   return converted

@@ -16,9 +16,9 @@ const MAX_PARAMETERS = 100
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 const UNKNOWN_PROPERTY = 'is not a known property'
 
-/** Parses JSON in UTF-8 (RFC 8259 §8.1). Keeps `__proto__` as a property, so the schema refuses it. */
+/** JSON is UTF-8 (RFC 8259 §8.1). `__proto__` stays a property, and the schema refuses it. */
 export function parseJson(sent: Buffer): unknown {
-  // A parser may ignore a byte order mark (RFC 8259 §8.1).
+  // RFC 8259 §8.1 allows a parser to ignore it.
   const body = sent.subarray(0, 3).equals(BYTE_ORDER_MARK) ? sent.subarray(3) : sent
   if (!isUtf8(body)) throw new AppError('malformed_json', 'The body is not valid UTF-8.')
   const excess = findExcess(body)
@@ -36,9 +36,7 @@ const UNDECODABLE = '\ud800'
 
 const UNREAD = Symbol('unread')
 
-/**
- * Parses a query. A repeated name yields a list. Parameters past the limit are not read, and validation refuses them.
- */
+/** A repeated name has a list. The validator refuses parameters past the limit. */
 export function parseQuery(query: string): Record<string, unknown> {
   const values: Record<string, unknown> = Object.create(null)
   for (const [index, pair] of query.split('&', MAX_PARAMETERS + 1).entries()) {
@@ -73,15 +71,14 @@ const FAULTS: Record<string, { code: ErrorCode; message: string }> = {
 
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, url, httpPart = 'body' }) => {
   const check = Compile(countCodePoints(schema))
-  // Empty texts stay in operators' calls. Programs make these calls, and an empty reference that became null would end
-  // the protection against repeats.
+  // Programs make these calls, and a reference that became null would end the protection against repeats.
   const fills = httpPart === 'body' && !url.includes('/admin/')
   // Header values have no surrounding blanks.
   const normalize = httpPart === 'headers' ? (value: unknown) => value : compileNormalizer(schema, { fills })
   const { code, message } = FAULTS[httpPart] ?? { code: 'invalid_body', message: '' }
   return (input: unknown) => {
     const value = normalize(httpPart === 'querystring' ? convertQuery(schema, input) : input)
-    // Only the check decides. The list of errors explains the refusal, but TypeBox truncates it, and it may be empty.
+    // The check alone decides. The list of errors explains, but TypeBox truncates it, and it may be empty.
     const isValid = check.Check(value)
     const unread = httpPart === 'querystring' ? (value as { [UNREAD]?: string })[UNREAD] : undefined
     if (isValid && unread === undefined && isStorable(value)) return { value }
@@ -92,7 +89,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, url, 
   }
 }
 
-/** Converts text that is exactly a number or boolean. Leaves other text to the check, which refuses it. */
+/** Converts text that is exactly a number or boolean. The check refuses other text. */
 function convertQuery(schema: TSchema, input: unknown): unknown {
   const { properties = {} } = schema as { properties?: Record<string, { type?: string }> }
   const values = { ...(input as Record<string, unknown>) }
@@ -150,7 +147,7 @@ interface Part {
   examples?: readonly unknown[]
 }
 
-/** Describes a pattern. `x-must` completes "must"; without it, the examples describe the pattern. */
+/** `x-must` continues "must". Examples are the next best. */
 function describePattern({ 'x-must': must, examples = [] }: Part): string {
   if (must !== undefined) return `must ${must}`
   return examples.length === 0 ? 'is not written as it must be' : `must be written like ${examples.join(' or ')}`
@@ -166,8 +163,7 @@ function unstorableText(value: unknown): FieldError[] {
   return findUnstorableText(value).map((path) => ({ pointer: ['#', ...path.map(escapePointer)].join('/'), detail: UNSTORABLE }))
 }
 
-// Escapes a name for a JSON pointer in a URI fragment: first the pointer's escapes, then percent-encoding (RFC 6901
-// §6).
+// A URI fragment percent-encodes reserved characters after the pointer's own escapes (RFC 6901 §6).
 function escapePointer(name: string): string {
   return encodeURIComponent(cut(name).replaceAll('~', '~0').replaceAll('/', '~1'))
 }
@@ -216,10 +212,7 @@ interface SchemaError {
 
 const BRANCH = /\/anyOf\/\d+$/
 
-/**
- * Removes misleading errors of alternatives. A wrong object in a nullable value is not reported as "must be null", and
- * a value of no allowed type gets one error.
- */
+/** A wrong object in a nullable value is not reported as "must be null". A value of no allowed type gets one error. */
 function withoutAnyOfNoise(errors: readonly SchemaError[]): SchemaError[] {
   return errors.flatMap((error): SchemaError[] => {
     if (error.keyword === 'anyOf') return errors.some((other) => isInside(other, error.schemaPath, error.instancePath)) ? [] : [error]

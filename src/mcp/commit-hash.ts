@@ -16,8 +16,8 @@ export interface Previewed {
 }
 
 /**
- * Makes and checks the hashes of previews. A hash contains the expiry in Unix seconds, a hash of the state, and a tag
- * over both and the change. None of it is stored. See docs/decisions/mcp.md.
+ * Makes and checks the hashes of previews. A hash has the expiry in Unix seconds, a hash of the state, and a tag over
+ * these and the change. None of it is stored. See docs/decisions/mcp.md.
  */
 export interface CommitHashes {
   make(previewed: Previewed, now: Date): { hash: string; expiresAt: Date }

@@ -12,7 +12,7 @@ import { createCommitHashes } from './commit-hash.ts'
 import { createTools, type Tool, toolsFor, withoutNotes } from './tool-list.ts'
 import { wordsOf } from './untrusted-texts.ts'
 
-/** The SDK, loaded at the first request, so a store without agents starts without it. */
+/** The SDK is loaded by the first request, so a store without agents starts without it. */
 const library = () => import('@modelcontextprotocol/server')
 
 const BODY_LIMIT_BYTES = 262_144
@@ -75,7 +75,7 @@ async function answer(context: ToolContext, request: FastifyRequest): Promise<{ 
     })
     return mcp
   }
-  // Nothing is announced later, so the answer needs no open stream.
+  // Nothing is announced later, so no stream stays open.
   const onerror = ({ message }: Error) => request.log.info({ reason: message }, 'the protocol of agents refused a message')
   const handler = createMcpHandler(createServer, { maxSubscriptions: 0, onerror })
   const response = await handler.fetch(
@@ -89,7 +89,7 @@ async function answer(context: ToolContext, request: FastifyRequest): Promise<{ 
   return { status: response.status, type: response.headers.get('content-type'), text }
 }
 
-/** The request's headers, as pairs for the protocol. */
+/** The headers of the protocol. */
 function headersOf({ headers }: FastifyRequest): [string, string][] {
   return Object.entries(headers).flatMap(([name, value]) =>
     typeof value === 'string' && (name === 'content-type' || name === 'accept' || name.startsWith('mcp-')) ? [[name, value]] : [],

@@ -140,7 +140,7 @@ test("a key's request limit applies to the calls of its tools", async (t) => {
   const agent = await connectAgent(t, limited, key)
   const read = () => agent.call('getAnyOrder', { id: randomUUID() })
   assert.equal((await read()).json.answer.code, 'not_found')
-  // These calls are refused for lack of the scope, and still count.
+  // These calls lack the scope, and still count.
   const others = Array.from({ length: REQUESTS_OF_KEY.points }, () => limited.call('GET', '/admin/stock', { token: key }))
   await Promise.all(others)
   await assert.rejects(read(), /429|rate_limited/)

@@ -55,7 +55,7 @@ const BLOCKED = ['blocked_at', 'blocked_reason']
 /** The state's properties that a commit compares. Operations without a row here compare its version. */
 const ABOUT: Readonly<Record<string, readonly string[]>> = {
   ...{ blockCustomer: BLOCKED, unblockCustomer: BLOCKED },
-  // The adjustment's reference prevents a second booking, and sales may change the stock meanwhile.
+  // Its reference books it once, and units are sold meanwhile.
   adjustStock: [],
 }
 
@@ -83,7 +83,7 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   loadIcebergTable: ENGINES,
 }
 
-/** A POST operation that only reads. */
+/** It takes a body, and reads. */
 const READING_POST = 'queryLake'
 /** Public pages of the catalogue that agents need for the other tools. */
 const PUBLIC = new Set(['listProducts', 'getProduct', 'listCategories'])
@@ -94,14 +94,14 @@ export interface Tool {
   description: string
   /** The parameters by their names, and `body` as the API accepts it. */
   input: TObject
-  /** Null for a tool that only reads. */
+  /** The effects are null for a tool that only reads. */
   effects: Effects | null
   route: ListedRoute
   /** The route that reads the changed resource; null if there is none. */
   target: ListedRoute | null
   /** The state's properties that a commit compares. Null means its version. */
   about: readonly string[] | null
-  /** The reason why the API would refuse these arguments; undefined if it would not. */
+  /** The reason for which the API would refuse these arguments. */
   findFault: (args: unknown) => AppError | undefined
 }
 
@@ -130,7 +130,7 @@ export function createTools(routes: readonly ListedRoute[]): Tool[] {
   })
 }
 
-/** The tools that a key may call. */
+/** The tools of a key. */
 export function toolsFor(tools: readonly Tool[], scopes: ReadonlySet<Scope>): Tool[] {
   return tools.filter(({ route: { access } }) => access === 'public' || scopes.has(access as Scope))
 }
@@ -139,7 +139,7 @@ export function propertiesOf(schema: unknown): Record<string, TSchema> {
   return (schema as { properties?: Record<string, TSchema> } | undefined)?.properties ?? {}
 }
 
-/** Removes examples, titles and keywords that only the store reads from a schema. */
+/** A schema without examples, titles and what the store alone reads. */
 export function withoutNotes(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutNotes)
   if (typeof schema !== 'object' || schema === null) return schema
@@ -161,7 +161,7 @@ function inputOf({ schema }: ListedRoute): TObject {
   return Type.Object({ ...propertiesOf(schema.params), ...query, ...bodyMember }, { additionalProperties: false })
 }
 
-/** The route that reads the nearest resource above a change. Lists do not count. */
+/** The nearest resource above a change that is no list. */
 function findTarget({ url }: ListedRoute, routes: readonly ListedRoute[]): ListedRoute | null {
   for (let path = url; path.includes('/:'); path = path.slice(0, path.lastIndexOf('/'))) {
     const found = routes.find((route) => route.method === 'GET' && route.url === path)

@@ -1,4 +1,4 @@
-/** Forms that can contain no sentence: ids, times, single words, currencies and countries. */
+/** Forms that contain no sentence: ids, times, single words, currencies and countries. */
 const FORMS = [/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/, /^[a-z]+$/, /^[A-Z]{2,3}$/, /^\d*$/]
 const MAX_WORD = 40
 const MAX_PATHS = 200
@@ -16,9 +16,9 @@ export function wordsOf(schema: unknown, words = new Set(OWN_WORDS), seen = new 
 }
 
 /**
- * The paths, such as `data[].note`, of all texts in an answer that a customer, a file or another system may have
- * written. A text is trusted only for its form, so a new property needs no list. A property name that is not a word of
- * the API was chosen by somebody, such as one in `attributes`; its path ends with `*`.
+ * The paths of all texts in an answer that a customer, a file or another system may have written, such as
+ * `data[].note`. A text is trusted only by its form, so a new member needs no list. A name that is no word of the API
+ * was chosen by somebody, such as one of `attributes`: its path ends with `*`.
  */
 export function untrustedPaths(answer: unknown, words: ReadonlySet<string>): string[] {
   const paths = new Set<string>()

@@ -18,10 +18,7 @@ export interface CustomerImportOptions extends MoveInOptions {
   unmatchableHash: () => string
 }
 
-/**
- * Imports customers. Links an account only if its address is proven, because a stranger could have registered it. A run
- * can be repeated.
- */
+/** Links an account only with a proven address, because a stranger could have registered it. A run can be repeated. */
 export async function importCustomers(pool: Pool, lines: AsyncIterable<JsonLine>, options: CustomerImportOptions): Promise<MoveInResult> {
   const result: MoveInResult = { outcomes: noOutcomes(), source: new Tally(), store: new Tally() }
   const seen = { ids: new SeenSkus(), emails: new SeenSkus() }
@@ -60,10 +57,7 @@ export async function importCustomers(pool: Pool, lines: AsyncIterable<JsonLine>
   return result
 }
 
-/**
- * Finds a repeated id or address. Guests may share an address, and other customers may not, whatever the case of
- * letters.
- */
+/** Guests may share an address. Other customers may not, in any case of letters. */
 function findDouble(
   seen: { ids: SeenSkus; emails: SeenSkus },
   { externalId, email, isGuest }: ImportedCustomer,
@@ -75,7 +69,7 @@ function findDouble(
   return withEmail === undefined ? null : `email was already on line ${withEmail}`
 }
 
-/** Counts the stored customers after the commit. A deleted account counts, because it must stay deleted. */
+/** Read after the commit. A deleted account counts, because it must stay deleted. */
 async function countStored(pool: Pool, batch: readonly NumberedCustomer[]): Promise<number> {
   const { rows } = await pool.query<{ found: number }>(sql`select count(*) as found
     from imported_customers as imported

@@ -11,7 +11,7 @@ import { digestOf, idOfSource } from './source-ids.ts'
 import { type NumberedOrder, storeOrders } from './store-orders.ts'
 import { Tally } from './tally.ts'
 
-/** The most orders of a batch. Events of new orders wait for the events of one batch. */
+/** Events of new orders wait for the events of one batch. */
 const BATCH_SIZE = 200
 const MAX_BATCH_LINES = 4_000
 
@@ -121,10 +121,7 @@ function findDouble(seen: Seen, { externalId, number, reference, customer }: Imp
   return withReference === undefined ? null : `reference was already on line ${withReference}, of the same customer`
 }
 
-/**
- * Counts the stored orders after the commit. Uses the last imported status, because the order may have changed here
- * since.
- */
+/** Read after the commit. The status is the last that was moved in, because the order may have changed here. */
 async function countStored(pool: Pool, batch: readonly NumberedOrder[], store: Tally): Promise<void> {
   const { rows } = await pool.query<{ currency: string; status: string; orders: number; amount: string }>(sql`select
       orders.currency, moved.status, count(*) as orders, sum(orders.total_amount + moved.adjusted)::text as amount
@@ -144,8 +141,7 @@ const POLL_MS = 20
 const MAX_WAIT_MS = 120_000
 
 /**
- * Waits until a position is published, so new orders wait for at most one batch. Returns at once if no stream runs.
- * Throws OperatorError after two minutes.
+ * New orders wait for one batch at most. Returns at once when no stream runs. Throws OperatorError after two minutes.
  */
 export async function untilPublished(pool: Pool, slotName: string, position: string): Promise<void> {
   const deadline = performance.now() + MAX_WAIT_MS

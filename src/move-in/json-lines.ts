@@ -7,7 +7,7 @@ import { findUnstorableText, UNSTORABLE } from '../http/storable-text.ts'
 
 export type JsonLine = { line: number; value: unknown } | { line: number; error: string }
 
-/** The most values in a line, more than an order of 1,000 lines has. */
+/** More than an order of 1,000 lines has. */
 const MAX_VALUES = 20_000
 
 /** Reads NDJSON in UTF-8. Skips blank lines. Throws only errors of `source`. A line has at most 1 MiB. */
@@ -67,13 +67,13 @@ export function readTime(text: string, place: string, now: Date): Date {
   return time
 }
 
-/** Whether the text begins with an existing day. `Date` alone reads 30 February as 2 March. */
+/** `Date` reads 30 February as 2 March. */
 function isDay(text: string): boolean {
   const day = text.slice(0, 10)
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
 }
 
-/** Reads a line's value. If `read` throws InvalidLine, the result has the reason. */
+/** The result has the reason when `read` throws InvalidLine. */
 export function interpret<T>(line: JsonLine, read: (value: unknown) => T): { item: T; value: unknown } | { error: string } {
   if ('error' in line) return line
   try {

@@ -22,7 +22,7 @@ export function noOutcomes(): OutcomeCounts {
   return { created: 0, unchanged: 0, changed: 0, linked: 0, erased: 0, refused: 0 }
 }
 
-/** The result of an import. The store's numbers are read after the commits. */
+/** The store was read after the commits. */
 export interface MoveInResult {
   outcomes: OutcomeCounts
   source: Tally

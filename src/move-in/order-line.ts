@@ -196,7 +196,7 @@ function assertHistory(history: readonly ImportedChange[]): void {
   }
 }
 
-/** Refuses amounts with the wrong sign. Skips adjustments of 0, which are omitted whatever their kind. */
+/** Skips adjustments of 0, which are left out whatever their kind. */
 function assertSigns(adjustments: readonly ImportedAdjustment[]): void {
   for (const [index, { kind, amount }] of adjustments.entries()) {
     const fault = amount === 0 ? null : findWrongSign(kind, amount)

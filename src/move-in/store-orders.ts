@@ -34,7 +34,7 @@ export interface StoredOrders {
   position: string | null
 }
 
-/** Stores a batch. Ids and numbers must be unique. */
+/** Ids and numbers must differ. */
 export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder[], { source, isDryRun }: Storing): Promise<StoredOrders> {
   const imported = await findImported(tx, batch)
   const fresh = batch.filter(({ id }) => !imported.has(id))
@@ -104,10 +104,7 @@ async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): P
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/**
- * Whether an order is the same as the stored one. A null in the store may be an erased value, and the digest shows
- * whether there was one.
- */
+/** A null in the store may be an erased value. The digest knows whether there was one. */
 function isSame({ order, digest }: NumberedOrder, present: Imported): boolean {
   const names = Object.keys(PERSONAL) as (keyof typeof PERSONAL)[]
   const isEqual = names.every((name) => present[name] === null || isDeepStrictEqual(present[name], order[PERSONAL[name]]))
@@ -146,14 +143,14 @@ async function findReferences(
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Finds products by sku. A line without a product here stays, with an id derived from its sku. */
+/** A line without a product here stays, with an id that depends on its sku. */
 async function findProducts(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, string>> {
   const skus = new Set(batch.flatMap(({ order }) => order.lines.map(({ sku }) => sku)))
   const { rows } = await tx.query<{ id: string; sku: string }>(sql`select id, sku from products where sku = any(${[...skus]}::text[])`)
   return new Map(rows.map(({ id, sku }) => [sku, id]))
 }
 
-/** The row of an order. Its total is that of the lines, and other charges are in the history. */
+/** The total is that of the lines. Other charges are in the history. */
 type ImportedRow = Omit<OrderRow, 'traceparent' | Exclude<LaterColumn, keyof typeof PERSONAL> | 'created_at' | 'updated_at'> & {
   product_ids: string[]
   created_at: string
@@ -221,7 +218,7 @@ async function insertOrders(tx: Transaction, orders: readonly ImportedRow[]): Pr
 
 interface OrderedBy {
   id: string
-  /** Null if the line has only an address. */
+  /** It is null where the line has only an address. */
   customerId: string | null
   email: string | null
 }

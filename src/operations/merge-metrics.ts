@@ -4,9 +4,9 @@ import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue } fro
 export type ProcessMetrics = MetricObjectWithValues<MetricValue<string>>[]
 
 export interface NumberedMetrics {
-  /** The number of the process. The process that answers is 1. */
+  /** 1 is the process that answers. */
   process: number
-  /** Null if the process does not run or does not answer. */
+  /** It is null where the process does not run or answer. */
   metrics: ProcessMetrics | null
 }
 

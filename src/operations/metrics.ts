@@ -109,7 +109,7 @@ export class Metrics {
     // Before the first flush the metric has no value, instead of the year 1970.
     this.#lakeFlushed.remove()
     this.#tablesFresh.remove()
-    // Prometheus sees no increase in a series that begins with 1, so each series begins with 0.
+    // Prometheus sees no increase in a series that begins with 1.
     for (const outcome of ['sent', 'retried', 'failed']) for (const kind of ['order', 'account']) this.#mails.inc({ kind, outcome }, 0)
     for (const name of ['search', 'lists', 'orders']) this.#shed.inc({ class: name }, 0)
     for (const outcome of ['delivered', 'retried', 'failed']) this.#webhooks.inc({ outcome }, 0)
@@ -196,7 +196,7 @@ export class Metrics {
     this.#readings.add('secret', async () => [{ gauge: outdated, value: secret.isOutdated ? 1 : 0 }])
   }
 
-  /** Measures a change stream. `name` is the beginning of the metrics' names. */
+  /** `name` is the beginning of its metrics. */
   watchChangeStream(stream: { readonly state: State }, name: StreamName = 'change_stream'): void {
     const state = this.#gauge(`${name}_state`, '1 for the state that this process is in: active, standby, failing or stopped.', ['state'])
     this.#readings.add(name, async () => stateReadings(state, {}, stream.state))
@@ -222,7 +222,7 @@ export class Metrics {
     })
   }
 
-  /** Measures a subscriber. `readPosition` returns null if this process does not know the position. */
+  /** `readPosition` returns null when this process does not know it. */
   watchSubscriber(
     subscriber: string,
     subscription: { readonly state: State },
@@ -276,7 +276,7 @@ export class Metrics {
     )
   }
 
-  /** Measures the disk of DATA_DIR. `read` returns null while the folder does not exist. */
+  /** DATA_DIR. `read` returns null while the folder does not exist. */
   watchDisk(read: () => Promise<{ freeBytes: number; sizeBytes: number } | null>): void {
     const free = this.#gauge('data_disk_free_bytes', 'Free space on the disk of DATA_DIR.')
     const size = this.#gauge('data_disk_size_bytes', 'Size of the disk of DATA_DIR.')

@@ -42,7 +42,7 @@ const KINDS = {
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'CONNECT', 'TRACE'])
 const WARNING_INTERVAL_MS = 60_000
 
-/** Creates the tracing. Only the SDK's log uses global state, so two stores in a process have separate tracing. */
+/** Global state is only where the SDK logs, so two stores of a process have their own tracing. */
 export function createTracing(config: TracesConfig, logger: Logger): Tracing {
   const { batch, serviceName, attributes } = config
   const exporter = createSpanExporter(config, logger)

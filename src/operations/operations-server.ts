@@ -12,10 +12,7 @@ export interface OperationsServerOptions {
   metrics: Pick<Metrics, 'contentType' | 'text'>
   /** The database's id, by which `doctor` recognises another store's process. */
   database: string
-  /**
-   * Returns the parts that are not ready, each with a reason and, among several processes, its process. Empty if
-   * everything is healthy.
-   */
+  /** The parts that are not ready, with a reason, and their process among several. Empty when everything is healthy. */
   check: () => Promise<{ name: string; reason: string; process?: number }[]>
   logger: Logger
   /** Whether the port answers at this value of `Host`. */

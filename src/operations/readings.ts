@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Gauge } from 'prom-client'
 import { withinMs } from '../within-ms.ts'
 
-/** A gauge and its value. Null removes the previous value. */
+/** The value null removes the previous value. */
 export interface Reading {
   gauge: Gauge
   labels?: Record<string, string>

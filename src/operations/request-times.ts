@@ -6,7 +6,7 @@ const OTHER = METHODS.length - 1
 const STATUS_CLASSES = 6
 
 interface Series {
-  /** The numbers of values up to each bound, not cumulative. Only `count` includes those above the last bound. */
+  /** Values by bound, not cumulative. `count` alone has those above the last bound. */
   buckets: number[]
   sum: number
   count: number
@@ -22,7 +22,7 @@ export class RequestTimes {
   readonly aggregator = 'sum'
   readonly #byRoute = new Map<string, (Series | undefined)[]>()
 
-  /** Adds a time. `route` is the pattern, never the path. */
+  /** `route` is the pattern, never the path. */
   add(method: string, route: string, status: number, seconds: number): void {
     const series = this.#find(method, route, status)
     series.count += 1
@@ -67,7 +67,7 @@ export class RequestTimes {
     return { name: this.name, help: this.help, type: 'histogram', aggregator: this.aggregator, values }
   }
 
-  /** The metric for prom-client's registry, which calls only `get`. */
+  /** prom-client's registry calls only `get`. */
   get asMetric(): Metric {
     return this as unknown as Metric
   }

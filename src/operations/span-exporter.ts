@@ -62,8 +62,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
   return {
     export(spans, done) {
       let isLate = false
-      // The SDK's own timeout restarts with each byte that arrives, so this deadline ends the exports. Others that it
-      // ends too are retried.
+      // The SDK's own timeout begins again with each byte that arrives. Other exports that this cuts are retried.
       const endDeadline = every(config.timeoutMs, () => {
         isLate = true
         cutConnections()

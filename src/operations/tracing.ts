@@ -70,7 +70,7 @@ export interface Span {
 
 export interface RequestSpan {
   readonly traceparent: string
-  /** Ends the span. `route` is the pattern, and undefined for an unknown address. */
+  /** `route` is the pattern, undefined for an unknown address. */
   end(request: { method: string; route: string | undefined; status: number }): void
 }
 
@@ -82,10 +82,7 @@ export interface TracedPart {
 
 /** Makes spans. Never throws and never waits. A process without one has traces off. */
 export interface Tracing {
-  /**
-   * Starts a request's span. `caller` is the request's trace context, or null. The sampler decides whether it is
-   * recorded. `startTime` is by `performance.now`.
-   */
+  /** `caller` is the request's trace context, or null. The sampler decides. `startTime` is by `performance.now`. */
   startRequest(caller: string | null, startTime?: number): RequestSpan
   /** Starts a span, which is recorded if `parent` is. An invalid trace context counts as no parent. */
   start(type: SpanType, parent: string | null | undefined, attributes?: SpanAttributes): Span

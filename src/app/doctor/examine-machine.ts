@@ -151,9 +151,7 @@ function findUntrustedProxy(place: string, metrics: string): Finding[] {
   return [warning('proxies', found, 'set TRUST_PROXY to the addresses of the proxies, or to their number')]
 }
 
-/**
- * Whether the process's clock differs. The process may run on another machine, or in a container with a changed clock.
- */
+/** The process may run on another machine, or in a container with a changed clock. */
 function findWrongClock(place: string, metrics: string): Finding[] {
   return readMetric(metrics, 'clock_difference_seconds')
     .map(({ process, value }) => judgeClock(process === undefined ? `the process at ${place}` : `process ${process} at ${place}`, value))

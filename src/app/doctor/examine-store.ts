@@ -129,10 +129,7 @@ const PROBE = `
     fs.writeSync(1, '.')
   }`
 
-/**
- * Returns a folder whose disk does not answer; null if all do. A separate process asks, because Node.js cannot exit
- * while one of its threads hangs in such a call.
- */
+/** A separate process asks, because Node.js cannot exit while one of its threads hangs in such a call. */
 async function findHangingFolder(folders: readonly string[], timeoutMs: number): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>()
   const child = spawn(process.execPath, ['--eval', PROBE, ...folders], { stdio: ['ignore', 'pipe', 'ignore'] })

@@ -66,7 +66,7 @@ export function keyInAddress(): AppError {
   return new AppError('invalid_token', message)
 }
 
-/** One client may send `points` requests in `seconds`. */
+/** `points` of one client in `seconds`. */
 interface Limit {
   name: string
   points: number
@@ -75,7 +75,7 @@ interface Limit {
 
 /** A hundred requests a second on average. This slows a client that loops without a pause. */
 export const REQUESTS_OF_KEY: Limit = { name: 'api-key', points: 1_000, seconds: 10 }
-/** Machines make no typing errors, so more refusals mean a wrong configuration or guessing. */
+/** Machines do not mistype. More refusals mean a wrong configuration or guessing. */
 export const REFUSED_KEYS: Limit = { name: 'api-key-refused', points: 60, seconds: 60 }
 const MAX_CLIENTS = 10_000
 
@@ -103,7 +103,7 @@ class KeyLimits {
     return count
   }
 
-  /** The `rate_limited` error, with header fields by draft-ietf-httpapi-ratelimit-headers. */
+  /** `rate_limited`, with header fields by draft-ietf-httpapi-ratelimit-headers. */
   refusal(): AppError {
     const { name, points, seconds } = this.#limit
     const waitSeconds = Math.max(1, Math.ceil(seconds - (performance.now() - this.#startedAt) / 1000))

@@ -9,9 +9,9 @@ import { type AccountRole, permits, type Scope } from '../../http/scopes.ts'
 import { invalidToken } from '../tokens/access-token.ts'
 import { countActiveKeys, insertApiKey, type NewKey } from './api-keys.ts'
 
-/** The number of keys is limited, because every API process keeps all of them in memory. */
+/** The number is limited, because every API process keeps all keys in memory. */
 export const MAX_ACTIVE_KEYS = 500
-/** Two years. A maximum lifetime ensures that forgotten keys end. */
+/** Two years, so forgotten keys end. */
 const MAX_LIFETIME_MS = 731 * 86_400_000
 
 export interface KeyInput {
@@ -35,7 +35,7 @@ export async function createApiKey(pool: Pool, { name, scopes, expiresAt }: KeyI
   assertExpiry(expiresAt, now)
   return inTransaction(pool, async (tx) => {
     const { actor } = auditContext
-    // The lock makes a simultaneous role change wait. The role change then finds this key.
+    // The lock delays a change of the role, which then finds this key.
     const role = actor.type === 'admin' && actor.id !== null ? await lockRole(tx, actor.id) : null
     if (actor.type === 'key') throw new AppError('forbidden', 'An API key makes no keys.')
     if (role !== null) assertHasScopes(role, scopes)

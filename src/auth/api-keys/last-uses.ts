@@ -4,16 +4,16 @@ import type { Pool } from '../../db/pool.ts'
 import { Loop } from '../../loop.ts'
 
 const FLUSH_MS = 2_000
-/** All processes together record a key's last use at most once in this time. */
+/** All processes together write a key at most once in this time. */
 const WRITE_EVERY_MS = 60_000
 
-/** When each key was last used. Requests only record this in memory; a timer writes it to the database. */
+/** When each key was last used. Requests record this in memory, and a timer writes it. */
 export class LastUses {
   readonly #pool: Pool
   readonly #now: () => Date
   readonly #writing: Loop
   readonly #used = new Map<string, Date>()
-  /** When each key's last use was written, by performance.now(). Keeps the last minute. */
+  /** When each key was written within the last minute, by performance.now(). */
   readonly #writtenAt = new Map<string, number>()
 
   constructor({ pool, logger, now }: { pool: Pool; logger: Logger; now: () => Date }) {

@@ -69,11 +69,11 @@ const Rotation = Type.Object(
   },
   { title: 'ApiKeyRotation', examples: [{ overlap_seconds: 3_600 }], default: {}, ...strict },
 )
-/** Revocations have no properties yet. Unknown properties are refused, not dropped. */
+/** Revocations have no properties yet. Unknown ones are refused, not dropped. */
 const Revocation = Type.Object({}, { title: 'ApiKeyRevocation', examples: [{}], default: {}, ...strict })
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 
-/** Routes for API keys. Keys cannot call these routes, because no key has their scope. */
+/** Routes for API keys. No key has their scope, so keys cannot call them. */
 export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthContext): void {
   async function onChanged(request: FastifyRequest, event: SecurityEvent, keyId: string): Promise<void> {
     await liveKeys.refresh()

@@ -53,8 +53,8 @@ export async function confirmEmailChange(context: AuthContext, token: string, { 
 }
 
 /**
- * Ends tokens mailed to the old address, and every process that others have begun with the new address. Mails the old
- * address a token that reverts the change.
+ * Ends tokens mailed to the old address, and what others have begun with the new address. Mails the old address a token
+ * that reverts the change.
  */
 async function leaveOldAddress(
   tx: Transaction,

@@ -22,7 +22,7 @@ interface NewChange {
   expiresAt: Date
 }
 
-/** Stores a requested change of the account's current address. It replaces an earlier unconfirmed one. */
+/** Adds a change of the account's current address. It replaces an earlier unconfirmed one. */
 export async function insertChange(tx: Transaction, change: NewChange): Promise<void> {
   await withdrawChanges(tx, change.userId)
   await tx.query(sql`insert into email_changes
@@ -57,8 +57,8 @@ export async function findAddressState(
 }
 
 /**
- * The language of the account that has the address or recently had it; null if there is no such account. The account
- * `besides` is ignored, since it may get the address back. `email` is canonical.
+ * The language of the account that has, or lately had, the address; null if there is none. The account `besides` does
+ * not count, since it may get the address back. `email` is canonical.
  */
 export async function findHolder(
   db: Queryable,

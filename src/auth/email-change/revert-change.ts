@@ -16,8 +16,8 @@ import { setProvenAddress } from './confirm-change.ts'
 import { deleteChangesFrom, findRevertible, type RevertibleChange } from './email-changes.ts'
 
 /**
- * Sign-in methods and addresses that were added this long before the change request, or later, are removed. The time is
- * far longer than clocks differ.
+ * Sign-in methods and addresses added within this time before the change request are removed. Far longer than clocks
+ * differ.
  */
 const DISTRUST_MS = 7 * 24 * 3_600_000
 
@@ -52,13 +52,13 @@ async function takeBack(
   const since = new Date(change.requested_at.getTime() - DISTRUST_MS)
   await setProvenAddress(tx, owner, now())
   await tx.query(sql`update users set password_hash = null where id = ${id}`)
-  // While a customer's address was unproven, a stranger may have added anything in the account. The first password
-  // reset removes the same.
+  // While a customer's address was unproven, everything in the account may be a stranger's, like at the first password
+  // reset.
   const isUnproven = role === 'customer' && change.old_email_verified_at === null
   const factors = await deleteAdded(tx, id, isUnproven ? null : since)
   await tx.query(sql`update customer_addresses set is_default = false where user_id = ${id} and is_default`)
   const addresses = await deleteChangesFrom(tx, change)
-  // These guest orders belong to the holders of those mailboxes.
+  // The mailboxes' holders own these orders.
   await tx.query(sql`update users set owner_id = null where owner_id = ${id} and email = any(${addresses}) and email <> ${owner.email}`)
   const guests = await takeOverGuests(tx, owner, now())
   const ended = [...guests, ...(await revokeSessionsOf(tx, id, null, now()))]

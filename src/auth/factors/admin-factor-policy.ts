@@ -6,7 +6,7 @@ const MAX_AGE_MS = 1_000
 
 /** Whether admins need a second factor. They do once one admin has one, unless the policy is switched off. */
 export class AdminFactorPolicy {
-  /** Null when the policy is off. */
+  /** The copy is null while the policy is off. */
   readonly #copy: FreshCopy<{ isActive: boolean }> | null
   #isActive = false
 

@@ -5,12 +5,12 @@ import { hashToken, newToken } from '../tokens/opaque-token.ts'
 import type { FirstFactor } from './second-factors.ts'
 
 export const CHALLENGE_SECONDS = 300
-/** The most answers to one challenge. People mistype codes, and each attempt is throttled too. */
+/** Answers to one challenge. People mistype codes, and each attempt is throttled too. */
 const MAX_ATTEMPTS = 5
 
 type Purpose = 'second_factor' | 'passkey_sign_in' | 'passkey_registration' | 'step_up'
 
-/** The account that must answer, and the session that requested the challenge; `sessionId` is null without one. */
+/** The account that must answer, and the session that requested the challenge, or null. */
 interface Bound {
   purpose: Purpose
   userId: string | null
@@ -57,8 +57,8 @@ export async function deleteChallenge(tx: Transaction, token: string): Promise<v
 }
 
 /**
- * Ends challenges after a sign-in method has changed, because a person with the old password or provider must not
- * complete them.
+ * Ends challenges after a sign-in method has changed. A person with the old password or provider must not complete
+ * them.
  */
 export async function deleteChallengesOf(db: Queryable, userId: string): Promise<void> {
   await db.query(sql`delete from auth_challenges where user_id = ${userId}`)

@@ -91,7 +91,7 @@ export async function renamePasskey(context: AuthContext, { id, name }: { id: st
   const { passkey } = await changeFactors(context, change, async (tx, account) => {
     const passkey = await updatePasskey(tx, account.id, id, name)
     if (passkey === null) throw notFound('passkey')
-    // The activity record omits passkey names, which can contain a person's name.
+    // The record omits names, which can be a person's.
     await recordFactorActivity(tx, change.auditContext, account.id, null, { passkey: 'renamed' })
     return { passkey, ended: [] }
   })
@@ -167,7 +167,7 @@ async function afterRemoving(
   { caller, client, auditContext, account, factor }: OwnChange & { account: Account; factor: Factor },
 ): Promise<{ ended: string[] }> {
   if (!(await findSecondFactors(tx, account)).isRequired) await deleteRecoveryCodes(tx, account.id)
-  // The removed factor's device may be in a stranger's hands.
+  // A stranger may have the device.
   const ended = await revokeSessionsOf(tx, account.id, caller.sessionId, context.now())
   await sendNotice(tx, context, 'second_factor_removed', account)
   await recordFactorActivity(tx, auditContext, account.id, { factor }, null)

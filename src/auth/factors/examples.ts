@@ -1,4 +1,4 @@
-/** Example bodies in the OpenAPI document. A test checks each against its schema. */
+/** Bodies in the OpenAPI document. A test checks each against its schema. */
 
 const CHALLENGE = 'Vq0cXq5kqkC4n2iT1mJwYb9Zs6uQe8ApVz0m7f3vNnG'
 const CREDENTIAL_ID = 'kq3Jv5mB1w0dT8sYx6nR2zPq4uLc7eHa'

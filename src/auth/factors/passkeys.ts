@@ -19,7 +19,7 @@ export interface OwnedPasskey {
   owner: User
 }
 
-/** The account's passkeys, the oldest first. The list is short, because registrations are limited. */
+/** The oldest first. Accounts have few passkeys, because registrations are limited. */
 export async function listPasskeys(db: Queryable, userId: string): Promise<Passkey[]> {
   const { rows } = await db.query<Passkey>(
     sql`select id, name, created_at, last_used_at from passkeys where user_id = ${userId} order by id`,
@@ -75,7 +75,7 @@ export async function countPasskeyUse(tx: Transaction, id: string, signCount: nu
   return rowCount === 1
 }
 
-/** Renames a passkey. Returns null for another account's passkey. */
+/** Renames a passkey. Returns null for another account's. */
 export async function updatePasskey(tx: Transaction, userId: string, id: string, name: string): Promise<Passkey | null> {
   const { rows } = await tx.query<Passkey>(
     sql`update passkeys set name = ${name} where user_id = ${userId} and id = ${id} returning id, name, created_at, last_used_at`,

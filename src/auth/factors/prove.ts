@@ -9,7 +9,7 @@ import type { SecondFactorMethod } from './second-factors.ts'
 import { useTotpCode } from './totp-authenticators.ts'
 import { userHandleOf, verifyAssertion } from './webauthn.ts'
 
-/** A proof has exactly one of the three properties, as the routes' schemas require. */
+/** Exactly one of the three, as the routes' schemas require. */
 export interface SecondFactorProof {
   totp_code?: string
   recovery_code?: string

@@ -64,7 +64,7 @@ const Attestation = Type.Object(
   { title: 'PasskeyAttestation', examples: [EXAMPLE_ATTESTATION], ...strict },
 )
 
-/** The assertion for `@simplewebauthn/server`, without unknown properties that browsers add. */
+/** The assertion for `@simplewebauthn/server`, without unknown browser extras. */
 export function asAssertion({ clientExtensionResults = {}, ...given }: Type.Static<typeof Assertion>): AuthenticationResponseJSON {
   const { userHandle, ...response } = given.response
   const { id, rawId, type } = given

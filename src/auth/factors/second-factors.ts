@@ -9,7 +9,7 @@ import type { User } from '../users.ts'
 /** A sign-in's first factor, which may need a second one. */
 export type FirstFactor = 'password' | 'oidc'
 
-/** A method of proof. Each session records the methods that opened it. */
+/** A method of proof. Sessions record theirs. */
 export type ProofMethod = FirstFactor | SecondFactorMethod
 
 /** The proofs that complete a sign-in with a password. */

@@ -48,9 +48,7 @@ export async function openSessionOrAsk(
   )
 }
 
-/**
- * Counts the challenge for a sign-in that needs one. Call before the transaction of the sign-in. Throws `rate_limited`.
- */
+/** Counts the challenge of a sign-in that needs one, before its transaction. Throws `rate_limited`. */
 export async function countChallenge({ pool, throttle }: AuthContext, user: Pick<User, 'id' | 'role'>, client: Client): Promise<void> {
   if ((await findSecondFactors(pool, user)).isRequired) await throttle.countSecondFactorChallenge(client, user.id)
 }
@@ -69,7 +67,7 @@ export async function completeSignIn(
       await takeChallenge(tx, input.challenge, asked, now())
       const { password_hash: _, ...user } = await getUser(tx, userId)
       const method = await proveSecondFactor(tx, context, user, input, client)
-      // A challenge allows one answer by passkey. A code may be retried, because it may be mistyped.
+      // A passkey may answer only once; a code may be mistyped.
       if (method !== null || input.passkey !== undefined) await deleteChallenge(tx, input.challenge)
       if (method === null) return null
       return { user, method, ...(await openSession(tx, tokens, user, client.userAgent, now(), [provenBy, method])) }
@@ -85,7 +83,7 @@ export async function completeSignIn(
   return { user: opened.user, ...opened.tokenSet }
 }
 
-/** Warns the owner. A person has the password but not the app, and only the owner knows whether it was the owner. */
+/** Somebody has the password but not the app, and only the owner knows who it was. */
 async function warnOwner(context: AuthContext, userId: string): Promise<void> {
   await inTransaction(context.pool, async (tx) => {
     await sendNotice(tx, context, 'second_factor_failed', await getUser(tx, userId))

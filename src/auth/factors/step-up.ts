@@ -74,7 +74,7 @@ export async function stepUp(
   client.record('stepped_up', { ...who, method })
 }
 
-/** The caller's methods. Includes the password only if it alone is enough to sign in. */
+/** The password counts only if it is enough to sign in. */
 async function findMethods(db: Queryable, user: UserWithPassword): Promise<('password' | SecondFactorMethod)[]> {
   const factors = await findSecondFactors(db, user)
   const isPasswordEnough = !factors.isRequired && user.password_hash !== null

@@ -54,8 +54,8 @@ export async function deleteTotp(tx: Transaction, userId: string): Promise<boole
 }
 
 /**
- * Encrypts all apps' secrets with another store secret. Returns their number, and the accounts whose secret could not
- * be decrypted and stays unchanged.
+ * Encrypts all apps' secrets with another store secret. Returns their number, and the accounts whose secret cannot be
+ * decrypted and stays.
  */
 export async function reencryptTotpSecrets(
   tx: Transaction,

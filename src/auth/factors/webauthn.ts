@@ -8,9 +8,9 @@ import { CHALLENGE_SECONDS } from './challenges.ts'
 
 /** The site that passkeys are registered for (WebAuthn §4). */
 export interface RelyingParty {
-  /** The passkeys' domain. Every origin is this domain or a subdomain. */
+  /** The passkeys' domain; every origin is on it or below it. */
   id: string
-  /** The name that browsers and authenticator apps show. */
+  /** The name in browsers and authenticator apps. */
   name: string
   /** The origins whose pages may use the passkeys. */
   origins: readonly string[]
@@ -83,7 +83,7 @@ function toDescriptor({ credentialId, transports }: CredentialDescriptor) {
 export function challengeOf({ clientDataJSON }: { clientDataJSON: string }): string | null {
   try {
     const { challenge, crossOrigin } = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString('utf8'))
-    // Client data with `crossOrigin` comes from a frame in another origin's page.
+    // With `crossOrigin`, a frame in another origin's page made this data.
     return typeof challenge === 'string' && crossOrigin !== true ? challenge : null
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return null
@@ -115,8 +115,7 @@ export async function verifyRegistration(
 }
 
 /**
- * Whether the attestation has no certificates. The store requests none, and reading them would make the library fetch
- * addresses that a stranger sent.
+ * The store requests no attestation. Reading certificates would make the library fetch addresses that a stranger sent.
  */
 async function isPlainAttestation(attestationObject: string): Promise<boolean> {
   const { decodeAttestationObject } = await helpers()
@@ -153,10 +152,7 @@ export function userHandleOf(userId: string): Buffer {
   return Buffer.from(userId.replaceAll('-', ''), 'hex')
 }
 
-/**
- * The result, or null on an error. The library reports invalid input by many plain errors. It only computes, so none of
- * them is an outage.
- */
+/** The library refuses input by many plain errors. It only computes, so none of them is an outage. */
 async function orNull<T>(verify: () => Promise<T>): Promise<T | null> {
   try {
     return await verify()

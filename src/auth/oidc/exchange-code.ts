@@ -29,7 +29,7 @@ export async function exchangeCode(
     )
     const [code] = rows
     if (code === undefined || !isOfPage(code.code_challenge, input.code_verifier)) return null
-    // The lock makes a simultaneous role change wait. The role change then ends this session.
+    // The lock delays a change of the role, which then ends this session.
     const { rowCount } = await tx.query(sql`select from users where id = ${code.user_id} and role = 'customer' for share`)
     if (rowCount !== 1) return null
     const { password_hash: _, ...user } = await getUser(tx, code.user_id)
@@ -48,7 +48,7 @@ export async function exchangeCode(
   return { user, ...session.tokenSet }
 }
 
-/** Whether the secret belongs to the page that began the sign-in (RFC 7636 §4.6). */
+/** Whether the secret belongs to the page that began (RFC 7636 §4.6). */
 export function isOfPage(challenge: string, verifier: string): boolean {
   const [expected, presented] = [Buffer.from(challenge), Buffer.from(createHash('sha256').update(verifier).digest('base64url'))]
   return expected.length === presented.length && timingSafeEqual(expected, presented)

@@ -62,7 +62,7 @@ interface StartedPage {
   code_challenge: string
 }
 
-/** Reads and deletes the sign-in, so an answer counts once. */
+/** Deletes the sign-in, so an answer counts once. */
 async function takeStarted(pool: Pool, token: string, provider: string, now: Date): Promise<StartedPage | null> {
   const { rows } = await pool.query<StartedPage>(
     sql`delete from oidc_sign_ins

@@ -35,7 +35,7 @@ export async function identify(tx: Transaction, context: AuthContext, claims: Cl
   if (owner.role !== 'customer') return { refusal: 'refused' }
   // A stranger may have registered the address and would then share the account.
   if (owner.email_verified_at === null) return { refusal: 'account_unproven' }
-  // The account is linked to another person of this provider, which must have reassigned the address.
+  // The account is linked to another person of this provider, which reassigns addresses.
   if (!(await insertSignIn(tx, owner.id, claims, context.now()))) return { refusal: 'refused' }
   await sendNotice(tx, context, 'sign_in_linked', { email, language: owner.language })
   client.record('oidc_linked', { user_id: owner.id })

@@ -49,7 +49,7 @@ export async function linkSignIn(
   return { issuer: person.issuer, linked_at: linkedAt.toISOString() }
 }
 
-/** Reads and uses up the code, even if the verifier is wrong. */
+/** A wrong verifier uses up the code too. */
 async function takePerson({ pool, now }: AuthContext, input: { code: string; code_verifier: string }): Promise<Person | null> {
   const { rows } = await pool.query<Person & { code_challenge: string }>(
     sql`delete from oidc_codes

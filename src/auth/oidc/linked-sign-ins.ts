@@ -2,7 +2,7 @@ import type { Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { AccountRole } from '../../http/scopes.ts'
 
-// An account has one sign-in for each issuer. The settings allow ten providers, so this covers former issuers too.
+// An account has one for each issuer. The settings allow ten, so this covers former issuers too.
 const MAX_SIGN_INS = 100
 
 /** A person at a provider, independent of their current address there. */

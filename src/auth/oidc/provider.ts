@@ -6,7 +6,7 @@ import type { Person } from './linked-sign-ins.ts'
 
 const BOUNDS = { timeoutMs: 5_000, maxBytes: 262_144 }
 const FRESH_MS = 3_600_000
-/** A provider that does not answer is asked at most once in this time. */
+/** A silent provider is asked at most once in this time. */
 const RETRY_AFTER_MS = 5_000
 const SCOPE = 'openid email profile'
 
@@ -26,8 +26,7 @@ export interface Bindings {
 }
 
 /**
- * An OpenID provider. Its metadata is fetched at first use and kept, so neither the start nor other logins wait for the
- * provider.
+ * An OpenID provider. Its metadata is fetched at first use and kept, so the start and other logins do not wait for it.
  */
 export class Provider {
   readonly settings: OidcProviderSettings
@@ -77,7 +76,7 @@ export class Provider {
     })
     const claims = tokens.claims()
     if (claims === undefined) throw new Error('openid-client has checked that there is an ID token')
-    // Many providers return the address only from the userinfo endpoint. Its subject must equal the ID token's.
+    // Many providers return the address only there. The subject must equal the ID token's.
     const hasEmail = claims.email !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined
     const { email, email_verified, name } = hasEmail ? claims : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub)
     return {
@@ -135,7 +134,7 @@ async function discover({ issuer, clientId, clientSecret }: OidcProviderSettings
   const configuration = new oidc.Configuration(metadata, clientId, undefined, authentication)
   configuration[oidc.customFetch] = customFetch
   for (const run of allow) run(configuration)
-  // Verifies the signature even of tokens received over TLS, because a proxy may terminate TLS.
+  // Verifies even tokens that came by TLS, which a proxy may terminate.
   oidc.enableNonRepudiationChecks(configuration)
   return configuration
 }

@@ -134,10 +134,7 @@ function cookieOf(baseUrl: string) {
   return {
     set: (token: string) => `${name}=${token}; ${attributes}; Max-Age=${SIGN_IN_SECONDS}`,
     clear: `${name}=; ${attributes}; Max-Age=0`,
-    /**
-     * Every token in a cookie with that name. A page on another subdomain can add such a cookie, which must not hide
-     * the store's own.
-     */
+    /** Every token with that name. A page on another subdomain can add a cookie, which must not hide ours. */
     read({ headers: { cookie = '' } }: FastifyRequest): string[] {
       const values = cookie.split(/; */, 100).flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []))
       return [...new Set(values)].filter((value) => TOKEN.test(value)).slice(0, 10)
@@ -146,8 +143,8 @@ function cookieOf(baseUrl: string) {
 }
 
 /**
- * Routes for the caller's sign-in providers. They need recent authentication: a provider is a lasting way to sign in,
- * so a stolen session must not add or remove one.
+ * Routes for the caller's sign-in providers. A provider is a lasting way to sign in, so a stolen session must not add
+ * or remove one.
  */
 function linkRoutes(server: HttpServer, { auth, providers }: SignIns): void {
   defineRoute(

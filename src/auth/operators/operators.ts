@@ -71,7 +71,7 @@ export async function lockOperators(tx: Transaction, { actor }: AuditContext): P
     throw new AppError('forbidden', 'This account may no longer do this.')
 }
 
-/** Finds the account and locks it until `tx` ends; null if there is none. An `email` never finds a guest. */
+/** The account, locked until `tx` ends; null if there is none. An `email` never finds a guest. */
 export async function lockRoleHolder(tx: Transaction, which: { id: string } | { email: string }): Promise<RoleHolder | null> {
   const condition = 'id' in which ? sql`id = ${which.id}` : sql`email = ${which.email} and role <> 'guest'`
   const { rows } = await tx.query<RoleHolder>(
@@ -83,9 +83,9 @@ export async function lockRoleHolder(tx: Transaction, which: { id: string } | { 
 }
 
 /**
- * Gives a locked account a role. Ends its sessions, and deletes its mailed tokens for a new password or a former
- * address, which were meant for the previous role. Returns the session ids. Throws `forbidden` for the operator's own
- * account, `address_unproven` for a customer with an unproven address, and `last_admin`.
+ * Gives a locked account a role. Ends its sessions, and its mailed tokens for a new password or a former address, which
+ * were meant for the previous role. Returns the session ids. Throws `forbidden` for the operator's own account,
+ * `address_unproven` for a customer with an unproven address, and `last_admin`.
  */
 export async function setRole(
   tx: Transaction,

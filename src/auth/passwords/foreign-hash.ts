@@ -21,12 +21,12 @@ const BCRYPT_COSTS = [4, 14] as const
 const PHPASS_LOG_COUNTS = [7, 18] as const
 const PBKDF2_ITERATIONS = [1_000, 1_000_000] as const
 const SCRYPT_LOG_N = [10, 17] as const
-/** The product N · r · p. The memory is 128 · N · r bytes. */
+/** N · r · p; the memory is 128 · N · r bytes. */
 const SCRYPT_MAX_WORK = 2 ** 20
 const ARGON2_MEMORY_KIB = [8, 131_072] as const
 const ARGON2_MAX_WORK_KIB = 262_144
 const ARGON2_MAX_LANES = 16
-/** The lower bound of RFC 9106 §3.1. */
+/** RFC 9106 §3.1. */
 const ARGON2_LEAST_KIB_PER_LANE = 8
 
 const ITOA64 = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

@@ -10,7 +10,7 @@ export interface HashingOptions {
   maxWaiting: number
 }
 
-/** The parameters of a hash: Argon2id, or another system's scheme. */
+/** Argon2id, unless another system's scheme is named. */
 export type Derivation = Argon2Parameters | ForeignDerivation
 
 interface Job {
@@ -24,8 +24,8 @@ const RETRY_LATER = { headers: { 'retry-after': '5' } }
 const THREAD = new URL('hashing-thread.mjs', import.meta.url)
 
 /**
- * Hashes in low-priority threads. libuv's own threads are unsuitable: they have the event loop's priority, and hashes
- * would delay file and DNS operations.
+ * Hashes in low-priority threads. libuv's threads have the event loop's priority, and file and DNS operations wait for
+ * them.
  */
 export class HashingThreads {
   readonly #options: HashingOptions

@@ -51,10 +51,10 @@ export class Passwords {
   }
 
   /**
-   * Whether `password` matches `stored`, which may be another system's hash. A null `stored`, for an unknown account,
-   * costs the same and returns false. Failed checks must not reveal the hash's kind: a check of a foreign hash also
-   * costs an own one, and every other check also costs `foreignDecoy` if given. A password with several Unicode
-   * spellings is tried in NFC and NFD, because other systems hash the form that a keyboard sends.
+   * Whether `password` matches `stored`, which may be another system's hash. Null, for an unknown account, costs the
+   * same and returns false. Failed checks must not reveal the hash's kind: one of a foreign hash also costs an own one,
+   * and every other also costs `foreignDecoy` if given. A password with several Unicode spellings is tried in NFC and
+   * NFD, because other systems hash what a keyboard sends.
    */
   async verify(password: string, stored: string | null, foreignDecoy: string | null = null): Promise<boolean> {
     for (const spelling of new Set([password.normalize('NFC'), password.normalize('NFD')])) {
@@ -114,7 +114,7 @@ export class Passwords {
   }
 }
 
-/** The list of common passwords. Imported when the first password is set, because the import decompresses the list. */
+/** Imported when the first password is set, because the import decompresses the list. */
 async function readCommonPasswords(): Promise<ReadonlySet<string>> {
   const { dictionary } = await import('@zxcvbn-ts/language-common')
   return new Set(dictionary['passwords-common'])

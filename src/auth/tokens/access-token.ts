@@ -6,7 +6,7 @@ import { isAccountRole } from '../../http/scopes.ts'
 import type { KeyRing } from './key-ring.ts'
 import { ACCESS_TOKEN_SECONDS, ALGORITHM, CLOCK_TOLERANCE_SECONDS, ISSUED_AHEAD_SECONDS } from './signing-keys.ts'
 
-// The type that RFC 9068 §2.1 requires.
+// RFC 9068 §2.1
 const TYPE = 'at+jwt'
 const MAX_LENGTH = 2_048
 const MAX_VERIFIED = 10_000
@@ -24,9 +24,9 @@ interface VerifiedToken {
 /** Issues and verifies access tokens: JWTs by RFC 9068, signed with EdDSA, verified by RFC 8725. */
 export class AccessTokens {
   readonly #keys: KeyRing
-  /** The issuer, which is also the audience. */
+  /** Both issuer and audience. */
   readonly #issuer: string
-  /** Verified tokens by their text. The oldest entries make room for new ones. */
+  /** Verified tokens by their text. The oldest entries make room. */
   readonly #verified = new Map<string, VerifiedToken>()
 
   constructor(keys: KeyRing, issuer: string) {
@@ -38,7 +38,7 @@ export class AccessTokens {
     return this.#keys.jwks
   }
 
-  /** Issues a token for `caller` that ends no later than its session. `expiresIn` is in seconds. */
+  /** A token for `caller` that ends no later than its session. `expiresIn` is in seconds. */
   async issue(caller: AccountCaller, sessionExpiresAt: Date, now: Date): Promise<{ token: string; expiresIn: number }> {
     const issuedAt = Math.floor(now.getTime() / 1000)
     const expiresIn = Math.min(ACCESS_TOKEN_SECONDS, Math.floor(sessionExpiresAt.getTime() / 1000) - issuedAt)
@@ -56,8 +56,8 @@ export class AccessTokens {
   }
 
   /**
-   * Verifies a token and returns its caller. Throws `invalid_token`. Finds the key by `kid` among the store's keys, and
-   * ignores keys and key addresses in the token's header (jwk, jku, x5c, x5u).
+   * The token's caller. Throws `invalid_token`. Finds the key by `kid` among the store's keys, and ignores keys and key
+   * addresses in the token's header (jwk, jku, x5c, x5u).
    */
   async verify(token: string, now: Date): Promise<AccountCaller> {
     const known = this.#verified.get(token)

@@ -38,7 +38,7 @@ export async function claimIssuer(db: Queryable, settings: IssuerSettings, logge
   return baseUrl
 }
 
-/** Returns null until an API process has started once. */
+/** Returns null before the API's first start. */
 export async function findIssuer(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ issuer: string }>('select issuer from token_issuers')
   return rows[0]?.issuer ?? null

@@ -7,7 +7,7 @@ export function newToken(): string {
   return randomBytes(BYTES).toString('base64url')
 }
 
-/** A token's stored form. A plain hash is enough, because 256 random bits are unguessable. */
+/** A token's stored form. A plain hash is enough for 256 unguessable bits. */
 export function hashToken(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }

@@ -8,14 +8,11 @@ import { ISSUED_AHEAD_SECONDS, LONGEST_ACCEPTED_SECONDS } from './signing-keys.t
 
 /** Older copies are not used, so every process refuses an ended session after a second. */
 const MAX_AGE_MS = 1_000
-/**
- * How long a revocation is kept after it was read, and after the issue of the session's newest access token, by any
- * clock.
- */
+/** A revocation is kept this long, also counted from the session's newest access token by any clock. */
 export const REMEMBER_SECONDS = LONGEST_ACCEPTED_SECONDS + 300
 const FORGET_EVERY_MS = 10_000
 
-/** A revocation may be forgotten once both times have passed. */
+/** A revocation may be forgotten after both times. */
 interface Remembered {
   /** A time of performance.now(). */
   until: number
@@ -46,8 +43,8 @@ export class Revocations {
   readonly #revoked = new Map<string, Remembered>()
   #forgotAt = Number.NEGATIVE_INFINITY
   /**
-   * Whether this process and the database agree on the time. If they differ, one may forget the revocation of a token
-   * that the other still accepts.
+   * Whether this process and the database agree on the time. Otherwise one may forget revocations of tokens that the
+   * other still accepts.
    */
   #isClockRight = true
 

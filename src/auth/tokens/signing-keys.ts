@@ -27,7 +27,7 @@ const PUBLISH_SECONDS = JWKS_MAX_AGE_SECONDS + RELOAD_SECONDS
 const PURPOSE: Purpose = 'signing key'
 
 export interface SigningKeys {
-  /** The key that signs new tokens. */
+  /** Signs new tokens. */
   current: { id: string; privateKey: CryptoKey }
   /** Every key that still verifies, by its id. */
   verifying: ReadonlyMap<string, CryptoKey>
@@ -106,7 +106,7 @@ export async function reencryptSigningKeys(tx: Transaction, from: string, to: st
   return rows.length
 }
 
-/** Keys that are stored in no database, for a server that only prints its OpenAPI document. */
+/** Keys without a database, for a server that only prints its OpenAPI document. */
 export async function generateSigningKeys(): Promise<SigningKeys> {
   const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true })
   const jwk = await exportJWK(publicKey)
@@ -117,7 +117,7 @@ export async function generateSigningKeys(): Promise<SigningKeys> {
 interface KeyRow {
   id: string
   public_key: JWK
-  /** Null once it was erased. */
+  /** Is null when it was erased. */
   sealed_private_key: Buffer | null
   is_published_only: boolean
   is_retired: boolean
@@ -159,7 +159,7 @@ async function generateKey(secret: string) {
   return { id: current.id, publicKey, encryptedPrivateKey: encrypt(secret, PURPOSE, JSON.stringify(await exportJWK(current.privateKey))) }
 }
 
-/** Stores a key. Returns the time from which it signs. */
+/** Returns the time from which it signs. */
 async function insertKey(db: Queryable, key: Awaited<ReturnType<typeof generateKey>>, publishSeconds: number): Promise<Date> {
   const { rows } = await db.query<{ signs_from: Date }>(
     `insert into signing_keys (id, public_key, sealed_private_key, signs_from)

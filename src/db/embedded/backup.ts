@@ -106,10 +106,7 @@ async function copyWal({ cluster }: DataFolder, label: string, last: string, cop
   for (const name of segments.sort()) await copier.copy(join(cluster, 'pg_wal', name), `postgres/pg_wal/${name}`)
 }
 
-/**
- * Restores a backup. Verifies every file before the first change. The restore is unfinished until an incarnation has
- * begun.
- */
+/** Verifies every file before the first change. The restore is unfinished until an incarnation has begun. */
 export async function restoreCluster(folder: DataFolder, source: string): Promise<{ setAside: string | null }> {
   const manifest = await readManifest(source)
   await assertKnownSchema(manifest.migrations, source)
@@ -172,7 +169,7 @@ class Copier {
     this.#folders.push(path)
   }
 
-  /** Copies a file. One that PostgreSQL has removed meanwhile is not needed. */
+  /** A file that PostgreSQL has removed meanwhile is not needed. */
   async copyIfPresent(from: string, path: string): Promise<void> {
     try {
       await this.copy(from, path)
@@ -201,7 +198,7 @@ class Copier {
     return { files: this.#files.length, sizeBytes: this.#files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) }
   }
 
-  /** Writes the list of files. A folder without this list is not a backup. */
+  /** A folder without this list is no backup. */
   async writeManifest(migrations: AppliedMigration[]): Promise<void> {
     const manifest: Manifest = { format: 1, files: this.#files, folders: this.#folders, migrations, finishedAt: new Date().toISOString() }
     await writeFile(join(this.#target, MANIFEST), `${JSON.stringify(manifest)}\n`, { mode: 0o600, flush: true })

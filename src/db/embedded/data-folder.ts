@@ -37,10 +37,7 @@ export function restoredFolder({ cluster }: DataFolder): string {
   return `${cluster}.restored`
 }
 
-/**
- * The folder in which a cluster is created before it is renamed. A password without either folder belongs to a lost
- * cluster.
- */
+/** A cluster is created here before it is renamed. A password without either folder belongs to a lost cluster. */
 export function newClusterFolder({ cluster }: DataFolder): string {
   return `${cluster}.new`
 }
@@ -56,10 +53,7 @@ export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))
 }
 
-/**
- * The mark of an unfinished first start of `serve`, so the next start repeats it. Any command that opens the store
- * removes the mark.
- */
+/** Marks an unfinished first start of `serve`, so it is repeated. Any command that opens the store removes the mark. */
 export const firstStart = {
   begin: ({ path }: DataFolder) => writeFileSync(join(path, 'first-start'), ''),
   isIn: ({ path }: DataFolder) => existsSync(join(path, 'first-start')),
@@ -81,10 +75,7 @@ export class SecretUnusable extends OperatorError {
 const OWN_ENTRIES =
   /^(lock(-journal)?|owner|first-start|postgres(\.new|\.log|\.probe|\.restored|\.(replaced|moved)-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
-/**
- * Locks a data folder. Returns the idempotent unlock function. The kernel releases SQLite's lock on any exit, so no
- * lock becomes stale.
- */
+/** Returns the idempotent unlock function. The kernel releases SQLite's lock on any exit, so no lock is stale. */
 export function lockDataFolder(folder: DataFolder): () => void {
   assertWritable(folder.path)
   restrictAccess(folder)
@@ -129,10 +120,7 @@ function assertWritable(path: string): void {
   }
 }
 
-/**
- * Makes a folder and its parents. The option `recursive` of Node.js is unsuitable: it reports a read-only file system
- * as a missing folder, and never returns in `/proc`.
- */
+/** `recursive` reports a read-only file system as a missing folder and never returns in `/proc`. */
 export function makeFolder(path: string, mode: number): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
   try {
@@ -144,7 +132,7 @@ export function makeFolder(path: string, mode: number): void {
 
 function openLock(file: string): DatabaseSync {
   try {
-    // SQLite opens a file without write permission for reading, and does not lock it. This check throws instead.
+    // SQLite opens a file that it cannot write for reading, and does not lock it.
     if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
     return new DatabaseSync(file, { timeout: 0 })
   } catch (error) {
@@ -170,10 +158,7 @@ function restrictAccess({ path }: DataFolder): void {
   chmodSync(path, 0o700)
 }
 
-/**
- * Reads a secret, or creates it at the first use. The file is on disk when this returns. Two processes must not call
- * this at once. Throws SecretUnusable.
- */
+/** Created at first use. On disk when this returns. Two processes must not call it at once. Throws SecretUnusable. */
 export function readOrCreateSecret(folder: DataFolder, name: string): string {
   const known = readSecret(folder, name)
   if (known !== null) return known
@@ -186,9 +171,7 @@ export function generateSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/**
- * Replaces a secret's file atomically. The file is on disk when this returns. Two processes must not call this at once.
- */
+/** Replaces the file atomically. On disk when this returns. Two processes must not call it at once. */
 export function writeSecret(folder: DataFolder, name: string, secret: string): void {
   const file = join(folder.path, name)
   // A file left by a crash may be readable to others.
@@ -211,7 +194,7 @@ export function readSecret(folder: DataFolder, name: string): string | null {
   throw new SecretUnusable(`${file} is empty or damaged: restore it from a backup; what it protects cannot be read without it`)
 }
 
-/** The error for a missing secret. A new secret could decrypt nothing of the existing store. */
+/** A new secret could decrypt nothing of the existing store. */
 export function missingSecretError(folder: DataFolder, name: string): SecretUnusable {
   return new SecretUnusable(
     `${join(folder.path, name)} is missing beside the store in ${folder.cluster}: restore it from a backup; nothing was changed`,

@@ -38,16 +38,13 @@ export interface EmbeddedPostgres {
   readonly failure: string | null
   stop(how?: 'now' | 'wait'): Promise<void>
   /**
-   * Renames the stopped cluster after a move, and returns its new path. If it is renamed back, an incarnation begins,
-   * because the other server may have sold since.
+   * Returns the cluster's new path. Renamed back it begins an incarnation, because the other server may have sold
+   * since.
    */
   setAsMoved(): Promise<string>
 }
 
-/**
- * Starts the embedded server, and returns once it answers. Throws DataFolderInUse, SecretUnusable or
- * PostgresUnavailable.
- */
+/** Returns when the server answers. Throws DataFolderInUse, SecretUnusable or PostgresUnavailable. */
 export async function startEmbeddedPostgres(folder: DataFolder, options: EmbeddedOptions = {}): Promise<EmbeddedPostgres> {
   let unlock = () => {}
   try {
@@ -88,10 +85,7 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
   }
 }
 
-/**
- * Throws SecretUnusable or PostgresUnavailable if files are missing, because a new password or an empty cluster would
- * hide that.
- */
+/** A new password or an empty cluster would hide missing files. Throws SecretUnusable or PostgresUnavailable. */
 export function assertComplete(folder: DataFolder): void {
   if (hasCluster(folder)) {
     if (readSecret(folder, PASSWORD_FILE) === null) throw missingSecretError(folder, PASSWORD_FILE)
@@ -119,7 +113,7 @@ export function assertNotMoved(folder: DataFolder): void {
 // Secrets that other rooms create once there is a cluster.
 const SECRETS = ['secret', 'secret.next']
 
-/** Files without a cluster that only a store with a cluster creates. Throws SecretUnusable. */
+/** Files that only a store with a cluster creates. Throws SecretUnusable. */
 function findOrphanedFiles(folder: DataFolder): string[] {
   const names = existsSync(newClusterFolder(folder)) ? SECRETS : [PASSWORD_FILE, ...SECRETS]
   const files = names.filter((name) => readSecret(folder, name) !== null)
@@ -127,7 +121,7 @@ function findOrphanedFiles(folder: DataFolder): string[] {
   return hasLake ? [...files, 'lake'] : files
 }
 
-/** Restarts an exited server at the same address, which pools and commands already use. */
+/** Restarts use the same address, which pools and commands have. */
 function supervise(folder: DataFolder, options: EmbeddedOptions, first: Server): SupervisedServer {
   const { onUnexpectedExit = () => {}, onRestarted = () => {}, onWarning: _, ...rest } = options
   const restart = async () => {

@@ -11,7 +11,7 @@ export interface Credentials {
   password: string
 }
 
-/** The credentials of the roles. All passwords are derived from the owner's, and only that one is stored. */
+/** Passwords are derived from the owner's, which alone is stored. */
 export function embeddedRoles(ownerPassword: string): { api: Credentials; stream: Credentials; owner: Credentials } {
   const derive = (role: string) => createHmac('sha256', ownerPassword).update(`storefront role ${role}`).digest('base64url')
   return {
@@ -21,10 +21,7 @@ export function embeddedRoles(ownerPassword: string): { api: Credentials; stream
   }
 }
 
-/**
- * Creates the roles that are missing, such as after a crash. `owner` is the superuser. Only one process at a time may
- * call this.
- */
+/** Creates missing roles, such as after a crash. `owner` is the superuser. One process at a time may call it. */
 export async function createRoles(owner: Queryable, ownerPassword: string): Promise<void> {
   const { api, stream } = embeddedRoles(ownerPassword)
   const { rows } = await owner.query<{ role: string }>('select rolname as role from pg_roles where rolname in ($1, $2)', [API, STREAM])

@@ -85,7 +85,7 @@ test('a start on a full disk ends with one line that names the disk, for a new a
   const first = await startEmbeddedPostgres(folder)
   await first.stop()
 
-  // Without the file that records a clean shutdown, PostgreSQL has to recover.
+  // PostgreSQL has to recover if the file that records a clean shutdown is missing.
   const again = fillDisk(folder.path)
   renameSync(join(folder.cluster, 'global', 'pg_control'), join(folder.cluster, 'global', 'pg_control.away'))
   await assert.rejects(startEmbeddedPostgres(folder), (error) => assertFull(error, folder))

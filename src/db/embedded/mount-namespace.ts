@@ -37,7 +37,7 @@ exec chroot . setpriv --reuid "$uid" --regid "$gid" --clear-groups --no-new-priv
   env LD_LIBRARY_PATH="$programs/lib" "$@"
 `
 
-/** Isolates a command. It sees only the system's programs and `programs`, and can write only to `folder`. */
+/** `command` sees only the system's programs and `programs`, and can write only to `folder`. */
 export function isolate(command: readonly string[], programs: string, folder: string, { uid, gid }: Identity): string[] {
   // The folder itself stays empty, because its mounts are visible only in the namespace.
   const root = join(dirname(folder), 'server-root')

@@ -57,10 +57,7 @@ export function chooseLauncher(clusterPath: string, { isVerified = false } = {})
   )
 }
 
-/**
- * Gives initdb a user name, which it needs. A uid without a name, such as OpenShift's, borrows one. Throws
- * PostgresUnavailable.
- */
+/** initdb needs a user name. A uid without one, such as OpenShift's, borrows one. Throws PostgresUnavailable. */
 export function withUserName(command: readonly string[]): string[] {
   const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
   if (uid === 0 || hasUserName()) return [...command]
@@ -80,7 +77,7 @@ function hasUserName(): boolean {
   }
 }
 
-/** The command for a user namespace with a single user, who is not root and is in this machine's user database. */
+/** A user namespace with a single user, who is not root and is in this machine's user database. */
 function userNamespace(): string[] {
   const passwd = existsSync('/etc/passwd') ? readFileSync('/etc/passwd', 'utf8') : ''
   const [, uid = '1000'] = /^[^:\n]+:[^:]*:([1-9]\d*):/m.exec(passwd) ?? []
@@ -96,7 +93,7 @@ export function changeOwner(path: string, { uid, gid }: Identity): void {
   lchownSync(path, uid, gid)
 }
 
-/** Whether all links stay in the folder. A namespace would break links to other folders. */
+/** Links to other folders would be broken in a namespace. */
 function isSelfContained(clusterPath: string): boolean {
   if (ownerOf(clusterPath) === null) return true
   const hasLink = (name: string) => lstatSync(join(clusterPath, name), { throwIfNoEntry: false })?.isSymbolicLink() === true

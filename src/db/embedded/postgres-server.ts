@@ -144,7 +144,7 @@ export async function startServer(
   }
 }
 
-/** Whether the folder can contain sockets. Some shared folders cannot, and then PostgreSQL would not start. */
+/** Some shared folders support no sockets, and then PostgreSQL would not start. */
 async function supportsSockets(folder: string): Promise<boolean> {
   // The setting is a list, in which commas and quotes have a meaning.
   if (process.platform === 'win32' || Buffer.byteLength(folder) > MAX_SOCKET_FOLDER_LENGTH || /[",]/.test(folder)) return false
@@ -193,7 +193,7 @@ async function createCluster(folder: DataFolder, launcher: Launcher, password: s
   removeTree(draft)
 }
 
-/** Removes a folder. Retries, because a process of a killed start may still write there until it notices the kill. */
+/** A process of a killed start may still write there until it notices. */
 function removeTree(path: string): void {
   rmSync(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
 }
@@ -209,8 +209,7 @@ function spawnLogged([program = '', ...args]: string[], launcher: Launcher, logF
   }
 }
 
-// The server's whole environment. It contains neither the store's secrets nor PG* variables, which would change the
-// server.
+// The server gets neither the store's secrets nor PG* variables, which would change the server.
 const SERVER_ENVIRONMENT: NodeJS.ProcessEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
 
 function withReason(what: string, folder: DataFolder, logFile: string): string {

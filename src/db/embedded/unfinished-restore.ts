@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type DataFolder, syncFolder } from './data-folder.ts'
 import { PostgresUnavailable } from './postgres-launcher.ts'
 
-// The mark of an unfinished restore. It is in the cluster's folder, so one rename puts both in place.
+// The mark is in the cluster's folder, so one rename puts both in place.
 const MARK = 'storefront-restored'
 
 // The values of ControlFileData.state in PostgreSQL's src/include/catalog/pg_control.h after a recovery from a backup
@@ -21,16 +21,13 @@ export function isRestoreUnfinished({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, MARK))
 }
 
-/** Marks a restore as finished. Call once the incarnation is committed. */
+/** Call it when the incarnation is committed. */
 export function finishRestore({ cluster }: DataFolder): void {
   rmSync(join(cluster, MARK), { force: true })
   syncFolder(cluster)
 }
 
-/**
- * Restores the label of an interrupted recovery, which PostgreSQL has renamed and which marks the backup's end. Call
- * while no server runs.
- */
+/** PostgreSQL has renamed the label that marks the backup's end. Call it while no server runs. */
 export function resumeRecovery(folder: DataFolder): void {
   const { cluster } = folder
   const [label, usedLabel] = [join(cluster, 'backup_label'), join(cluster, 'backup_label.old')]

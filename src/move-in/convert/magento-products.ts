@@ -12,7 +12,7 @@ interface Parent {
 }
 
 /**
- * Converts an export from System → Export → Products. Simple products may be anywhere, so the whole file is in memory.
+ * System → Export → Products. Simple products may be anywhere, so the whole file is in memory.
  * https://experienceleague.adobe.com/en/docs/commerce-admin/systems/data-transfer/data-attributes-product
  */
 export async function* convertMagentoProducts(
@@ -88,7 +88,7 @@ function assertForSale(row: Row, parent: Row | undefined): Withheld | null {
   return shown.text('product_online') === '1' ? null : draft('its configurable product is disabled')
 }
 
-/** The stock; null if it is unlimited. `manage_stock` is 1 even if the shop's own setting makes it track stock. */
+/** Stock that is tracked by the shop's own setting also has 1 in `manage_stock`. */
 function stockOf(row: Row): number | null {
   const allowsBackorders = /^[12]$/.test(row.text('allow_backorders')) && row.text('use_config_backorders') !== '1'
   if (!row.isTrue('is_in_stock')) return 0

@@ -28,7 +28,7 @@ interface Product {
 
 const PRODUCTS: ExpectedFile = { key: 'products', members: ['id', 'title', 'status', 'variants'], expected: 'the pages of /admin/products' }
 
-/** Converts products from Medusa 2's Admin API. The variants of one product become a group. */
+/** The Admin API of Medusa 2. The variants of one product are a group. */
 export async function* convertMedusaProducts(
   file: string,
   conversion: Conversion,

@@ -10,7 +10,7 @@ import { htmlToLine, htmlToText } from './html-text.ts'
 const MAX_NOTE = 1_000
 const MAX_VAT_NUMBER = 40
 
-/** An order of another shop system. Amounts are minor units, except those of type `Decimal`. */
+/** Amounts are minor units unless they are `Decimal`. */
 export interface ShopOrder {
   id: string
   /** The number that customers see. */
@@ -76,7 +76,7 @@ function withoutEmptyLines(
   return { lines: made, others: charges.filter((charge) => !isLine(charge)) }
 }
 
-/** Makes an order line. All units become one line if a unit's price is not a whole number of minor units. */
+/** All units become one line when a unit's price is no whole number of minor units. */
 function toLine({ sku, name: written, quantity, total }: ShopOrder['lines'][number], index: number) {
   const name = htmlToLine(written) || sku || '-'
   if (!Number.isSafeInteger(quantity) || quantity < 1)
@@ -118,7 +118,7 @@ function cutNote(note: string | null | undefined, onCut: () => void): string | n
 
 type Times = { pending: string } & Partial<Record<OrderStatus, string | null | undefined>>
 
-/** Makes a history. A missing time is set to the previous step's. No time is before an earlier step. */
+/** A missing time is that of the previous step. No time is before an earlier step. */
 export function toHistory(status: OrderStatus, times: Times, details: Partial<Record<OrderStatus, object>> = {}): object[] {
   let at = toTime(times.pending)
   return pathTo(status).map((step) => {
@@ -147,7 +147,7 @@ export interface ShopAddress {
   phone?: string | null | undefined
 }
 
-/** Makes an address. Returns null without a street and a two-letter country. Other missing parts become `-`. */
+/** Returns null without a street and a two-letter country. A missing part is `-`. */
 function toAddress({ name, company, line1, line2, city, region, postalCode, country, phone }: ShopAddress): object | null {
   if (!line1 || !country || !/^[A-Za-z]{2}$/.test(country)) return null
   const cut = (text: string | null | undefined, length: number) => htmlToLine(text ?? '').slice(0, length) || null
@@ -164,7 +164,7 @@ function toAddress({ name, company, line1, line2, city, region, postalCode, coun
   }
 }
 
-/** The id of a guest. Orders with the same address have the same guest, and an order without an address has its own. */
+/** Orders with the same address have the same id. An order without an address has its own. */
 export function guestId(email: string | null | undefined, orderId: string): string {
   const address = email?.trim().toLowerCase()
   return address ? `guest:${address}` : `guest-of-order:${orderId}`

@@ -23,7 +23,7 @@ export interface Sale {
 /** To mean "no end", some shops write a time that never comes, such as 9999-12-31. */
 const NEVER = new Date('2999-12-31T00:00:00Z')
 
-/** The prices at a time. A reduction without an end becomes the price, and a past sale is omitted. */
+/** A reduction without an end becomes the price. A past sale is left out. */
 export function pricesAt(now: Date, regular: Decimal | null, sale: Sale | null): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
   if (sale === null || (sale.until !== null && sale.until <= now)) return { price: regular }
   const hasBegun = sale.from === null || sale.from <= now
@@ -46,7 +46,7 @@ export interface ShopProduct {
   sale?: Sale | undefined
   group?: string | undefined
   options?: Record<string, string> | undefined
-  /** Null if the product is sold without limit. */
+  /** It is null when the product is sold without limit. */
   stock: number | null
   /** The reason why the product is not for sale now, and its status here. Null if it is for sale. */
   withheld?: Withheld | null

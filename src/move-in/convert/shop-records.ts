@@ -10,10 +10,7 @@ export interface ExpectedFile {
 
 type JsonRecord = Record<string, unknown>
 
-/**
- * Reads records from JSON Lines of records, lists or API answers, or from one JSON text. Throws WrongFile if a property
- * is missing.
- */
+/** JSON Lines of records, lists or API answers, or one JSON text. Throws WrongFile when a member is missing. */
 export async function* readJsonRecords<T>(file: string, { key, members, expected }: ExpectedFile): AsyncGenerator<T> {
   let isFirst = true
   for await (const record of parseRecords(file, key, expected)) {
@@ -28,7 +25,7 @@ async function* parseRecords(file: string, key: string, expected: string): Async
   const noJson = () => new WrongFile(`${file} is no JSON; expected ${expected}`)
   let isWhole = false
   try {
-    // The file is opened here, because an error of opening would otherwise bypass the loop.
+    // An error of opening would otherwise bypass the loop.
     const lines = (await open(file)).readLines({ encoding: 'utf8' })
     for await (const line of lines) {
       if (line.trim() === '') continue

@@ -64,7 +64,7 @@ export async function isTable(file: string): Promise<boolean> {
   }
 }
 
-/** Reads a table's rows. Throws WrongFile if a column is missing or a record cannot be read. */
+/** Throws WrongFile when it lacks a column or a record cannot be read. */
 export async function* readTable(file: string, { required, expected, encoding, aliases = {} }: ExpectedTable): AsyncGenerator<Row> {
   let columns: string[] | undefined
   try {

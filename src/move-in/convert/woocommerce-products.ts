@@ -86,7 +86,7 @@ function convertVariable(
 
 const toImage = ({ src, alt }: WooImage) => ({ url: src, alt })
 
-/** The prices of a product. A sale without times is the current price. */
+/** A sale without times is the current price. */
 function pricesOf(product: WooProduct, now: Date): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
   const {
     price,
@@ -137,7 +137,7 @@ function assertForSale({ type, status, catalog_visibility, post_password, purcha
   return null
 }
 
-/** The stock; null without a limit. `outofstock` without a number is 0, and products with backorders have no limit. */
+/** `outofstock` without a number is 0. Products with backorders have no limit. */
 function stockOf(product: WooProduct, parent?: WooProduct): number | null {
   const { manage_stock, stock_quantity, stock_status, backorders } = product
   if (manage_stock === 'parent') {
