@@ -41,7 +41,7 @@ test('adds a product that is visible at once', async () => {
   assert.deepEqual(await readStock((await create()).json.id), { available: null, in_stock: true })
 })
 
-test('refuses a product that an import would refuse, and a sku that is taken', async () => {
+test('refuses a product that an import would refuse, and a sku that another product has', async () => {
   const { sku } = (await create()).json
   assertProblem(await call('POST', '/admin/products', { body: { ...LAMP, sku } }), 409, 'sku_taken')
   for (const [changes, pointer] of [
@@ -59,7 +59,7 @@ test('refuses a product that an import would refuse, and a sku that is taken', a
   assert.equal(rowCount, 0)
 })
 
-test('changes the properties of a patch if the product is in the state that If-Match names', async () => {
+test('a patch changes the properties if the product is in the state that If-Match names', async () => {
   const created = await create({ description: 'Bright.', stock: 2 })
   const { id } = created.json
   const changed = await patch(id, created.headers.etag, { name: 'B', price: { amount: 5, currency: 'EUR' } })
@@ -69,12 +69,12 @@ test('changes the properties of a patch if the product is in the state that If-M
   assert.ok(updated_at > created.json.updated_at)
   assertProblem(await patch(id, created.headers.etag, { name: 'C' }), 412, 'precondition_failed')
   assert.equal((await store.call('GET', `/products/${id}`)).json.name, 'B')
-  // A compressing cache forwards the tag like this.
+  // A compressing cache forwards the tag in this form.
   const weak = `W/${changed.headers.etag?.replace(/"$/, '-gzip"')}`
   assert.equal((await patch(id, weak, { name: 'C' })).status, 200)
 })
 
-test('a sale of the last unit and a new stock leave the tag of an edit as it is, and give the page another one', async () => {
+test('selling the last unit and setting stock keep the edit tag and change the page tag', async () => {
   const { json, headers } = await create({ stock: 1 })
   const page = async () => (await store.call('GET', `/products/${json.id}`)).headers.etag
   const tags = [await page()]
@@ -90,7 +90,7 @@ test('a sale of the last unit and a new stock leave the tag of an edit as it is,
   }
 })
 
-test('a patch replaces options and price as a whole, and accepts null where it is a value', async () => {
+test('a patch replaces options and price as a whole, and accepts null for properties that may be null', async () => {
   const created = await create({ group: 'lamps', image_url: 'https://img.example/1.png', options: { size: 'M', colour: 'red' } })
   const { id } = created.json
   const changed = await patch(id, created.headers.etag, { options: { size: 'L' }, group: null, image_url: null })
@@ -98,14 +98,14 @@ test('a patch replaces options and price as a whole, and accepts null where it i
   assert.deepEqual((await store.call('GET', `/products/${id}`)).json.options, { size: 'L' })
 })
 
-test('refuses a change to a sku that is taken, and of no product', async () => {
+test('refuses a patch with a sku that another product has, and a patch of an unknown product', async () => {
   const [first, second] = [await create(), await create()]
   const { id } = second.json
   assertProblem(await patch(id, '*', { sku: first.json.sku }), 409, 'sku_taken')
   assertProblem(await patch('01900000-0000-7000-8000-000000000000', '*', { name: 'B' }), 404, 'not_found')
 })
 
-test('archives a product: no list shows it, it cannot be ordered, and orders keep it', async () => {
+test('an archived product is in no list and cannot be ordered, and existing orders keep it', async () => {
   const { id, sku } = (await create({ stock: 5 })).json
   const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
   assert.equal((await call('DELETE', `/admin/products/${id}`)).status, 204)
@@ -120,12 +120,12 @@ test('archives a product: no list shows it, it cannot be ordered, and orders kee
   assertProblem(await call('DELETE', `/admin/products/${id}`), 404, 'not_found')
   assertProblem(await patch(id, '*', { name: 'B' }), 404, 'not_found')
   assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock: 1, expected: 4 } }), 404, 'not_found')
-  // The cancelled order still returns its unit.
+  // Cancelling the order still returns the unit of the archived product.
   assert.equal((await store.call('POST', `/orders/${placed.json.id}/cancel`, { token: ada.token })).status, 200)
   assert.equal((await readStock(id)).available, 5)
 })
 
-test('imports lines as they arrive, and returns the outcome of each', async () => {
+test('imports lines while they arrive, and returns the outcome of each line', async () => {
   const { address, port } = store.server.server.address() as AddressInfo
   const good = (sku: string, changes: object = {}) => JSON.stringify({ ...LAMP, sku, stock: 1, ...changes })
   const lines = [
@@ -172,7 +172,7 @@ test('imports lines as they arrive, and returns the outcome of each', async () =
   assertProblem(await call('POST', '/admin/products/import'), 415, 'unsupported_media_type')
 })
 
-test('imports CSV as the command does, and answers by the first line of each record', async () => {
+test('imports CSV like the command does, and reports each record under its first line', async () => {
   const send = (text: string, type = 'text/csv; charset=utf-8') =>
     call('POST', '/admin/products/import', { raw: text, headers: { 'content-type': type } })
   const results = ({ text }: Answer) =>

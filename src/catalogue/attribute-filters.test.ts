@@ -43,7 +43,7 @@ for (const [conditions, skus] of [
   [['colours=blue'], 'BOWL CUP'],
   [['colours=red', 'colours=blue'], 'BOWL CUP'],
   [['colours=red,blue'], ''],
-  // A number and the text of it look alike to a shopper.
+  // A shopper cannot distinguish a number from the same digits as text.
   [['size=12'], 'FORK SPOON'],
   [['size=012.0'], 'FORK SPOON'],
   [['size=1.2e1'], 'FORK SPOON'],
@@ -68,7 +68,7 @@ for (const [conditions, skus] of [
   })
 }
 
-test('refuses conditions of another form, and too many', async () => {
+test('refuses conditions of another form, and too many conditions', async () => {
   for (const condition of [
     ...['', 'material', '=wood', '1a=x', 'weight_g>=heavy', 'weight_g>=', 'weight_g>1', 'weight_g>=007', 'weight_g>=1e3', 'weight_g>= 1'],
     ...['a b=1', 'é=1', `a=${'x'.repeat(501)}`, `${'a'.repeat(51)}=1`, 'a=\0', '"a"=1', '__proto__=1'],
@@ -85,7 +85,7 @@ test('refuses conditions of another form, and too many', async () => {
   assert.equal(await skusOf(...many.slice(1)), '')
 })
 
-test('pages, searches and cursors keep the conditions; another order of them is the same page', async () => {
+test('pages, searches and cursors keep the conditions, and their order does not matter', async () => {
   const pages = async (parameters: string) => {
     const skus: string[] = []
     for (let address: string | null = `/products?limit=1&sort=-name&${parameters}`; address !== null; ) {
@@ -108,7 +108,7 @@ test('pages, searches and cursors keep the conditions; another order of them is 
   )
 })
 
-test('facets have the attributes of the products that match', async () => {
+test('facets count the attributes of the matching products', async () => {
   const facets = async (parameters = '') => (await store.call('GET', `/products/facets?include=attributes&${parameters}`)).json.attributes
   const all = await facets()
   assert.deepEqual(
@@ -139,7 +139,7 @@ test('facets have the attributes of the products that match', async () => {
   assert.equal('attributes' in (await store.call('GET', '/products/facets')).json, false)
 })
 
-test('facets are bounded', async () => {
+test('facets return a bounded number of attributes and values', async () => {
   const names = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, number) => [`name-${String(number).padStart(2, '0')}`, number]))
   await store.pool.query(
@@ -153,12 +153,12 @@ test('facets are bounded', async () => {
   const { json: serial } = await store.call('GET', `/products/facets?include=attributes&category=facets&${query('serial=S7')}`)
   assert.equal(serial.attributes[0].count, 1)
   await store.pool.query(`update products set attributes = jsonb_build_object('serial', attributes ->> 'serial') where category = 'facets'`)
-  // This address differs from the one above, whose answer may be kept until the change is noticed.
+  // The address differs from the one above, because that answer may stay cached until the change is noticed.
   const [facet] = (await store.call('GET', '/products/facets?include=attributes&category=facets&in_stock=true')).json.attributes
   assert.deepEqual([facet.name, facet.count, facet.values.length], ['serial', 25, 20])
 })
 
-test('a rare condition uses the index', async () => {
+test('a condition that few products meet uses the index', async () => {
   await store.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, attributes)
      select gen_random_uuid(), 'I-' || number, 'Index', 'index', number, 'EUR', true, jsonb_build_object('serial', number::text, 'kind', 'common')
@@ -204,7 +204,7 @@ test('lists of texts are kept, imported, exported and bounded', async () => {
   }
 })
 
-test('finds a number by each spelling of it, as answers show it or otherwise', async () => {
+test('finds a number by each of its spellings, whether answers use that spelling or not', async () => {
   const numbers = [1e-7, 0, 9e15, 1.5, -0.25, 120, 2.5e-10]
   for (const [index, z] of numbers.entries()) {
     const body = { sku: `N${index}`, name: `N${index}`, category: 'numbers', price: { amount: 100, currency: 'EUR' }, attributes: { z } }

@@ -22,7 +22,7 @@ test('keeps attributes as they are sent, in the product and in lists', async () 
   assert.deepEqual(listed.attributes, ATTRIBUTES)
 })
 
-test('an answer has no member for the attributes of a product without any', async () => {
+test('an answer omits `attributes` if the product has none', async () => {
   for (const changes of [{}, { attributes: {} }]) {
     const { json } = await create(changes)
     assert.equal('attributes' in json, false)
@@ -30,7 +30,7 @@ test('an answer has no member for the attributes of a product without any', asyn
   }
 })
 
-test('a change replaces attributes as a whole and leaves them when it does not name them', async () => {
+test('a change replaces all attributes, and keeps them if it does not name them', async () => {
   const { json, headers } = await create({ attributes: ATTRIBUTES })
   const patch = (etag: string | undefined, body: object) =>
     call('PATCH', `/admin/products/${json.id}`, { body, headers: { 'if-match': String(etag) } })
@@ -50,7 +50,7 @@ const ofBytes = (bytes: number) => ({
   z: 'x'.repeat(bytes - 3_984),
 })
 
-test('accepts attributes up to the bounds, and refuses those past them', async () => {
+test('accepts attributes up to the limits, and refuses those beyond them', async () => {
   assert.equal(Buffer.byteLength(JSON.stringify(ofBytes(4_096))), 4_096)
   for (const attributes of [many(50), { ['k'.repeat(50)]: 'é'.repeat(500) }, ofBytes(4_096), { n: Number.MAX_SAFE_INTEGER }]) {
     const { status, json, text } = await create({ attributes })
@@ -80,7 +80,7 @@ test('accepts attributes up to the bounds, and refuses those past them', async (
   assert.deepEqual((await store.pool.query('select count(*) from products')).rows, before)
 })
 
-test('imports attributes from both formats; a line without them is a product without attributes', async () => {
+test('imports attributes from both formats, and a line without attributes removes them', async () => {
   const importAs = async (type: string, raw: string) => {
     const { text } = await call('POST', '/admin/products/import', { raw, headers: { 'content-type': type } })
     return text

@@ -14,7 +14,10 @@ const store = await startStore({ after })
 
 const countRecorded = async () => (await store.pool.query(`select from product_events where type = 'product.created'`)).rowCount ?? 0
 
-/** Adds products as a release without events and with other words leaves them. Returns the words that they must get. */
+/**
+ * Adds products in the state in which an earlier release left them: without events, and with other search words.
+ * Returns the words that the backfill must give them.
+ */
 async function addProducts(t: TestContext, description: string) {
   onCleanup(t, async () => void (await store.pool.query('delete from products')))
   await store.pool.query(
@@ -32,7 +35,7 @@ async function addProducts(t: TestContext, description: string) {
   return rows
 }
 
-/** Backfills with statements that end after `statement` ms. Returns how many failed. */
+/** Runs the backfill with a statement timeout of `statement` ms. Returns the number of failures. */
 async function backfill(t: TestContext, statement: number): Promise<number> {
   let failures = 0
   const bounds = { ...SERVING_BOUNDS, statement }
@@ -47,7 +50,7 @@ async function backfill(t: TestContext, statement: number): Promise<number> {
   return failures
 }
 
-test('a batch of the backfill has as many products with long descriptions as a fifth of a second is enough for', {
+test('a batch of the backfill ends after a fifth of a second if descriptions are long', {
   timeout: 60_000,
 }, async (t) => {
   const description = Array.from({ length: 3_000 }, (_, n) => `wi-fi${n} Gr. ${n} word${n}`).join(' ')
@@ -61,7 +64,7 @@ test('a batch of the backfill has as many products with long descriptions as a f
   assert.equal(await countRecorded(), PRODUCTS)
 })
 
-test('backfills fewer products at once where the database is too slow for a batch', { timeout: 60_000 }, async (t) => {
+test('the backfill uses smaller batches if the database is too slow for a full one', { timeout: 60_000 }, async (t) => {
   await store.pool.query(
     `create function delay() returns trigger language plpgsql as 'begin perform pg_sleep(0.1); return new; end';
     create trigger products_delay before update of search on products for each row execute function delay()`,
@@ -72,7 +75,9 @@ test('backfills fewer products at once where the database is too slow for a batc
   assert.equal(await countRecorded(), PRODUCTS)
 })
 
-test('a product whose name changes between its words and its lock gets the words of the new name', { timeout: 60_000 }, async (t) => {
+test('a product whose name changes after its words were computed and before it is locked gets the words of the new name', {
+  timeout: 60_000,
+}, async (t) => {
   await addProducts(t, 'Fast')
   const editor = await store.pool.connect()
   onCleanup(t, () => editor.release(true))

@@ -26,7 +26,7 @@ const ids = (list: readonly { id: string }[]) => list.map(({ id }) => id).sort()
 const find = async (query: string) => ids((await store.call('GET', `/products?limit=100&${query}`)).json.data)
 const expected = (brand: string) => ids(products.filter((product) => product.brand === brand))
 
-test('lists are filtered by brand, over several pages and with other filters', async () => {
+test('lists can be filtered by brand, over several pages and together with other filters', async () => {
   assert.deepEqual(await find('brand=Acme'), expected('Acme'))
   assert.deepEqual(await find('brand=acme'), [])
   assert.deepEqual(await find(`brand=${encodeURIComponent("'; drop table products; --")}`), [])
@@ -41,7 +41,7 @@ test('lists are filtered by brand, over several pages and with other filters', a
   assert.deepEqual(await find('brand=Acme&category=home&q=lamp'), expected('Acme'))
 })
 
-test('the words of a brand are found, also beside those of a name and of a translation, and follow its changes', async () => {
+test('a search finds the words of a brand, also together with words of a name or a translation, and follows brand changes', async () => {
   assert.deepEqual(await find('q=unique'), expected('Ünique & Söhne'))
   assert.deepEqual(await find('q=sohne+lamp'), expected('Ünique & Söhne'))
   assert.deepEqual(await find('q=leuchte+unique'), [products[1]?.id])
@@ -53,7 +53,7 @@ test('the words of a brand are found, also beside those of a name and of a trans
   assert.deepEqual(await find('q=zulu'), [])
 })
 
-test('facets count brands, and categories with those below them, each product once', async () => {
+test('facets count each product once, by brand and by category with its subcategories', async () => {
   const { categories, brands } = (await store.call('GET', '/products/facets')).json
   assert.deepEqual(brands, [
     { brand: 'Acme', count: 4 },

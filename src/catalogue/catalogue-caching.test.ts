@@ -10,7 +10,7 @@ await store.addProduct({ name: 'A vase' })
 const ada = await store.register()
 const PATHS = ['/products', '/products?limit=1', `/products/${lamp.id}`]
 
-test('answers 304 without a body to a client that has the bytes', async () => {
+test('answers 304 without a body to a client that already has the answer', async () => {
   for (const path of PATHS) {
     const first = await store.call('GET', path)
     const etag = first.headers.etag ?? ''
@@ -55,7 +55,7 @@ test('sends the same bytes with and without a token', async () => {
   }
 })
 
-test('allows any cache to store the answer, and to purge it by product', async () => {
+test('any cache may store the answer, and can purge it by product', async () => {
   const { headers } = await store.call('GET', `/products/${lamp.id}`)
   assert.match(headers['cache-control'] ?? '', /^public, max-age=\d+, s-maxage=\d+, stale-while-revalidate=\d+, stale-if-error=\d+$/)
   assert.match(headers['cdn-cache-control'] ?? '', /max-age=\d+/)
@@ -67,7 +67,7 @@ test('allows any cache to store the answer, and to purge it by product', async (
   assert.equal(list.headers['surrogate-key'], 'catalogue products', 'any change of a product purges every list')
 })
 
-test('shows a product in full, under its id in any case', async () => {
+test('shows a product in full by its id in upper or lower case', async () => {
   const answer = await store.call('GET', `/products/${lamp.id.toUpperCase()}`)
   assert.equal(answer.status, 200)
   const { name, slug, created_at, updated_at, categories, ...rest } = answer.json

@@ -1,6 +1,6 @@
 import type { Translations } from './translations.ts'
 
-/** A row of `product_events` in the change stream, with columns parsed by `pg`'s default parsers. */
+/** A row of `product_events` in the change stream, with its columns parsed by the default parsers of `pg`. */
 export interface ProductEventRecord {
   product_id: string
   stream: 'product' | 'stock'
@@ -21,7 +21,7 @@ export const PRODUCT_EVENT_COLUMNS = Object.keys({
   data: true,
 } satisfies Record<keyof ProductEventRecord, true>) as (keyof ProductEventRecord)[]
 
-/** The recorded types by their version stream. */
+/** The event types that are recorded, by their version stream. */
 export const RECORDED_TYPES = {
   product: ['product.created', 'product.updated', 'product.archived', 'product.restored', 'price.changed'],
   stock: ['stock.depleted', 'stock.replenished', 'stock.level_changed'],
@@ -39,7 +39,7 @@ interface Money {
   currency: string
 }
 
-/** A whole product, like its page, without parts that change with stock. */
+/** A whole product. It equals the product's page without the parts that change with stock. */
 export interface ProductSnapshot {
   id: string
   slug: string | null
@@ -47,7 +47,7 @@ export interface ProductSnapshot {
   name: string
   description: string
   category: string
-  /** The first one is `category`. The list is empty while the product is archived. */
+  /** The name of the first one is `category`. The list is empty while the product is archived. */
   categories: { id: string; slug: string; name: string }[]
   brand: string | null
   image_url: string | null
@@ -60,16 +60,16 @@ export interface ProductSnapshot {
   seo: { title: string | null; description: string | null }
   availability_text: string | null
   translations: Translations
-  /** Prices in other currencies than that of `price`. */
+  /** The prices in currencies other than that of `price`. */
   prices: (Money & { compare_at: number | null })[]
-  /** Past and future sales; `price` and `prices` are the current ones. */
+  /** Past, current and future sales. `price` and `prices` are the amounts that apply now. */
   sale_prices: (Money & { from: string | null; until: string | null })[]
-  /** Is null when it is active. */
+  /** Null for an active product. */
   status: 'draft' | null
   published_at: string | null
   unpublished_at: string | null
   created_at: string
-  /** Is null while it is sold. Set for archived products and drafts, and outside the publication time. */
+  /** Null while the product is sold. It is set for archived products, for drafts and outside the publication time. */
   archived_at: string | null
 }
 
@@ -81,9 +81,9 @@ export interface ProductData {
 export interface PriceData {
   product_id: string
   sku: string
-  /** Is null when the product is no longer sold in the currency. */
+  /** Null if the product is no longer sold in the currency. */
   price: Money | null
-  /** Is null when it was not sold in the currency before. */
+  /** Null if the product was not sold in the currency before. */
   previous_price: Money | null
   compare_at_price: Money | null
   previous_compare_at_price: Money | null
@@ -92,49 +92,50 @@ export interface PriceData {
 export interface StockData {
   product_id: string
   sku: string
-  /** Is null when stock is not tracked. */
+  /** Null if stock is not tracked. */
   available: number | null
-  /** Is null when it was not tracked or is unknown. */
+  /** Null if stock was not tracked before, or if the previous number is unknown. */
   previous_available: number | null
 }
 
 export type CatalogueEventData = ProductData | PriceData | StockData
 
 /**
- * A catalogue change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing.
+ * A catalogue change as an event: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and
+ * distributed tracing.
  */
 export interface CatalogueEvent {
   specversion: '1.0'
   /**
-   * `<product id>.<version>` or, for stock, `<product id>.stock.<version>`. It is the same at each delivery;
-   * subscribers dedupe by it.
+   * `<product id>.<version>`, or `<product id>.stock.<version>` for a stock event. Each delivery of an event has the
+   * same id, and subscribers deduplicate by it.
    */
   id: string
   source: '/products'
   type: CatalogueEventType
   /** The product's id. */
   subject: string
-  /** When the change was made, RFC 3339 UTC. */
+  /** The time of the change, RFC 3339 in UTC. */
   time: string
   datacontenttype: 'application/json'
-  /** The version in ten digits with leading zeros, so it sorts as text. Stock has its own versions. */
+  /** The version as ten digits with leading zeros, so that it sorts as text. Stock events count their own versions. */
   sequence: string
-  /** The product's id, so one product's events stay in order. */
+  /** The product's id, which keeps the events of a product in order. */
   partitionkey: string
-  /** W3C Trace Context of the request that made the change. */
+  /** The W3C trace context of the request that made the change. */
   traceparent?: string
   data: CatalogueEventData
 }
 
-/** The advisory lock that the removal of old events holds exclusively, and publishers of stored events share. */
+/** An advisory lock. The removal of old events holds it exclusively, and publishers of stored events share it. */
 export const OLD_EVENTS_LOCK = 'storefront old product events'
 
-/** The id of a row's event. Pure. */
+/** The event id of a row. Pure. */
 export function catalogueEventId({ product_id, stream, version }: Pick<ProductEventRecord, 'product_id' | 'stream' | 'version'>): string {
   return stream === 'stock' ? `${product_id}.stock.${version}` : `${product_id}.${version}`
 }
 
-/** The event of a row that `findRecordDefect` accepts. Pure. */
+/** Converts a row that `findRecordDefect` accepts to its event. Pure. */
 export function toCatalogueEvent(record: ProductEventRecord): CatalogueEvent {
   return {
     specversion: '1.0',

@@ -19,15 +19,15 @@ import {
 import { startStore } from '../../test/store.ts'
 import { CANDIDATES, NAMED } from './search/ranked-products.ts'
 
-// Cached pages are off: the test changes the database directly, which the store would notice a moment later.
+// The page cache is off, because the test changes the database directly and the store would notice it only later.
 const store = await startStore({ after }, { pageCacheBytes: 0 })
 
 const EXAMPLES = 60
 const TIME_LIMIT_MS = 5_000
 
 /**
- * `check`, which however slow the machine is begins no example after the limit, neither of a search for the smallest
- * that fails.
+ * Wraps `check` so that no example begins after the time limit, neither a random one nor one that fast-check tries in
+ * search of the smallest failing example. A slow machine then checks fewer examples.
  */
 function bounded<T extends unknown[]>(check: (...example: T) => Promise<void>): (...example: T) => Promise<void> {
   const end = performance.now() + TIME_LIMIT_MS
@@ -36,7 +36,7 @@ function bounded<T extends unknown[]>(check: (...example: T) => Promise<void>): 
   }
 }
 
-/** Each product several times, so that some searches have more matches than are ranked. */
+/** The catalogue contains each product several times, so that some searches have more matches than are ranked. */
 const catalogue = fc.array(fc.tuple(productSpec, fc.integer({ min: 1, max: 20 })), { maxLength: 30, size: '+1' })
 
 interface Listed {
@@ -90,7 +90,10 @@ async function read(path: string): Promise<ReadPage> {
   return { data, count, next, prev: link('prev') }
 }
 
-/** All pages from `path` on, by their links. `afterPage` may change products before the next one is read. */
+/**
+ * Reads all pages from `path` on by following their links. `afterPage` may change products before the next page is
+ * read.
+ */
 async function walk(path: string, rel: 'next' | 'prev', afterPage: (page: number) => Promise<void> = async () => {}): Promise<ReadPage[]> {
   const pages: ReadPage[] = []
   for (let at: string | undefined = path; at !== undefined; at = pages.at(-1)?.[rel]) {
@@ -120,7 +123,8 @@ function assertListed(listed: readonly Listed[], products: readonly ModelProduct
     )
     return
   }
-  // The order by relevance: the newest, and the newest whose whole name is the search, by rank; then the others by age.
+  // The expected order by relevance. The newest matches, and the newest matches whose whole name is the search, come
+  // first by rank. The others follow by age.
   const byAge = inOrder(found, '-created_at')
   const name = query.search.required.map(({ meant }) => meant).join('')
   const named = byAge.filter((product) => product.name.words.join('') === name)
@@ -134,7 +138,7 @@ function assertListed(listed: readonly Listed[], products: readonly ModelProduct
   )
 }
 
-test('pages in both directions, counts and facets equal those of a model of the catalogue', async () => {
+test('pages in both directions, counts and facets equal those of an in-memory model of the catalogue', async () => {
   await fc.assert(
     fc.asyncProperty(
       catalogue,
@@ -170,8 +174,8 @@ test('pages in both directions, counts and facets equal those of a model of the 
 })
 
 /**
- * A search by relevance ranks the newest 1,000 of what is between its first candidates:
- * docs/decisions/catalogue-search.md.
+ * Later pages of a search by relevance rank at most 1,000 matches between the first page's candidates, so the test adds
+ * fewer. See docs/decisions/catalogue-search.md.
  */
 const MANY_ADDED = 6
 const change = fc.record({
@@ -181,7 +185,7 @@ const change = fc.record({
 })
 type Change = typeof change extends fc.Arbitrary<infer T> ? T : never
 
-/** Makes a change, and returns the products that it touches. */
+/** Makes a change, and returns the products that it affects. */
 async function apply({ at, how, spec }: Change, products: readonly ModelProduct[]): Promise<ModelProduct[]> {
   if (how === 'add' || how === 'add many') {
     const added = Array.from({ length: how === 'add' ? 1 : CANDIDATES + 20 }, () => toModelProduct({ ...spec, isArchived: false }))
@@ -201,7 +205,7 @@ async function apply({ at, how, spec }: Change, products: readonly ModelProduct[
   return [product]
 }
 
-test('a walk shows each unchanged entry once and in its place, while others change', async () => {
+test('a walk over all pages shows each unchanged entry once and in its place while other products change', async () => {
   await fc.assert(
     fc.asyncProperty(
       catalogue,

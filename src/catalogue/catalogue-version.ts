@@ -5,24 +5,26 @@ import { literal, prepared, sql } from '../db/sql.ts'
 import { rollBack } from '../db/transaction.ts'
 import { CATALOGUE_CHANNEL } from './events.ts'
 
-/** A state of the catalogue. `changes` grows with every committed product change. */
+/** A version of the catalogue. `changes` grows with every committed product change. */
 export interface Version {
   changes: number
   changedAt: Date
-  /** The languages (BCP 47) into which sold products are translated, sorted. Usually empty. */
+  /**
+   * The languages (BCP 47) into which products in the shop are translated, sorted. The list is empty in most stores.
+   */
   languages: readonly string[]
 }
 
-/** Older versions are not used; the database is queried again. */
+/** A version that was read longer ago is not used. The database is queried again. */
 const MAX_AGE_MS = 1_000
 
 const VERSION_COLUMNS = sql`sum(changes)::bigint as changes, max(changed_at) as "changedAt",
   array(select language from catalogue_languages where products > 0 order by language collate "C") as languages`
 const VERSION = sql`select ${VERSION_COLUMNS} from catalogue_versions`
-/** The longest statement of a shopper's read, unless the session's limit is shorter. */
+/** The statement timeout of a shopper's read, unless the session has a shorter one. */
 const READ_TIMEOUT_MS = 2_000
 const BEGIN = 'begin isolation level repeatable read read only'
-/** Reads the snapshot's version and limits the transaction's later statements. */
+/** Reads the version of the snapshot, and sets the timeout of the transaction's later statements. */
 const SNAPSHOT = prepared(
   sql`select ${VERSION_COLUMNS},
     set_config('statement_timeout',
@@ -34,21 +36,19 @@ const SNAPSHOT = prepared(
 export interface CatalogueVersionOptions {
   copies: FreshCopies
   logger: Logger
-  /**
-   * Called when the version decreases, for example after a restore, because cached pages then belong to another
-   * history.
-   */
+  /** Called when the version decreases, for example after a restore. Cached pages then belong to another history. */
   onWentBack?: () => void
 }
 
 /**
- * The catalogue's version in this process. Changes arrive within a second of their commit, mostly within milliseconds.
+ * The catalogue version that this process knows. A change arrives within a second of its commit, in most cases within
+ * milliseconds.
  */
 export class CatalogueVersion {
   readonly #options: Omit<CatalogueVersionOptions, 'copies'>
   readonly #copy: FreshCopy<Version>
   #known: Version | null = null
-  /** When the known version was read, by performance.now(). */
+  /** When the known version was read, in milliseconds of performance.now(). */
   #learnedAt = Number.NEGATIVE_INFINITY
 
   constructor({ copies, ...options }: CatalogueVersionOptions) {
@@ -63,7 +63,7 @@ export class CatalogueVersion {
     })
   }
 
-  /** The version if it is at most a second old, otherwise null. */
+  /** The version if it was read at most a second ago, otherwise null. */
   get current(): Version | null {
     return this.#copy.isFresh ? this.#known : null
   }
@@ -73,13 +73,13 @@ export class CatalogueVersion {
     return this.#known as Version
   }
 
-  /** Reads the version now, so a process sees its own change. */
+  /** Reads the version now, so that this process sees its own change. */
   async refresh(): Promise<Version> {
     await this.#copy.refresh()
     return this.#known as Version
   }
 
-  /** Takes a version that was read elsewhere. */
+  /** Accepts a version that was read elsewhere in this process. */
   observe(version: Version): void {
     if (this.#known === null || version.changes > this.#known.changes) this.#learn(version)
   }
@@ -99,7 +99,10 @@ export class CatalogueVersion {
   }
 }
 
-/** Whether `later`, read after `earlier`, cannot follow it. The count only grows, and each change has its time. */
+/**
+ * Whether `later`, which was read after `earlier`, cannot follow it. In one history the number of changes only grows,
+ * and the same number has the same time.
+ */
 function isFromAnotherHistory(later: Version, earlier: Version): boolean {
   return later.changes < earlier.changes || (later.changes === earlier.changes && later.changedAt.getTime() !== earlier.changedAt.getTime())
 }
@@ -111,8 +114,8 @@ function isFromAnotherHistory(later: Version, earlier: Version): boolean {
 export async function inSnapshot<T>(pool: Pool, read: (tx: Transaction) => Promise<T>): Promise<{ found: T; version: Version }> {
   const tx = await pool.connect()
   try {
-    // Sent together to save round trips: docs/decisions/operations-costs.md. All are awaited, because `read` must not
-    // outlive the transaction.
+    // The statements are sent together to save round trips: see docs/decisions/operations-costs.md. All are awaited,
+    // because `read` must not outlive the transaction.
     const sent = [tx.query(BEGIN), tx.query<Version>(SNAPSHOT), read(tx)] as const
     await Promise.allSettled(sent)
     const [, { rows }, found] = await Promise.all(sent)

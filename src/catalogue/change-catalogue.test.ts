@@ -26,7 +26,7 @@ const importCsv = (text: string) => {
   const lines = readImportLines([Buffer.from(text)] as unknown as AsyncIterable<Uint8Array>, { currency: 'EUR', format: 'csv' })
   return importCatalogue(pool, lines, (_, reason) => assert.fail(reason), { auditContext: AUDIT_CONTEXT })
 }
-/** All that a change writes, of every product. */
+/** Reads everything that a change can write, for every product. */
 async function readAll() {
   const { rows } = await pool.query(`select
     (select json_agg(product order by id) from (select id, sku, name, brand, price_amount, archived_at, updated_at from products) as product) as products,
@@ -38,7 +38,7 @@ async function readAll() {
     (select sum(changes) from catalogue_versions) as version`)
   return rows[0]
 }
-/** The state in the newest event is that of the row, and versions have no gap. */
+/** Asserts that the newest event has the state of the row, and that versions have no gap. */
 async function assertRecorded(id: string) {
   const { rows } = await pool.query(
     `select array_agg(version::integer order by version) as versions,
@@ -55,7 +55,7 @@ async function assertRecorded(id: string) {
   )
 }
 
-test('two changes and an import of one product at once lose nothing of each other, and never deadlock', async () => {
+test('two changes and an import of one product at once lose no update and never deadlock', async () => {
   for (let round = 1; round <= 5; round++) {
     const { id, sku } = await create({ seo: { title: 'A mug' }, prices: [{ amount: 900, currency: 'USD' }] })
     const [before] = (await pool.query('select count(*)::int as activities from activities')).rows
@@ -81,7 +81,7 @@ test('two changes and an import of one product at once lose nothing of each othe
   assert.deepEqual(rows, [{ deadlocks: 0 }])
 })
 
-test('a process shows each change that it has made at once: it reads the version again when the change is committed', async () => {
+test('a process shows its own change at once, because it reads the version again after the commit', async () => {
   const seen: number[] = []
   const countChanges = async () =>
     (await pool.query<{ changes: number }>('select sum(changes)::int as changes from catalogue_versions')).rows[0]?.changes ?? 0
@@ -108,7 +108,7 @@ test('a process shows each change that it has made at once: it reads the version
   }
 })
 
-test('a change whose connection dies at any step stores nothing, and can be repeated', async () => {
+test('a change whose connection breaks at any step stores nothing, and can be repeated', async () => {
   const page = { image_url: 'https://images.example/a', availability_text: 'Ships today' }
   const { id } = await create()
   const other = await create({ slug: 'a-cup' })
@@ -143,7 +143,7 @@ test('a change whose connection dies at any step stores nothing, and can be repe
         () => 'done',
         (error: Error) => error.message,
       )
-      // The same table has the same number in the databases of other tests.
+      // Table numbers repeat in the databases of other tests, so the query also compares the database.
       const kill = `select pg_terminate_backend(pid) from pg_locks
         where relation = '${table}'::regclass and not granted and database = (select oid from pg_database where datname = current_database())`
       await eventually(async () => (await locking.query(kill)).rowCount !== 0, {
@@ -162,7 +162,7 @@ test('a change whose connection dies at any step stores nothing, and can be repe
   for (const each of [id, other.id]) await assertRecorded(each)
 })
 
-test('a change that names the category of a product records it, also when the category was renamed and its former name is taken', async () => {
+test("a change that names a product's category records it, also if the category was renamed and another one took its former name", async () => {
   const { id } = await create({ category: 'Red' })
   await pool.query(`update categories set name = 'Crimson', renamed_at = now() where name = 'Red'`)
   await create({ category: 'Red' })
@@ -172,7 +172,7 @@ test('a change that names the category of a product records it, also when the ca
   await assertRecorded(id)
 })
 
-test('an import gives stock to a product without any, and corrects whether one is in stock', async () => {
+test('an import sets the stock of a product without stock, and whether it is in stock', async () => {
   const line = 'sku,name,category,price,currency,stock'
   await pool.query(`insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
     values (gen_random_uuid(), 'BY-HAND', 'By hand', 'Mugs', 1000, 'EUR', false)`)
@@ -188,7 +188,7 @@ test('an import gives stock to a product without any, and corrects whether one i
   assert.deepEqual(await stockOf(), { available: 0, in_stock: false, changes: 1 })
 })
 
-test('categories in the order that a product has are no change, whatever their positions', async () => {
+test('naming the same categories in the same order is no change, whatever their positions are', async () => {
   const { id, sku } = await create({ category: 'Mugs' })
   await pool.query(
     `insert into categories (id, name, slug) select gen_random_uuid(), name, name from unnest(array['gap-a', 'gap-b']) as name`,

@@ -4,25 +4,25 @@ import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { CatalogueVersion } from './catalogue-version.ts'
 
-/** The catalogue of a process that changes it and may also show it. */
+/** What a process needs to change the catalogue. `version` is that of the pages that it shows itself. */
 export interface ChangedCatalogue {
   pool: Pool
   version?: Pick<CatalogueVersion, 'refresh'>
 }
 
-/** Runs `work` in a transaction. This process shows the change at once, others within a second. */
+/** Runs `work` in a transaction. This process shows the change at once, other processes show it within a second. */
 export async function inCatalogue<T>({ pool, version }: ChangedCatalogue, work: (tx: Transaction) => Promise<T>): Promise<T> {
   const result = await inTransaction(pool, work)
   await version?.refresh()
   return result
 }
 
-/** The existing products in a change. */
+/** The existing products that a change concerns. */
 interface Concerned {
   ids: readonly string[]
-  /** Locks their stock too. */
+  /** Whether to lock their stock too. */
   withStock?: boolean
-  /** The author; null for the store itself, whose changes are not recorded as activities. */
+  /** The author. Null for the store itself, whose changes are not recorded as activities. */
   auditContext: AuditContext | null
 }
 
@@ -36,14 +36,14 @@ export interface CatalogueChange<T> {
   result: T
   /** The products whose rows or pages were written. */
   written: readonly string[]
-  /** Is null when nothing differs. */
+  /** Null if nothing differs. */
   activity: Omit<ActivityChange, 'subjectType'> | null
 }
 
 /**
- * Makes a change of products; every change must use this. Locks stock, then products, in id order like orders, so two
- * changes cannot deadlock. `work` then reads and writes them, and their events and one activity follow. A change that
- * names categories calls `resolveCategories` first.
+ * Runs a product change; every one must use this. It locks stock and then products, in id order like orders do, so two
+ * changes cannot deadlock. `work` then reads and writes them; events and one activity are recorded. A change that names
+ * categories calls `resolveCategories` first.
  */
 export async function changeCatalogue<T>(
   tx: Transaction,
@@ -61,7 +61,7 @@ export async function changeCatalogue<T>(
   return result
 }
 
-/** Locks in a separate statement, so later ones see what was committed during the wait, in other tables too. */
+/** The lock has its own statement, so that later statements see what other transactions committed during the wait. */
 async function lockProducts(tx: Transaction, ids: readonly string[]): Promise<LockedProduct[]> {
   const { rows } = await tx.query<LockedProduct>(
     sql`select id, sku from products where id = any(${ids}::uuid[]) order by id for no key update`,
@@ -70,8 +70,8 @@ async function lockProducts(tx: Transaction, ids: readonly string[]): Promise<Lo
 }
 
 /**
- * Records changes of these locked products since their newest events. `traceparent` is the request's, if any. Returns
- * the number of events. See docs/decisions/catalogue-events.md#the-record.
+ * Records the changes that these locked products had since their newest events. `traceparent` is that of the request,
+ * if any. Returns the number of events. See docs/decisions/catalogue-events.md#the-record.
  */
 export async function recordProductEvents(tx: Transaction, productIds: readonly string[], traceparent: string | null): Promise<number> {
   if (productIds.length === 0) return 0
@@ -82,8 +82,8 @@ export async function recordProductEvents(tx: Transaction, productIds: readonly 
 }
 
 /**
- * Records locked products before their change if some still lack a first event. Otherwise no record would have the
- * price that ends.
+ * Some products of an earlier release may still lack their first event. This records them before their change, because
+ * no other record has the price that ends.
  */
 async function recordProductsWithoutEvents(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return

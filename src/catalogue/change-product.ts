@@ -19,7 +19,7 @@ import { writeStock } from './stock-adjustments.ts'
 import { type ProductToStore, storeProducts } from './store-products.ts'
 
 /**
- * Adds a product with its stock, which is untracked if `stock` is absent. Throws `sku_taken`, `slug_taken` or
+ * Adds a product with its stock. Stock is not tracked if `stock` is absent. Throws `sku_taken`, `slug_taken` or
  * `invalid_body`.
  */
 export async function createProduct(
@@ -46,8 +46,9 @@ export async function createProduct(
 }
 
 /**
- * Replaces the properties in `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1).
- * `setStock` changes stock. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
+ * Replaces each property in `patch` as a whole if `ifMatch` names the product's state (RFC 9110, 13.1.1). Stock is
+ * changed by `setStock` instead. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or
+ * `invalid_body`.
  */
 export async function changeProduct(
   catalogue: ChangedCatalogue,
@@ -59,7 +60,7 @@ export async function changeProduct(
   return inCatalogue(catalogue, async (tx) => {
     const [resolved] = await resolveCategories(tx, [normalizeNamed(patch)])
     return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
-      // Due changes get their own activity.
+      // Changes that are due get an activity of their own.
       await applyDueChanges(tx, [id])
       const current = await getMatching(tx, id, ifMatch)
       const { sku, name, price, prices, published_at, unpublished_at } = current
@@ -76,7 +77,7 @@ export async function changeProduct(
   })
 }
 
-/** Whether a patch names a column, for `mergeProduct`. Patches replace translations, prices and `seo` as a whole. */
+/** Whether a patch names a column, for `mergeProduct`. A patch replaces translations, prices and `seo` as a whole. */
 function isNamedIn(patch: object, column: string): boolean {
   return column.includes(':') || Object.hasOwn(patch, column.startsWith('seo_') ? 'seo' : column)
 }
@@ -90,7 +91,8 @@ async function storeOne(tx: Transaction, row: ProductToStore): Promise<string[]>
 }
 
 /**
- * Removes a product from every list and from sale; orders keep their copy. Throws `not_found` or `precondition_failed`.
+ * Removes a product from all lists and from sale. Orders keep their copy of it. Throws `not_found` or
+ * `precondition_failed`.
  */
 export async function archiveProduct(catalogue: ChangedCatalogue, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
   await inCatalogue(catalogue, (tx) =>
@@ -106,9 +108,9 @@ export async function archiveProduct(catalogue: ChangedCatalogue, id: string, if
 }
 
 /**
- * Puts an archived product back to where it was before: into the shop, or among drafts, planned and ended products. An
- * `unpublished_at` that passed while it was archived is removed. Changes nothing of a product that is not archived.
- * Throws `not_found` or `precondition_failed`.
+ * Returns an archived product to its previous place: the shop, or the drafts, planned and ended products. Removes an
+ * `unpublished_at` that passed while the product was archived. A product that is not archived stays unchanged. Throws
+ * `not_found` or `precondition_failed`.
  */
 export async function restoreProduct(
   catalogue: ChangedCatalogue,
@@ -117,7 +119,7 @@ export async function restoreProduct(
   auditContext: AuditContext,
 ): Promise<StoredProduct> {
   return inCatalogue(catalogue, async (tx) => {
-    // Its category may be created again.
+    // Restoring may create the product's category, if that was deleted meanwhile.
     await shareTree(tx)
     return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
       const archived = await getProductInAnyState(tx, id)

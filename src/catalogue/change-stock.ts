@@ -11,21 +11,21 @@ interface StockChange {
   auditContext: AuditContext
 }
 
-/** A stock count, based on the state in `versions` and `expected`. Both conditions must be met. */
+/** A stock count. It is stored only if the current state is one of `versions` and the number is `expected`. */
 export interface StockCount extends StockChange {
-  /** The new level; null ends the tracking. */
+  /** The new level. Null ends the tracking. */
   stock: number | null
   versions: IfMatch
-  /** The available number that the caller assumes; undefined for any. */
+  /** The available number that the caller assumes. Undefined accepts any number. */
   expected?: number | null | undefined
   reference: string | null
 }
 
 /** A stock change outside orders, such as a delivery or breakage. */
 export interface Adjustment extends StockChange {
-  /** Units to add, or to remove if negative. Never 0. */
+  /** The units to add, or to remove if negative. Never 0. */
   delta: number
-  /** Identifies the movement, such as a delivery note. Booked once for each product. */
+  /** Identifies the movement, such as the number of a delivery note. Each product books a reference only once. */
   reference: string
 }
 
@@ -41,8 +41,9 @@ export async function setStock(catalogue: ChangedCatalogue, productId: string, c
 }
 
 /**
- * Changes a product's stock by a number of units, once for each reference; a repeat returns the first adjustment.
- * Throws `not_found`, `insufficient_stock`, `stock_not_tracked`, `adjustment_reference_taken` or `invalid_body`.
+ * Adds units to a product's stock, or removes them, once for each reference. A repeated call returns the first
+ * adjustment. Throws `not_found`, `insufficient_stock`, `stock_not_tracked`, `adjustment_reference_taken` or
+ * `invalid_body`.
  */
 export async function adjustStock(
   catalogue: ChangedCatalogue,
@@ -50,7 +51,8 @@ export async function adjustStock(
   change: Adjustment,
 ): Promise<{ adjustment: StockAdjustment; isReplay: boolean }> {
   return inCatalogue(catalogue, async (tx) => {
-    // Locks before searching the reference, so the second of two concurrent calls finds the first one's adjustment.
+    // The lock comes before the search for the reference, so the second of two concurrent calls finds the first one's
+    // adjustment.
     const before = await lockStockLevel(tx, productId)
     const earlier = await findEarlier(tx, productId, change)
     if (earlier !== null) return { adjustment: earlier, isReplay: true }

@@ -15,13 +15,16 @@ interface Row {
   brand: string
   in_stock: boolean
   amount: number
-  /** The price in a second currency; null: not sold in it. */
+  /** The price in a second currency. Null if the product is not sold in it. */
   francs: number | null
   created_at: string
 }
 type Query = Parameters<typeof readListing>[0]
 
-/** `later`: places between the first variants of all groups and the others, so that whole windows have no first one. */
+/**
+ * Replaces all products. `later` is the number of places between the first variants of the groups and their other
+ * variants. With a large number, whole read windows contain no first variant.
+ */
 async function fill(groups: number, variants: number, later: number, singles: number): Promise<Row[]> {
   await store.pool.query('delete from products')
   const { rows } = await store.pool.query<Row>(
@@ -43,7 +46,7 @@ async function fill(groups: number, variants: number, later: number, singles: nu
   return rows
 }
 
-/** The pages of the list, by sorting in memory. */
+/** The expected pages, computed by sorting the rows in memory. */
 function pagesOf(rows: readonly Row[], { brand, in_stock, currency, min_price, sort = '-created_at', limit = 20 }: Query): string[][] {
   const amountOf = (row: Row) => (currency === 'CHF' ? row.francs : row.amount)
   const keyOf = (row: Row) => (sort.endsWith('name') ? row.name : sort.endsWith('price') ? Number(amountOf(row)) : row.created_at)
@@ -85,7 +88,7 @@ const FILTERS: Query[] = [
   { category: 'Things' },
 ]
 
-test('pages of groups, on to the end and back to the beginning, equal the products sorted in memory', async () => {
+test('pages of groups, to the end and back to the beginning, equal the products sorted in memory', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 20 }),

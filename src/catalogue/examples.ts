@@ -1,4 +1,4 @@
-/** Bodies in the OpenAPI document. A test checks each against its schema. */
+/** Example bodies for the OpenAPI document. A test checks each one against its schema. */
 
 export const EXAMPLE_NEW_PRODUCT = {
   slug: 'blue-mug',

@@ -19,18 +19,18 @@ async function read(path: string): Promise<{ data: Listed[]; next: string | unde
   return { data: answer.json.data, next: link('next'), prev: link('prev') }
 }
 
-/** Replaces the ranking of the shop by some of the products. */
+/** Replaces the shop's ranking by some of the products. `step` decides which ones, and their order. */
 async function rank(products: readonly string[], step: number): Promise<void> {
   const ranked = products.filter((_, index) => (index * step) % 3 === 1).toSorted((a, b) => (a.slice(-step) < b.slice(-step) ? -1 : 1))
   await inTransaction(store.pool, async (tx) => {
-    // The store ranks by itself, too.
+    // The lock keeps the store's own ranking job from writing at the same time.
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront best sellers', 0))`)
     await tx.query('update product_rankings set replaced_at = now() where replaced_at is null')
     await tx.query(`insert into product_rankings (sort, product_ids) values ('best_selling', $1)`, [ranked])
   })
 }
 
-test('a walk of all pages shows each unchanged product once, while others change', async () => {
+test('a walk over all pages shows each unchanged product once while other products change', async () => {
   const products: string[] = []
   for (let i = 0; i < COUNT; i++) products.push((await store.addProduct({ amount: (i * 7) % 20, name: `N${i % 9}` })).id)
   const step = fc.record({
@@ -43,7 +43,7 @@ test('a walk of all pages shows each unchanged product once, while others change
       fc.constantFrom('price', '-price', 'name', '-name', 'created_at', '-created_at', 'best_selling'),
       fc.integer({ min: 1, max: 15 }),
       fc.constantFrom('next', 'prev'),
-      // The changes between two pages.
+      // The changes that happen between two pages.
       fc.array(fc.array(step, { maxLength: 6 }), { maxLength: 12 }),
       async (sort, limit, direction, turns) => {
         await store.pool.query('update products set archived_at = null where id = any($1)', [products])
@@ -84,7 +84,7 @@ test('a walk of all pages shows each unchanged product once, while others change
   )
 })
 
-test('a walk during changes of prices shows each of the other products once', async () => {
+test('a walk during price changes shows each product with an unchanged price once', async () => {
   const calm = await Promise.all(Array.from({ length: 40 }, (_, i) => store.addProduct({ category: 'walk', amount: i })))
   const restless = await Promise.all(Array.from({ length: 40 }, (_, i) => store.addProduct({ category: 'walk', amount: i })))
   const ids = restless.map(({ id }) => id)

@@ -17,7 +17,7 @@ interface Listed {
   created_at: string
 }
 
-// 24 products with many ties in each sort key, half of them in each of two categories.
+// There are 24 products with many ties in each sort key. Each of two categories has half of them.
 for (let i = 0; i < 24; i++) {
   const category = i % 2 === 0 ? 'tools & co' : 'toys'
   const product = await store.addProduct({
@@ -33,7 +33,7 @@ function linkOf({ headers }: Answer, rel: string): string | undefined {
 }
 
 /** Every page of a list, followed by `Link` to its end. */
-/** A link longer than this may be missing: 1,500 bytes less the characters around the address. */
+/** A longer link may be missing. The limit is 1,500 bytes less the characters around the address. */
 const MAX_LINK_CHARACTERS = 1_400
 
 async function readPages(path: string): Promise<Answer[]> {
@@ -47,7 +47,7 @@ async function readPages(path: string): Promise<Answer[]> {
     const link = /<http:\/\/localhost:3000(\/products\?[^<>]+)>; rel="next"$/.exec(page.headers.link ?? '')?.[1]
     const [, query] = path.split('?')
     const address = `/products?${new URLSearchParams([...new URLSearchParams(query), ...(cursor === null ? [] : [['cursor', cursor]])])}`
-    // A link that is too long for a header is left out; the cursor is not.
+    // A link that is too long for a header is omitted, but the cursor in the body is not.
     if (link === undefined) assert.ok(cursor === null || address.length > MAX_LINK_CHARACTERS, 'the link to the next page is missing')
     else assert.equal(new URLSearchParams(link.split('?')[1]).get('cursor'), cursor)
     assert.ok(pages.length < 100, 'the list does not end')
@@ -62,7 +62,7 @@ const KEYS = {
   created_at: (product: Listed) => product.created_at,
 }
 
-/** Compares by the sort key, names by their bytes, then by id. */
+/** Compares two products by the sort key, then by id. Names are compared by their bytes. */
 function compare(sort: string): (a: Listed, b: Listed) => number {
   const sign = sort.startsWith('-') ? -1 : 1
   const key = KEYS[sort.replace('-', '') as keyof typeof KEYS]
@@ -98,7 +98,7 @@ test('lists the newest products first by default', async () => {
   assert.equal(unsorted?.text, sorted?.text)
 })
 
-test('keeps category, search and sort on later pages', async () => {
+test('later pages keep category, search and sort', async () => {
   for (const sort of SORTS) {
     const pages = await readPages(`/products?limit=1&category=tools%20%26%20co&q=wooden&sort=${sort}`)
     assert.ok(pages.length >= 3)
@@ -108,7 +108,7 @@ test('keeps category, search and sort on later pages', async () => {
   }
 })
 
-test('refuses the cursor of another sort, search, category or list', async () => {
+test('refuses a cursor that comes from another sort, search, category or list', async () => {
   const first = await store.call('GET', '/products?limit=1&sort=name&q=wooden&category=toys')
   const cursor = first.json.next_cursor
   assert.equal(
@@ -166,7 +166,7 @@ test('treats SQL and operators in a search as words', async () => {
   assert.deepEqual(await readAllIds('true'), before)
 })
 
-test('finds words in any case, all of them, and leaves out words with a minus', async () => {
+test('finds products that have all words in any case, and excludes words with a minus', async () => {
   const count = async (q: string) => (await store.call('GET', `/products?limit=100&q=${encodeURIComponent(q)}`)).json.data.length
   assert.equal(await count('WOODEN'), 8)
   assert.equal(await count('wooden toys'), 4)
@@ -174,7 +174,7 @@ test('finds words in any case, all of them, and leaves out words with a minus', 
   assert.equal(await count('wooden nothing'), 0)
 })
 
-test('a page that is reached backwards has more only while a product follows', async () => {
+test('a page that is reached backwards says has_more only if a product follows', async () => {
   const category = 'backwards'
   const products: { id: string }[] = []
   for (let i = 0; i < 4; i++) products.push(await store.addProduct({ category, amount: i, name: `lamp ${i}` }))
@@ -186,7 +186,7 @@ test('a page that is reached backwards has more only while a product follows', a
     assert.deepEqual([followed.json.data.length, followed.json.has_more], [2, true], order)
     const ids = (second as Answer).json.data.map(({ id }: Listed) => id)
     await store.pool.query('update products set archived_at = now() where id = any($1)', [ids])
-    // Another limit, since the earlier page may still be cached.
+    // The limit differs, because the earlier page may still be cached.
     const last = await store.call('GET', back(second as Answer).replace('limit=2', 'limit=3'))
     assert.deepEqual(
       [last.json.data.length, last.json.has_more, last.json.next_cursor, linkOf(last, 'next')],
@@ -197,7 +197,7 @@ test('a page that is reached backwards has more only while a product follows', a
   await store.pool.query('delete from products where category = $1', [category])
 })
 
-test('a walk backwards ends when everything before was archived', async () => {
+test('a walk backwards ends when all previous products were archived', async () => {
   const category = 'archived before'
   for (let i = 0; i < 4; i++) await store.addProduct({ category, amount: i, name: `lamp ${i}` })
   for (const order of ['sort=price', 'q=lamp']) {
@@ -219,7 +219,7 @@ test('a search without a word matches nothing, and every link in its answer work
   }
 })
 
-test('links have 1,500 bytes at most, and the cursor in the body works without them', async () => {
+test('links have at most 1,500 bytes, and the cursor in the body works if a link is missing', async () => {
   const ids = Array.from({ length: 98 }, () => randomUUID())
   const products = [await store.addProduct({}), await store.addProduct({})]
   const query = `ids=${[...ids, ...products.map(({ id }) => id)].join(',')}&limit=1`

@@ -4,19 +4,19 @@ import { locateCategory } from './categories/locate-category.ts'
 import type { Filters, LocatedFilters } from './product-query.ts'
 
 /**
- * Up to this number, products are read and sorted. Finding them by walking the list's order could pass the whole
- * catalogue.
+ * Up to this number, the products are read and sorted. Finding so few of them by walking the list's order could read
+ * the whole catalogue.
  */
 const FEW = 2_000
 
-/** Adds the category ids, and the ids of products that are sold in the currency if they are few. */
+/** Adds the category ids. Also adds the ids of the products that are sold in the currency, if these are few. */
 export async function locateFilters<T extends Filters>(db: Queryable, filters: T): Promise<LocatedFilters<T>> {
   return { ...(await locateCategory(db, filters)), soldIds: await findFewSold(db, filters) }
 }
 
 /**
- * The products with a price in the currency and range, from the two price indexes. Null if no currency is given, and
- * for more than `FEW`, which a walk finds soon.
+ * The products with a price in the currency and range, from the two price indexes. Null if no currency is given. Also
+ * null for more than `FEW` products, because a walk finds that many quickly.
  */
 async function findFewSold(db: Queryable, { currency, minPrice, maxPrice }: Filters): Promise<string[] | null> {
   if (currency === null) return null

@@ -22,19 +22,19 @@ async function patch(id: string, body: object) {
 }
 const reprice = (id: string, price: number, before: number | null = null) =>
   patch(id, { price: eur(price), compare_at_price: before === null ? null : eur(before) })
-/** Moves everything that is recorded about the product into the past. */
+/** Moves all records of the product into the past, as if time had passed. */
 const wait = (id: string, seconds: number) =>
   store.pool.query(`update product_events set occurred_at = occurred_at - $2 * interval '1 second' where product_id = $1`, [id, seconds])
 const lowestOf = async (id: string) => (await store.call('GET', `/products/${id}`)).json.lowest_price_30_days
 
-test('a product that is not reduced, or was reduced from the start, has none until it is reduced further', async () => {
+test('a product has no lowest price until it is reduced, or reduced further if it was reduced from the start', async () => {
   assert.equal(await lowestOf(await create()), null)
   const id = await create({ compare_at_price: eur(2_000) })
   assert.equal(await lowestOf(id), null)
   assert.deepEqual((await reprice(id, 900, 2_000)).lowest_price_30_days, eur(1_000))
 })
 
-test('the price until now counts, also one that began long before the 30 days', async () => {
+test('the price before the reduction counts, even if it began long before the 30 days', async () => {
   const id = await create()
   await wait(id, 400 * DAY)
   assert.deepEqual((await reprice(id, 800, 1_000)).lowest_price_30_days, eur(1_000))
@@ -44,9 +44,9 @@ test('the price until now counts, also one that began long before the 30 days', 
   )
 })
 
-test('a lower price of the 30 days counts until it is 30 days ago', async () => {
+test('a lower price within the 30 days counts until 30 days have passed since it ended', async () => {
   for (const [ago, lowest] of [
-    // The lower price ended this long before the reduction.
+    // The first number says how long before the reduction the lower price ended.
     [30 * DAY - 60, 600],
     [30 * DAY, 1_000],
     [31 * DAY, 1_000],
@@ -59,13 +59,13 @@ test('a lower price of the 30 days counts until it is 30 days ago', async () => 
   }
 })
 
-test('several changes within a day all count, also a price of a moment', async () => {
+test('several changes within a day all count, even a price that lasted only a moment', async () => {
   const id = await create()
   for (const price of [990, 450, 1_300, 1_200]) await reprice(id, price)
   assert.deepEqual((await reprice(id, 1_100, 1_500)).lowest_price_30_days, eur(450))
 })
 
-test('a price that is raised before it is reduced hides no lower one', async () => {
+test('raising a price before a reduction does not hide a lower earlier price', async () => {
   const id = await create()
   await wait(id, 60 * DAY)
   await reprice(id, 1_500)
@@ -73,7 +73,7 @@ test('a price that is raised before it is reduced hides no lower one', async () 
   assert.deepEqual((await reprice(id, 1_000, 1_500)).lowest_price_30_days, eur(1_000))
 })
 
-test('a reduction that continues keeps its value, at the same price and at lower ones', async () => {
+test('a reduction that continues keeps its value, whether its price stays or falls', async () => {
   const id = await create()
   await reprice(id, 900, 1_000)
   await wait(id, 20 * DAY)
@@ -84,7 +84,7 @@ test('a reduction that continues keeps its value, at the same price and at lower
   assert.deepEqual((await reprice(id, 0, 1_100)).lowest_price_30_days, eur(1_000))
 })
 
-test('a higher price within a reduction begins another one', async () => {
+test('raising the price within a reduction begins a new reduction', async () => {
   const id = await create()
   await reprice(id, 700, 1_000)
   await wait(id, 5 * DAY)
@@ -92,19 +92,19 @@ test('a higher price within a reduction begins another one', async () => {
   assert.deepEqual((await reprice(id, 800, 1_000)).lowest_price_30_days, eur(700))
 })
 
-test('it ends with the reduction, and the 30 days of the next one have the reduced price', async () => {
+test('the value ends with the reduction, and the reduced price counts for the next reduction within 30 days', async () => {
   const id = await create()
   await reprice(id, 700, 1_000)
   assert.equal((await reprice(id, 1_000)).lowest_price_30_days, null)
   await wait(id, 10 * DAY)
   assert.deepEqual((await reprice(id, 900, 1_000)).lowest_price_30_days, eur(700))
-  // A price alone that is not below the one before ends the reduction too.
+  // A new price alone also ends the reduction if it is not below the price before it.
   assert.equal((await patch(id, { price: eur(1_000) })).lowest_price_30_days, null)
   await wait(id, 31 * DAY)
   assert.deepEqual((await reprice(id, 900, 1_000)).lowest_price_30_days, eur(1_000))
 })
 
-test('a reduction at an unchanged price shows that price', async () => {
+test('a reduction without a lower price shows the unchanged price', async () => {
   assert.deepEqual((await patch(await create(), { compare_at_price: eur(2_000) })).lowest_price_30_days, eur(1_000))
 })
 
@@ -117,7 +117,7 @@ test('prices in other currencies do not count', async () => {
   assert.equal(other.lowest_price_30_days, null)
 })
 
-test('an import sets it for many lines at once, and a repeated one keeps it', async () => {
+test('an import sets it for many lines at once, and importing the file again keeps it', async () => {
   const ids = await Promise.all(Array.from({ length: 3 }, () => create()))
   for (const id of ids) await wait(id, 40 * DAY)
   const [first, second, third] = ids as [string, string, string]
@@ -143,7 +143,7 @@ test('an import sets it for many lines at once, and a repeated one keeps it', as
   }
 })
 
-test('it is set for a program that changes prices by SQL, as the previous release does', async () => {
+test('it is set for a program that changes prices by SQL, like the previous release', async () => {
   const id = await create()
   const read = async () =>
     (await store.pool.query('select lowest_prior_amounts from products where id = $1', [id])).rows[0].lowest_prior_amounts
@@ -153,7 +153,7 @@ test('it is set for a program that changes prices by SQL, as the previous releas
   assert.equal(await read(), null)
 })
 
-test('no request can set it, and its change is no activity of its own', async () => {
+test('no request can set it, and its change is not an activity of its own', async () => {
   const id = await create()
   const body = { lowest_price_30_days: eur(1) }
   const { status } = await store.call('PATCH', `/admin/products/${id}`, { token, body, headers: { 'if-match': '*' } })
@@ -163,12 +163,12 @@ test('no request can set it, and its change is no activity of its own', async ()
   assert.deepEqual(Object.keys(rows[0].after).sort(), ['compare_at_price', 'price'])
 })
 
-test('two operators who reduce a product at once leave it with the price before both', async () => {
+test('two operators who reduce a product at once leave it with the price before both reductions', async () => {
   const id = await create()
   await Promise.all([reprice(id, 900, 1_000), reprice(id, 800, 1_000)])
   assert.ok([1_000, 800].includes((await lowestOf(id)).amount))
   const { price, lowest_price_30_days: lowest } = (await store.call('GET', `/products/${id}`)).json
-  // A higher price after the lower one is another reduction.
+  // The second reduction is a new one if it raised the price that the first one had set.
   assert.equal(lowest.amount, price.amount === 800 ? 1_000 : 800)
 })
 
@@ -178,17 +178,17 @@ const lowestIn = async (id: string, currency: string) =>
 const listedIn = async (id: string, query: string) =>
   (await store.call('GET', `/products?ids=${id}&${query}`)).json.data[0].lowest_price_30_days
 
-test('former prices in a currency count when it becomes the currency of the own price', async () => {
+test("former prices in a currency count when it becomes the currency of the product's own price", async () => {
   const id = await create({ price: usd(2_000), prices: [eur(1_000)] })
   for (const price of [800, 500]) await patch(id, { prices: [eur(price)] })
   const changed = await patch(id, { price: eur(1_000), compare_at_price: eur(1_500), prices: [] })
   assert.deepEqual(changed.lowest_price_30_days, eur(500))
-  // Earlier own prices count, too, when their currency becomes one of the others.
+  // Former own prices also count when their currency becomes one of the other prices.
   await patch(id, { price: usd(1), prices: [{ ...eur(2_000), compare_at: 3_000 }] })
   assert.deepEqual(await lowestIn(id, 'EUR'), eur(500))
 })
 
-test('a price counts for 30 days after its currency was dropped', async () => {
+test('a price counts for 30 days after its currency was removed', async () => {
   for (const [ago, lowest] of [
     [29, eur(300)],
     [31, null],
@@ -201,7 +201,7 @@ test('a price counts for 30 days after its currency was dropped', async () => {
   }
 })
 
-test('a reduction continues when its currency becomes that of the own price', async () => {
+test("a reduction continues when its currency becomes that of the product's own price", async () => {
   const id = await create({ price: usd(2_000), prices: [eur(1_000)] })
   await patch(id, { prices: [{ ...eur(900), compare_at: 1_000 }] })
   await wait(id, 40 * DAY)
@@ -209,7 +209,7 @@ test('a reduction continues when its currency becomes that of the own price', as
   assert.deepEqual(changed.lowest_price_30_days, eur(1_000))
 })
 
-test('each reduction in another currency has its own, in pages, lists and imports', async () => {
+test('each reduction in another currency has its own lowest price, in pages, lists and imports', async () => {
   const id = await create({ prices: [usd(1_200), { amount: 90, currency: 'CHF' }] })
   await patch(id, { prices: [usd(700), { amount: 90, currency: 'CHF' }] })
   await patch(id, { prices: [usd(1_100), { amount: 80, currency: 'CHF' }] })
@@ -223,7 +223,7 @@ test('each reduction in another currency has its own, in pages, lists and import
   for (const query of ['currency=USD', 'currency=USD&sort=price', 'currency=USD&q=lamp'])
     assert.deepEqual(await listedIn(id, query), usd(700))
   assert.deepEqual([await lowestIn(id, 'CHF'), await lowestIn(id, 'EUR'), await lowestOf(id)], [null, null, null])
-  // The reduction of the product's own price begins and ends independently.
+  // The reduction of the product's own price begins and ends independently of the others.
   await reprice(id, 900, 1_000)
   assert.deepEqual([await lowestOf(id), await lowestIn(id, 'USD')], [eur(1_000), usd(700)])
   await reprice(id, 1_000)
@@ -244,7 +244,7 @@ test('each reduction in another currency has its own, in pages, lists and import
   assert.equal(rows[0].lowest_prior_amounts, null)
 })
 
-test('what an operator reads of a product can be sent again, and has no trace of it', async () => {
+test('what an operator reads of a product can be sent back, and does not contain it', async () => {
   const id = await create({ prices: [usd(1_200)] })
   await patch(id, { prices: [{ ...usd(1_000), compare_at: 1_100 }] })
   const { json } = await store.call('GET', `/admin/products/${id}`, { token })

@@ -20,7 +20,7 @@ const create = async (changes: object = {}) => {
 const patch = (id: string, body: object) => call('PATCH', `/admin/products/${id}`, { body, headers: { 'if-match': '*' } })
 const list = async (query: string) => (await store.call('GET', `/products?${query}`)).json
 
-test('a page has the price in the currency that is asked for, or is refused with the currencies there are', async () => {
+test('a page shows the price in the requested currency, or is refused with the list of available currencies', async () => {
   const { id, slug, prices } = await create({ compare_at_price: eur(1_500), prices: [usd(1_200, 1_800), { amount: 900, currency: 'CHF' }] })
   assert.deepEqual(prices, [{ amount: 900, currency: 'CHF', compare_at: null }, usd(1_200, 1_800)])
   const tags = new Set<string | undefined>()
@@ -54,12 +54,12 @@ test('a page has the price in the currency that is asked for, or is refused with
       assertProblem(await store.call('GET', `${path}?currency=${currency}`), 400, 'invalid_query', `${path} ${currency}`)
 })
 
-test('lists have the products that are sold in a currency, by their prices in it', async () => {
+test('a list by currency contains the products that are sold in it, with their prices in it', async () => {
   await store.pool.query('update products set archived_at = now()')
   const own = [30, 10, 20, 20]
   const expected: { id: string; amount: number }[] = []
   for (const [index, amount] of own.entries()) {
-    // Own prices in USD, and prices beside others.
+    // In some products the price in USD is the own price, in others it is one of the further prices.
     const { id } = await create({
       name: `Own ${index}`,
       group: 'G',
@@ -123,14 +123,14 @@ test('a cursor belongs to a currency', async () => {
   assertProblem(await store.call('GET', `/products?sort=price&limit=1&cursor=${first.next_cursor}`), 400, 'invalid_cursor')
 })
 
-test('the table of prices follows the products, whatever writes them', async () => {
+test('the price table follows the products, whichever program writes them', async () => {
   const { id } = await create({ prices: [usd(5), { amount: 6, currency: 'CHF' }] })
   const stored = async () => {
     const { rows } = await store.pool.query('select currency, amount from product_prices where product_id = $1 order by currency', [id])
     return rows.map(({ currency, amount }) => `${currency} ${amount}`)
   }
   assert.deepEqual(await stored(), ['CHF 6', 'USD 5'])
-  // The previous release, which has no such prices, writes like this.
+  // The previous release does not know these prices, and writes like this.
   await store.pool.query('update products set price_amount = 1, in_stock = false where id = $1', [id])
   assert.deepEqual(await stored(), ['CHF 6', 'USD 5'])
   await store.pool.query(`update products set price_currency = 'USD' where id = $1`, [id])
@@ -145,7 +145,7 @@ test('the table of prices follows the products, whatever writes them', async () 
   assert.deepEqual(await stored(), [])
 })
 
-test('refuses prices that contradict each other or are none', async () => {
+test('refuses prices that contradict each other or are malformed', async () => {
   const { id } = await create({ prices: [usd(5)] })
   for (const prices of [[eur(1)], [usd(1), usd(2)], [usd(5, 5)], [usd(5, 4)], [{ amount: 1, currency: 'XXY' }]]) {
     assertProblem(await patch(id, { prices }), 422, 'invalid_body', JSON.stringify(prices).slice(0, 60))
@@ -154,7 +154,7 @@ test('refuses prices that contradict each other or are none', async () => {
   assert.equal((await patch(id, { price: { amount: 1, currency: 'USD' }, prices: [eur(1)] })).status, 200)
 })
 
-test('each price that changes, comes or goes is an event, before that of the product', async () => {
+test("each price that is changed, added or removed has an event, which comes before the product's event", async () => {
   const { id } = await create({ prices: [usd(5), { amount: 6, currency: 'CHF' }] })
   await patch(id, { price: eur(2_000), prices: [usd(4, 9), { amount: 6, currency: 'CHF' }, { amount: 9, currency: 'JPY' }] })
   const recorded = async () => {
@@ -174,7 +174,8 @@ test('each price that changes, comes or goes is an event, before that of the pro
     { amount: 9, currency: 'JPY', compare_at: null },
     usd(4, 9),
   ])
-  // The own price takes over a currency of the others, at the same price and with another one before it.
+  // The own price changes to a currency of the other prices. It keeps the amount, and gets another price before the
+  // reduction.
   await patch(id, {
     price: { amount: 4, currency: 'USD' },
     compare_at_price: { amount: 8, currency: 'USD' },

@@ -8,7 +8,7 @@ import { removeOldProductEvents } from './product-events.ts'
 const store = await startStore({ after })
 const { create, patch, setStock, typesOf } = await createCatalogueOperator(store)
 
-/** What the change stream does: a message for each event of these products. */
+/** Does what the change stream does: stores a message for each event of these products. */
 const publish = async (...ids: string[]) => {
   await store.pool.query(
     `insert into catalogue_messages (id, position, event)
@@ -26,7 +26,7 @@ const messagesOf = async (id: string) => {
 const age = (id: string) =>
   store.pool.query(`update product_events set occurred_at = now() - interval '50 days' where product_id = $1`, [id])
 
-test('old events go with their messages, but not the newest of a product, its price and its stock', async () => {
+test('old events are removed with their messages, except the newest of each product, price and stock', async () => {
   const { id } = await create({ stock: 1 })
   await patch(id, { price: eur(2) })
   await patch(id, { price: eur(3) })
@@ -48,7 +48,7 @@ test('old events go with their messages, but not the newest of a product, its pr
   assert.equal(await removeOldProductEvents(store.pool, 40, new Date()), 1)
 })
 
-test('old events stay until every subscriber has read them, also one that keeps its own position', async (t) => {
+test('old events stay until every subscriber has read them, even a subscriber that stores its own position', async (t) => {
   const [first, second] = [await create(), await create()]
   for (const { id } of [first, second]) for (const name of ['B', 'C']) await patch(id, { name })
   for (const { id } of [first, second]) await age(id)
@@ -63,7 +63,7 @@ test('old events stay until every subscriber has read them, also one that keeps 
   )
   assert.equal(await removeOldProductEvents(store.pool, 40, new Date()), 0, 'one has not reported yet')
   await saveStoredSequence(store.pool, 'catalogue-two', end)
-  // The creation has the only price.
+  // The creation event has the only price.
   assert.equal(await removeOldProductEvents(store.pool, 40, new Date()), 1)
   assert.deepEqual(await typesOf(first.id), ['1 product.created', '3 product.updated'])
   assert.deepEqual((await typesOf(second.id)).length, 3)
@@ -71,7 +71,7 @@ test('old events stay until every subscriber has read them, also one that keeps 
   assert.equal(await removeOldProductEvents(store.pool, 40, new Date()), 1)
 })
 
-test('a removal continues where the last one has ended, and none reaches what is younger than 31 days', async (t) => {
+test('a removal continues where the last one ended, and never removes events younger than 31 days', async (t) => {
   t.after(() => store.pool.query('delete from catalogue_epochs'))
   await store.pool.query(`insert into catalogue_epochs (epoch, stream) values (1, 'CATALOGUE')`)
   const { id } = await create()
@@ -94,7 +94,7 @@ test('a removal continues where the last one has ended, and none reaches what is
   })
 })
 
-test('old events in a broker, and those of which there is no message, go too', async (t) => {
+test('old events in a broker, and old events without a message, are removed too', async (t) => {
   const { id } = await create()
   for (const name of ['B', 'C', 'D']) await patch(id, { name })
   await age(id)

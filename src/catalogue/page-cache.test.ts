@@ -30,7 +30,7 @@ test('does not cache values of an older version', async () => {
   assert.equal(cache.find('new', 2)?.name, 'new')
 })
 
-test('caches a value under the version that was read, not the one that was requested', async () => {
+test('caches a value under the version that was read, not under the requested one', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get(
     'a',
@@ -41,7 +41,7 @@ test('caches a value under the version that was read, not the one that was reque
   assert.equal(cache.find('a', 2)?.name, 'a2')
 })
 
-test('drops every value of the previous version', async () => {
+test('drops all values of the previous version', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get(
     'a',
@@ -57,7 +57,7 @@ test('drops every value of the previous version', async () => {
   assert.equal(cache.find('a', 2), undefined)
 })
 
-test('loads a value once for concurrent callers, and again after a failure', async () => {
+test('concurrent callers share one load, and a failed load is repeated', async () => {
   const cache = new PageCache<Value>(1_000)
   let loads = 0
   const load = async () => {
@@ -71,7 +71,7 @@ test('loads a value once for concurrent callers, and again after a failure', asy
   assert.deepEqual([found.map(({ name }) => name), loads], [['a', 'a', 'a'], 2])
 })
 
-test('a page that a network with many requests waits for is read in the turn of another one that wants it', async () => {
+test('a page that a busy network waits for is read in the turn of another network that also wants it', async () => {
   const cache = new PageCache<Value>(1_000)
   const turns = new Map<string, () => void>()
   const ended: string[] = []
@@ -94,7 +94,7 @@ test('a page that a network with many requests waits for is read in the turn of 
   assert.deepEqual([loads, ended], [1, ['shopper', 'greedy']], 'the later turn ends at once')
 })
 
-test('a client that has too many requests takes no page from others: they get it in their own turns, or in one after it was refused', async () => {
+test('a client with too many requests takes no page from others: they get it in their own turns, or in a later one after a refusal', async () => {
   const cache = new PageCache<Value>(1_000)
   const overloaded = new AppError('overloaded', 'Too many requests.')
   const load = async () => ({ version: 1, value: value('a') })
@@ -117,7 +117,7 @@ test('a client that has too many requests takes no page from others: they get it
   assert.equal(cache.find('a', 1)?.name, 'a')
 })
 
-test('reads as many networks as want a page at once in four turns at most', async () => {
+test('networks that want the same page at once take at most four turns', async () => {
   const cache = new PageCache<Value>(1_000)
   const works: (() => Promise<void>)[] = []
   const admit = async (work: () => Promise<void>) => {
@@ -157,7 +157,7 @@ test('finds a page by a remembered address while the version is unchanged', asyn
   assert.equal(cache.findByAddress('/a?y', 1), undefined)
 })
 
-test('an address means a key in one version only', async () => {
+test('an address belongs to a key in one version only', async () => {
   const cache = new PageCache<Value>(10_000)
   await cache.get(
     'en a',
@@ -175,7 +175,7 @@ test('an address means a key in one version only', async () => {
   assert.equal(cache.findByAddress('/a?lang=de', 2), undefined, 'an answer that took long remembers nothing')
 })
 
-test('keys count as well', async () => {
+test('the size of keys counts too', async () => {
   const cache = new PageCache<Value>(100_000)
   const keys = Array.from({ length: 100 }, (_, i) => `${i} ${'k'.repeat(10_000)}`)
   for (const key of keys)
@@ -188,7 +188,7 @@ test('keys count as well', async () => {
   assert.ok(kept.length <= 12, `${kept.length} of 10 kB each`)
 })
 
-test('drops everything when versions restart, also values that are being loaded', async () => {
+test('drops everything when versions restart, even values that are being loaded', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get(
     'a',

@@ -1,14 +1,14 @@
 import { AppError } from '../errors.ts'
 import { SharedLoad } from './shared-load.ts'
 
-/** A value and its catalogue version. */
+/** A value, and the catalogue version in which it was read. */
 export interface Cached<T> {
   version: number
   value: T
 }
 
 export interface Loader<T> {
-  /** The owner of the turn: the network, or the account. */
+  /** Who owns the turn: a network or an account. */
   owner: string
   /** Runs the work in a turn of the owner. Throws `overloaded`. */
   admit: (work: () => Promise<void>) => Promise<void>
@@ -16,12 +16,12 @@ export interface Loader<T> {
 }
 
 /**
- * Values of one catalogue version by key, in at most `maxBytes` with their keys. Evicts the least recently used first.
- * Remembers the keys of addresses too, so repeated addresses are not parsed again.
+ * Stores values of one catalogue version by key. Values and keys together take at most `maxBytes`, and the least
+ * recently used are evicted first. Also remembers the key of each address, so that repeated addresses need no parsing.
  */
 export class PageCache<T extends { sizeBytes: number }> {
   readonly #maxBytes: number
-  // Two generations instead of a list in order of use, so a hit in the young one is one look-up without a move.
+  // Two generations replace a list in order of use. A hit in the young generation is one look-up and moves nothing.
   #young = new Map<string, T>()
   #old = new Map<string, T>()
   #youngBytes = 0
@@ -34,7 +34,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     this.#maxBytes = maxBytes
   }
 
-  /** The value of a remembered address, if it is of this version. */
+  /** The value for a remembered address. Undefined if the address is unknown or `version` is not the cached one. */
   findByAddress(address: string, version: number): T | undefined {
     if (version !== this.#version) return undefined
     const key = this.#keys.get(address)
@@ -51,8 +51,9 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 
   /**
-   * The value of `key`, from the cache or `load`. Concurrent callers share one load, which begins with their first
-   * turn. `load` returns the version it has read, this one or a newer one; only that version is cached.
+   * Returns the value of `key` from the cache, or from `load`. Concurrent callers share one load, which begins with
+   * their first turn. `load` returns the version that it has read, which may be newer than `version`. The value is
+   * cached under that version.
    */
   async get(key: string, version: number, loader: Loader<T>): Promise<T> {
     const found = this.find(key, version)
@@ -66,7 +67,7 @@ export class PageCache<T extends { sizeBytes: number }> {
       if (generation === this.#generation) this.#store(key, loaded)
       return loaded.value
     } catch (error) {
-      // Others' turns were refused, so this caller waits for its own.
+      // Only turns of other callers were refused, so this caller tries again with a turn of its own.
       if (hasTurn || !isOverloaded(error)) throw error
       return this.get(key, version, loader)
     }
@@ -80,7 +81,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     return loading
   }
 
-  /** Drops every value, even those being loaded, because versions restart from an earlier one. */
+  /** Drops all values, even those being loaded, because versions restart from an earlier number. */
   clear(): void {
     this.#generation++
     this.#loading.clear()
@@ -90,7 +91,7 @@ export class PageCache<T extends { sizeBytes: number }> {
   /** Remembers that `address` means `key` in this version. Other versions may have other languages. */
   remember(address: string, key: string, version: number): void {
     if (version !== this.#version) return
-    // A key may have some kilobytes, so the number of addresses is bounded.
+    // A key can be some kilobytes long, so the number of addresses is limited.
     if (this.#keys.size >= MAX_ADDRESSES) this.#keys.clear()
     if (address.length <= MAX_ADDRESS_LENGTH) this.#keys.set(address, key)
   }
@@ -129,7 +130,7 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 }
 
-/** About the size of an entry without its value and key. */
+/** The approximate size of an entry without its value and key. */
 const ENTRY_BYTES = 300
 const MAX_ADDRESSES = 10_000
 const MAX_ADDRESS_LENGTH = 500

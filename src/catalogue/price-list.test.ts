@@ -8,7 +8,7 @@ import { PriceList } from './products.ts'
 
 const { pool } = await createTestDatabase({ after })
 
-/** The database, and how often it was asked. */
+/** Returns a database that counts its queries. */
 function counting() {
   let asked = 0
   const query = ((...args: Parameters<typeof pool.query>) => {
@@ -18,7 +18,7 @@ function counting() {
   return { db: { query }, asked: () => asked }
 }
 
-test('queries a product once, and only products that are not cached', async () => {
+test('queries each product once, and queries only products that are not cached', async () => {
   const [lamp, vase] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: 0 })]
   const { db, asked } = counting()
   const list = new PriceList()
@@ -30,7 +30,7 @@ test('queries a product once, and only products that are not cached', async () =
   assert.equal(asked(), 2)
 })
 
-test('never mixes products of two versions of the catalogue', async () => {
+test('never mixes products of two catalogue versions', async () => {
   const [lamp, vase] = [await addProduct(pool), await addProduct(pool)]
   const list = new PriceList()
   const before = await list.read(pool, [lamp.id])

@@ -28,7 +28,7 @@ await patch(lamp, { price: eur(900), compare_at_price: eur(1_200) })
 await patch(lamp, { prices: [usd(1_100)] })
 await patch(lamp, { price: eur(950), compare_at_price: null })
 
-test('shows each price since when it was one, newest first', async () => {
+test('shows each price with the time at which it began, newest first', async () => {
   const { status, json, headers } = await read(lamp)
   assert.equal(status, 200)
   assert.equal(headers['cache-control'], 'no-store')
@@ -46,7 +46,7 @@ test('shows each price since when it was one, newest first', async () => {
   assert.deepEqual([json.has_more, json.next_cursor], [false, null])
 })
 
-test('in pages, also where several prices have one time', async () => {
+test('pages list every price, even if several prices have the same time', async () => {
   await store.pool.query(`update product_events set occurred_at = date_trunc('hour', occurred_at) where product_id = $1`, [lamp])
   const whole = (await read(lamp)).json.data
   const found = []
@@ -65,7 +65,7 @@ test('in pages, also where several prices have one time', async () => {
   )
 })
 
-test('an archived product keeps its prices, and one that was written by SQL has none yet', async () => {
+test('an archived product keeps its prices, and a product that SQL has written has none yet', async () => {
   await store.call('DELETE', `/admin/products/${lamp}`, { token, headers: { 'if-match': '*' } })
   assert.equal((await read(lamp)).json.data.length, 4)
   const { id } = await store.addProduct()
@@ -73,7 +73,7 @@ test('an archived product keeps its prices, and one that was written by SQL has 
   assert.deepEqual((await read(id)).json.data, [])
 })
 
-test('in each currency, also after it became that of the own price, and until it is not sold in it any more', async () => {
+test('lists prices in each currency, also after it became that of the own price, until the product is no longer sold in it', async () => {
   const id = await create('CURRENCIES', { prices: [{ ...usd(1_500), compare_at: 2_000 }] })
   await patch(id, { prices: [usd(1_400), { amount: 90, currency: 'CHF' }] })
   await patch(id, { price: usd(1_300), prices: [eur(1_000)] })
@@ -119,7 +119,7 @@ test('in each currency, also after it became that of the own price, and until it
 })
 
 test('the newest price in each currency stays when old events are removed', async (t) => {
-  // Messages in a broker: none is here that subscribers have yet to read.
+  // A broker would hold the messages. Here there is none, so no subscriber still has to read one.
   t.after(() => store.pool.query('delete from catalogue_epochs'))
   await store.pool.query(`insert into catalogue_epochs (epoch, stream) values (1, 'CATALOGUE')`)
   const [changed, unchanged] = [await create('OLD', { prices: [usd(1_500)] }), await create('OLDER')]

@@ -13,7 +13,7 @@ const Filters = Type.Object({
   }),
 })
 
-/** Operators' route for products' prices over time. */
+/** Registers the operators' route that lists a product's prices over time. */
 export function priceRoutes(server: HttpServer, { pool }: CatalogueContext): void {
   defineList(
     server,

@@ -43,14 +43,14 @@ test('a created product is recorded whole, as its page shows it', async () => {
   }
 })
 
-test('the trace of the request is in its event', async () => {
+test('the event contains the trace of the request', async () => {
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
   const body = { name: 'A', category: 'c', price: eur(1), sku: 'TRACED' }
   const { json } = await call('POST', '/admin/products', { body, headers: { traceparent } })
   assert.equal((await eventsOf(json.id))[0].traceparent, traceparent)
 })
 
-test('each property alone is an update, and nothing changed is no event', async () => {
+test('changing each single property is an update, and changing nothing is no event', async () => {
   const { id, ...created } = await create()
   let version = 1
   for (const [name, value] of Object.entries({
@@ -65,14 +65,14 @@ test('each property alone is an update, and nothing changed is no event', async 
     if (name === 'options') continue
     await patch(id, name === 'group' ? { group: value, options: PAGE.options } : { [name]: value })
     await patch(id, name === 'group' ? { group: value, options: PAGE.options } : { [name]: value })
-    // A price in another currency is an event of its own, too.
+    // A price in another currency has an event of its own, too.
     if (isChanged) version += name === 'prices' ? 2 : 1
     assert.equal((await eventsOf(id)).length, version, name)
   }
   assert.deepEqual(new Set((await eventsOf(id)).map(({ type }) => type)), new Set(['product.created', 'product.updated', 'price.changed']))
 })
 
-test('a new price is an event of its own, before the product with it', async () => {
+test("a new price has an event of its own, which comes before the product's event", async () => {
   const { id, sku } = await create()
   await patch(id, { price: eur(1_500), compare_at_price: eur(1_999) })
   await patch(id, { compare_at_price: null })
@@ -89,7 +89,7 @@ test('a new price is an event of its own, before the product with it', async () 
   })
 })
 
-test('the events of one change have one time, and none is before the last one, also when the clock has gone back', async () => {
+test("the events of one change have the same time, which is never before the last event's, even if the clock was set back", async () => {
   const { id } = await create({ price: eur(5) })
   await patch(id, { name: 'Other', price: eur(6), prices: [{ amount: 7, currency: 'USD' }] })
   const timesOf = async () => {
@@ -108,7 +108,7 @@ test('the events of one change have one time, and none is before the last one, a
   assert.equal(times.at(-1), times.at(-2))
 })
 
-test('an archived product and one that an import sells again are events', async () => {
+test('archiving a product, and selling it again by an import, are events', async () => {
   const { id, sku } = await create()
   assert.equal((await call('DELETE', `/admin/products/${id}`, { headers: { 'if-match': '*' } })).status, 204)
   assert.equal((await call('DELETE', `/admin/products/${id}`)).status, 404)
@@ -119,7 +119,7 @@ test('an archived product and one that an import sells again are events', async 
   assert.deepEqual([restored.data.product.archived_at, restored.data.product.price], [null, eur(5)])
 })
 
-test('an import records what it changes, and nothing when every line is unchanged', async () => {
+test('an import records what it changes, and records nothing if every line is unchanged', async () => {
   const lines = [
     { sku: 'I-1', ...PAGE, slug: 'i one' },
     { sku: 'I-2', stock: 3 },
@@ -128,11 +128,11 @@ test('an import records what it changes, and nothing when every line is unchange
   const count = async () => (await store.pool.query('select count(*) as count from product_events')).rows[0].count
   const before = await count()
   await importLines(...lines)
-  // One of them is out of stock.
+  // One of the products is out of stock.
   assert.equal(await count(), before + 4)
   assert.deepEqual(await importLines(...lines), { created: 0, updated: 0, unchanged: 3, failed: 0 })
   assert.equal(await count(), before + 4)
-  // Stock alone changes, which the catalogue shows as `in_stock`.
+  // Only stock changes, and the catalogue shows it as `in_stock`.
   assert.equal((await importLines({ sku: 'I-3', stock: 1 })).updated, 1)
   assert.equal(await count(), before + 5)
   await importLines({ sku: 'I-2', name: 'Other', stock: 3 }, ...lines.slice(0, 1))
@@ -154,7 +154,7 @@ test('a product renamed back and forth a thousand times has a thousand versions 
   )
 })
 
-test('writers of one product at once have one version each', async () => {
+test('concurrent writers of one product get one version each', async () => {
   const { id, sku } = await create()
   await Promise.all([
     ...Array.from({ length: 8 }, (_, index) => patch(id, { name: `Name ${index}` })),
@@ -168,7 +168,7 @@ test('writers of one product at once have one version each', async () => {
   assert.equal(events.at(-1).data.product.name, (await store.call('GET', `/products/${id}`)).json.name)
 })
 
-test('what is rolled back is no event', async () => {
+test('a change that is rolled back is no event', async () => {
   const { id } = await create()
   await assert.rejects(
     inTransaction(store.pool, async (tx) => {
@@ -180,7 +180,7 @@ test('what is rolled back is no event', async () => {
   assert.deepEqual(await typesOf(id), ['1 product.created'])
 })
 
-test('the state after an event that somebody broke is recorded under the next version', async () => {
+test("if somebody damaged an event, the product's state is recorded again under the next version", async () => {
   const { id } = await create()
   await store.pool.query(
     `insert into product_events (product_id, stream, version, type, occurred_at, data) values ($1, 'product', 2, 'product.exploded', now(), '[1]')`,
@@ -190,7 +190,7 @@ test('the state after an event that somebody broke is recorded under the next ve
   assert.deepEqual((await typesOf(id)).slice(-1), ['3 product.updated'])
 })
 
-test('the API cannot change or remove what was recorded', async () => {
+test('the API cannot change or remove recorded events', async () => {
   const { rows } = await store.pool.query<{ rights: string[] }>(
     `select array_agg(privilege_type::text) as rights from information_schema.role_table_grants where table_name = 'product_events' and grantee <> 'postgres'
      and grantee <> current_user`,
@@ -198,7 +198,7 @@ test('the API cannot change or remove what was recorded', async () => {
   assert.deepEqual(new Set(rows[0]?.rights), new Set(['SELECT']))
 })
 
-test('products without events are recorded once, in batches, also by two processes', async () => {
+test('products without events are recorded once, in batches, also if two processes run', async () => {
   const ids = await Promise.all(Array.from({ length: 3 }, async () => (await create({ stock: 0 })).id))
   const changed = (await create()).id
   await store.pool.query('delete from product_events where product_id = any($1)', [ids])
@@ -215,7 +215,7 @@ test('products without events are recorded once, in batches, also by two process
   assert.deepEqual(await typesOf(changed), ['1 product.created'])
 })
 
-test('products without events are recorded by another process when the one at work dies', async () => {
+test('if the process that records products without events dies, another one continues', async () => {
   const { id } = await create()
   await store.pool.query('delete from product_events where product_id = $1', [id])
   await store.pool.query(`insert into product_event_backfill values ('00000000-0000-0000-0000-000000000000')`)
@@ -231,7 +231,7 @@ test('products without events are recorded by another process when the one at wo
   assert.deepEqual(await typesOf(id), ['1 product.created'])
 })
 
-test('every event that was recorded here is as its schema says, and none of its members may be missing', async (t) => {
+test('every recorded event matches its schema, and none of its members may be missing', async (t) => {
   t.after(() => saveStockEventPercent(store.pool, 0))
   await saveStockEventPercent(store.pool, 10)
   const { id } = await create({ ...PAGE, stock: 20 })
@@ -272,7 +272,7 @@ test('every event that was recorded here is as its schema says, and none of its 
   }
 })
 
-test('a change before the backfill reaches a product also records the former product', async (t) => {
+test('a change to a product that the backfill has not reached yet also records the state before the change', async (t) => {
   const waiting = async () => {
     const product = await create()
     await store.pool.query('delete from product_events where product_id = $1', [product.id])

@@ -4,20 +4,20 @@ import { inTransaction } from '../db/transaction.ts'
 import { OLD_EVENTS_LOCK } from './catalogue-event.ts'
 
 /**
- * The inventory columns for a new level. `step` is the units between two events; `level` is that of the last event,
- * which stays. Both are null if stock events are off or `available` is 0 or null.
+ * SQL for the inventory columns of a new level. `step` is the number of units between two events. `level` is the level
+ * of the last event, and stays. Both are null if stock events are off, or if `available` is 0 or null.
  */
 export function stockEventColumns(available: Sql, previousLevel: Sql = sql`null`): { level: Sql; step: Sql } {
   const isUsed = sql`percent > 0 and ${available} > 0`
   return {
     level: sql`(select coalesce(${previousLevel}, ${available}) from stock_event_settings where ${isUsed})`,
-    // Rounded up, since fewer units would be less than the percentage.
+    // Rounded up, because fewer units would be less than the percentage.
     step: sql`(select (${available} * percent + 99) / 100 from stock_event_settings where ${isUsed})`,
   }
 }
 
 /**
- * Stores the percentage for events of stock levels. 0 stops them at once; other values apply to levels that are set
+ * Stores the percentage for stock level events. 0 stops these events at once. Other values apply to levels that are set
  * later.
  */
 export async function saveStockEventPercent(db: Queryable, percent: number): Promise<void> {
@@ -37,9 +37,9 @@ export interface RemovalCursor {
 const NONE: RemovalCursor = { product_id: null, stream: null, version: null }
 
 /**
- * Removes events older than `days` days (at least 31) with their messages. Keeps the newest of each product, its stock
- * and its price per currency, events that a subscriber has yet to read, and all while a replay or refill runs. Examines
- * events after `cursor` for some seconds, and stores its end there. Returns the number of removed events.
+ * Removes events older than `days` (at least 31) with their messages. It keeps the newest event of each product, stock
+ * and price, events that a subscriber still has to read, and all while a replay or refill runs. A call examines events
+ * after `cursor` for some seconds and moves `cursor`. Returns the number of removed events.
  */
 export async function removeOldProductEvents(pool: Pool, days: number, now: Date, cursor: RemovalCursor = { ...NONE }): Promise<number> {
   const before = new Date(now.getTime() - days * 86_400_000)

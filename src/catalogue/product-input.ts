@@ -27,15 +27,18 @@ export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }
   'x-must': MUST.stock,
 })
 
-/** Characters that make equal-looking identifiers differ: direction marks, joiners, zero-width blanks, fillers. */
+/**
+ * Characters that make identifiers differ although they look equal: direction marks, joiners, zero-width blanks and
+ * fillers.
+ */
 export const INVISIBLE = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`
 const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
-/** The Braille blank is invisible too. */
+/** The Braille blank is also invisible. */
 const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
 
 const MAX_PIXELS = 100_000
 
-/** Adds a rule that JSON Schema cannot express. `findFault` returns the refusal, or null. */
+/** Adds a rule that JSON Schema cannot express. `findFault` returns the text of the refusal, or null. */
 export function withRule<T extends TSchema>(schema: T, findFault: (value: Static<T>) => string | null) {
   return Type.Refine(
     schema,
@@ -49,7 +52,10 @@ function findFaultInText(name: TextName, text: string): string | null {
   return text.includes('\0') ? `${name} has a NUL character` : null
 }
 
-/** Checks a one-line text without surrounding blanks. A line break usually comes from an unclosed quote. */
+/**
+ * Checks that a text is one line without surrounding blanks. In a file, a line break mostly comes from a quote that was
+ * not closed.
+ */
 function findFaultInLabel(name: TextName, text: string): string | null {
   const trimmed = text.trim()
   const fault = findFaultInText(name, trimmed)
@@ -74,7 +80,7 @@ function findFaultInImageUrl(name: TextName, url: string): string | null {
   const fault = findFaultInText(name, url) ?? (isUrl ? null : `${name} must be an absolute URL that starts with https:// or http://`)
   if (fault !== null) return fault
   const { username, password } = new URL(url)
-  // Everybody sees the URL, so it must not contain a password, nor imitate a host like
+  // The URL is public, so it must not contain a password. A user name could also imitate a host, as in
   // `https://shop.example@evil.example/`.
   return username + password === '' ? null : `${name} must have no user name and no password`
 }
@@ -89,7 +95,7 @@ export const identifier = (name: TextName) =>
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 const optionalLabel = (name: TextName) =>
   withRule(orNull(oneLine(name, VISIBLE)), (text) => (text === null ? null : findFaultInLabel(name, text)))
-/** A time that PostgreSQL and JavaScript read alike. */
+/** The schema of a time that PostgreSQL and JavaScript read alike. */
 const time = (name: string) =>
   withRule(Type.String({ format: 'date-time', pattern: '^[12]', 'x-must': MUST.time }), (text) =>
     Number.isNaN(Date.parse(text)) ? `${name} must ${MUST.time}` : null,
@@ -130,7 +136,7 @@ const description = withRule(
 )
 const Translated = withRule(
   Type.Record(
-    // The pattern has the same reason as in `options`.
+    // The pattern is needed for the same reason as in `options`.
     Type.String({ pattern: '^[^]*$' }),
     Type.Partial(
       Type.Object({
@@ -178,7 +184,7 @@ const CategoryReferenceInput = Type.Union([
     description: 'The names from the top level to the category. Missing categories are created.',
   }),
 ])
-/** A slug, or a path of names. */
+/** A category is named by its slug, or by the path of names that leads to it. */
 export type CategoryReference = Static<typeof CategoryReferenceInput>
 const properties = {
   slug: slugInput,
@@ -201,7 +207,7 @@ const properties = {
   ),
   images: Type.Array(ImageInput, { maxItems: MAX_IMAGES, 'x-must': MUST.images }),
   group: optionalLabel('group'),
-  // Names need a pattern, because Type.Record with a plain Type.String does not check names with a line break.
+  // Names need a pattern, because Type.Record with a plain Type.String does not check names that contain a line break.
   options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option'), { 'x-must': MUST.options }), findFaultInOptions),
   attributes: ProductAttributesInput,
   price: Price,
@@ -234,7 +240,7 @@ const properties = {
   }),
 }
 const { sku, name, price, ...others } = properties
-/** The rule that a product names its category or categories. */
+/** The rule that a product names its category or its categories. */
 export const NAMES_CATEGORY = { anyOf: [{ required: ['category'] }, { required: ['categories'] }] }
 
 export const NewProductBody = Type.Object(
@@ -256,10 +262,9 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
 export type NewProduct = Static<typeof NewProductBody>
 type StayingProperty = 'slug' | 'category' | 'categories' | 'stock' | 'status' | 'published_at' | 'unpublished_at'
 /**
- * A product from an operator or a catalogue file, ready to be stored; `sku` is its identity across imports. Missing
- * `stock`, `slug`, `translations`, `prices`, `sale_prices`, `status`, `published_at` or `unpublished_at` keep the
- * stored values. Missing `categories` keep those after the first. For a new product, missing `stock` means untracked,
- * and a missing slug comes from the name.
+ * A product from an operator or a file, ready to be stored. `sku` is its identity across imports. If stock, slug,
+ * translations, prices, sales, status or publication times are missing, the stored values stay. Without `categories`,
+ * those after the first stay. In a new product, stock is then not tracked, and the slug comes from the name.
  */
 export type ProductInput = Required<Omit<NewProduct, StayingProperty | 'images' | 'seo' | 'translations' | 'prices' | 'sale_prices'>> &
   Pick<NewProduct, StayingProperty> & { translations?: Translations; prices?: OfferedPrice[]; sale_prices?: SalePrice[] } & Pick<

@@ -26,7 +26,7 @@ const PAGE = {
   availability_text: 'Ships in 3 days',
 }
 
-test('the page of a product has all of it, a list only what lists show', async () => {
+test("a product's page has all properties, and a list only those that lists show", async () => {
   const { status, json, text } = await create(PAGE)
   assert.equal(status, 201, text)
   const page = (await store.call('GET', `/products/${json.id}`)).json
@@ -38,7 +38,7 @@ test('the page of a product has all of it, a list only what lists show', async (
   assert.deepEqual(listed, inLists)
 })
 
-test('a product without any of it has no row for its page', async () => {
+test('a product without page properties has no row in `product_pages`', async () => {
   const { json } = await create()
   assert.deepEqual(
     [json.brand, json.compare_at_price, json.image_url, json.images, json.seo, json.availability_text],
@@ -52,13 +52,13 @@ test('a product without any of it has no row for its page', async () => {
   assert.equal(rows.length, 0)
 })
 
-test('addresses of images are stored as browsers write them, without characters that end an attribute of HTML', async () => {
+test('image addresses are stored as browsers write them, without characters that end an HTML attribute', async () => {
   for (const [given, stored] of [
     ['https://x.example/a"onerror=alert(1)//.png', 'https://x.example/a%22onerror=alert(1)//.png'],
     ["HTTPS://X.Example/<b>?q='1'#\"", 'https://x.example/%3Cb%3E?q=%271%27#%22'],
     ['https://x.example', 'https://x.example/'],
     ['https://bücher.example/größe.png', 'https://xn--bcher-kva.example/gr%C3%B6%C3%9Fe.png'],
-    // The first letter is Cyrillic.
+    // The first letter of the host is Cyrillic.
     ['https://аpple.com/a.png', 'https://xn--pple-43d.com/a.png'],
     ['https://例え.テスト/?q="><script>', 'https://xn--r8jz45g.xn--zckzah/?q=%22%3E%3Cscript%3E'],
   ] as const) {
@@ -73,7 +73,7 @@ test('addresses of images are stored as browsers write them, without characters 
   }
 })
 
-test('image_url and the first image are one thing', async () => {
+test('image_url and the first image always agree', async () => {
   const { json } = await create({ images: PAGE.images })
   const same = await patch(json.id, { image_url: url('a') })
   assert.deepEqual(same.json.images, PAGE.images)
@@ -86,7 +86,7 @@ test('image_url and the first image are one thing', async () => {
   assert.deepEqual((await patch(json.id, { image_url: null })).json.images, [])
 })
 
-test('the first image is the one that the previous release has stored since', async () => {
+test('if the previous release has changed image_url, that is the first image', async () => {
   const { json } = await create({ images: PAGE.images })
   await store.pool.query('update products set image_url = $2 where id = $1', [json.id, url('z')])
   const changed = await patch(json.id, { brand: 'B' })
@@ -133,14 +133,14 @@ test('refuses images with hostile addresses', async () => {
   }
 })
 
-test('the price before a reduction is above the price and in its currency', async () => {
+test('the price before a reduction must be above the price, and has its currency', async () => {
   const { id } = (await create({ compare_at_price: eur(2_000) })).json
   for (const compare_at_price of [eur(1_999), eur(0), { amount: 2_000, currency: 'USD' }]) {
     assertProblem(await patch(id, { compare_at_price }), 422, 'invalid_body', JSON.stringify(compare_at_price))
   }
   assertProblem(await patch(id, { price: eur(2_000), compare_at_price: eur(2_000) }), 422, 'invalid_body')
   assert.deepEqual((await patch(id, { price: eur(1_000) })).json.compare_at_price, eur(2_000))
-  // A price alone is not refused: it ends the reduction.
+  // A price alone is accepted, because it ends the reduction.
   assert.equal((await patch(id, { price: eur(2_000) })).json.compare_at_price, null)
   await patch(id, { price: eur(1_000), compare_at_price: eur(2_000) })
   assert.equal((await patch(id, { price: { amount: 1, currency: 'JPY' } })).json.compare_at_price, null)
@@ -149,7 +149,7 @@ test('the price before a reduction is above the price and in its currency', asyn
   assert.equal((await patch(id, { compare_at_price: null })).json.compare_at_price, null)
 })
 
-test('a change of one of its texts is a new state', async () => {
+test('a change of a page text is a new state of the product', async () => {
   const { id } = (await create(PAGE)).json
   const tags = [(await store.call('GET', `/products/${id}`)).headers.etag]
   for (const body of [{ seo: { title: 'T' } }, { availability_text: 'Soon' }, { slug: 'soon' }, { images: [] }]) {
@@ -163,7 +163,7 @@ test('a change of one of its texts is a new state', async () => {
   assert.deepEqual((await store.call('GET', `/products/${id}`)).json.seo, { title: 'T', description: null })
 })
 
-test('a change keeps what another one saves on the page and in the categories while it waits', async (t) => {
+test('a change that waits for another one keeps what that one saves in the page and the categories', async (t) => {
   const { id } = (await create()).json
   const other = await store.pool.connect()
   t.after(() => other.release(true))

@@ -7,7 +7,7 @@ import { MAX_WORDS, normalizeSearch, parseSearch, type SearchWords } from './sea
 
 export const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at'] as const
 export type KeySort = (typeof SORTS)[number]
-/** Sorts that list the products of a ranking first, and then the others, newest first. */
+/** Sorts by a ranking. The products of the ranking come first, then the others, newest first. */
 export const RANKED_SORTS = ['best_selling', 'position'] as const
 export type RankedSort = (typeof RANKED_SORTS)[number]
 const MAX_IDS = 100
@@ -18,7 +18,7 @@ const Price = Type.Integer({
   description: "In minor units of `currency`, by default of each product's own currency.",
 })
 
-/** A name with a value, or with the bound of a number. */
+/** An attribute's name with a value, or with a lower or upper bound for a number. */
 const ATTRIBUTE_CONDITION = `^${ATTRIBUTE_NAME}(?:=[^]{0,500}|[<>]=-?(?:0|[1-9][0-9]{0,15})(?:\\.[0-9]{1,10})?)$`
 
 /** Product ids, separated by commas. */
@@ -38,7 +38,7 @@ export const Lang = Type.String({
 })
 
 const MAX_SEARCH = 200
-/** A ligature can become 18 letters in the normal form of a search, which links contain. */
+/** The search in links is in its normal form, in which a ligature can become 18 letters. */
 const MAX_NORMAL_SEARCH = 4_000
 
 const filters = {
@@ -103,27 +103,27 @@ export const ProductQuery = Type.Object(
   { additionalProperties: false },
 )
 
-/** A query's filters in canonical form, so queries that select the same products have equal filters. */
+/** The filters of a query in canonical form. Queries that select the same products have equal filters. */
 export interface Filters {
   search: SearchWords | null
   category: string | null
   brand: string | null
-  /** ISO 4217; null for the products' own prices. */
+  /** ISO 4217. Null stands for the products' own prices. */
   currency: string | null
   minPrice: number | null
   maxPrice: number | null
   inStock: boolean | null
   ids: readonly string[] | null
   group: string | null
-  /** The query's attributes, sorted. */
+  /** The attribute conditions of the query, sorted. */
   attributes: readonly string[] | null
 }
 
-/** Filters with the results of `locateFilters`. */
+/** Filters together with what `locateFilters` found. */
 export type LocatedFilters<T = Filters> = T & {
-  /** The category and its descendants; null for no filter. */
+  /** The category and its descendants. Null if the query has no category filter. */
   categoryIds: readonly string[] | null
-  /** The products sold in the currency and range; null if they are not few. */
+  /** The products sold in the currency and price range. Null if there are more than a few. */
   soldIds: readonly string[] | null
 }
 
@@ -133,7 +133,7 @@ export interface Listing extends Filters {
   cursor: string | null
   isCollapsed: boolean
   hasCount: boolean
-  /** The languages of texts, the preferred one first; empty for the products' own texts. */
+  /** The languages of the texts, the preferred one first. Empty for the products' own texts. */
   languages: readonly string[]
 }
 
@@ -164,7 +164,7 @@ export function readFilters(query: Omit<Static<typeof FacetsQuery>, 'include'>):
   }
 }
 
-/** Reads a query for the products' own texts. Throws `invalid_query`. */
+/** Reads the query of a list with the products' own texts. Throws `invalid_query`. */
 export function readListing(query: Static<typeof ProductQuery>): Listing {
   const filtered = readFilters(query)
   const { sort = filtered.search === null ? '-created_at' : 'relevance', limit = DEFAULT_LIMIT, cursor = null } = query
@@ -181,7 +181,7 @@ export function readListing(query: Static<typeof ProductQuery>): Listing {
   }
 }
 
-/** A query's parameters in canonical order and spelling, without default values. */
+/** The parameters of a query in canonical order and spelling, without those that have their default value. */
 export function toParameters(listing: Omit<Listing, 'languages'>): Record<string, string | readonly string[]> {
   const {
     search,
@@ -201,7 +201,7 @@ export function toParameters(listing: Omit<Listing, 'languages'>): Record<string
     cursor,
   } = listing
   const parameters = {
-    // A search without words stays a search that matches nothing.
+    // A search without words remains a search that matches nothing.
     q: search === null ? null : normalizeSearch(search) || '-',
     category,
     brand,
@@ -222,7 +222,10 @@ export function toParameters(listing: Omit<Listing, 'languages'>): Record<string
   return Object.fromEntries(given.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]))
 }
 
-/** The list that a cursor belongs to. The number is the cursor version: raise it if their form or order changes. */
+/**
+ * Identifies the list that a cursor belongs to. The number is the version of the cursor format: raise it if the format
+ * or the order changes.
+ */
 export function cursorScope(listing: Omit<Listing, 'languages'>): readonly unknown[] {
   const { limit: _, cursor: __, include: ___, ...rest } = toParameters(listing)
   return ['products', 4, rest]

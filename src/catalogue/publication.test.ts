@@ -37,7 +37,7 @@ async function importLine({ sku, name, price }: { sku: string; name: string; pri
   return (await store.call('POST', '/admin/products/import', { token, raw, headers })).text
 }
 
-/** Lets the clock pass for a product: nothing is changed, and its times are earlier. */
+/** Simulates the passing of time for a product by moving its times into the past. */
 async function pass(id: string, hours: number): Promise<void> {
   const tx = await store.pool.connect()
   await tx.query('begin')
@@ -57,7 +57,10 @@ const eventsOf = async (id: string) =>
     ({ type }) => type,
   )
 
-/** All places of the shop show the product, or none does. A process learns a change within a second. */
+/**
+ * Asserts that all places of the shop show the product, or that none does. A process learns of a change within a
+ * second.
+ */
 async function assertInShop(product: { id: string; slug: string; sku: string }, expected: boolean): Promise<void> {
   const agree = async () => (await shownIn(product)).every((each) => each === expected)
   await eventually(agree, { what: `${product.sku} is ${expected ? '' : 'not '}in the shop`, timeoutMs: 20_000 })
@@ -75,7 +78,7 @@ async function shownIn({ id, slug, sku }: { id: string; slug: string; sku: strin
   return [...shown, ...pages.map((status) => status === 200), feed, quote.status === 200]
 }
 
-test('a draft is nowhere in the shop, and is edited, stocked and published', async () => {
+test('a draft is nowhere in the shop, and can be edited, stocked and published', async () => {
   const draft = await create({ status: 'draft', stock: 3 })
   assert.deepEqual([draft.status, draft.published_at, draft.unpublished_at], ['draft', null, null])
   await assertInShop(draft, false)
@@ -100,7 +103,7 @@ test('a draft is nowhere in the shop, and is edited, stocked and published', asy
   ])
 })
 
-test('a product enters and leaves the shop at its times, with an event and an activity, once with two processes', async () => {
+test('a product enters and leaves the shop at its times, with one event and one activity, also if two processes run', async () => {
   const product = await create({ published_at: inHours(1), unpublished_at: inHours(3) })
   await assertInShop(product, false)
   const before = (await store.call('GET', '/products?limit=1')).headers.etag
@@ -123,7 +126,7 @@ test('a product enters and leaves the shop at its times, with an event and an ac
   ])
 })
 
-test('an order of the moment between the time and the change is decided by the time', async () => {
+test('an order that arrives after the scheduled time and before the change is decided by the scheduled time', async () => {
   const leaving = await create({ unpublished_at: inHours(1) })
   assert.equal((await order(leaving.id)).status, 201)
   await pass(leaving.id, 2)
@@ -135,7 +138,7 @@ test('an order of the moment between the time and the change is decided by the t
   assert.deepEqual(await eventsOf(coming.id), ['product.created', 'product.restored'])
 })
 
-test('many that are due at once, after a time in which nothing ran, are all changed', async () => {
+test('if many products become due while no process runs, all are changed later', async () => {
   const sku = (index: number) => `MANY-${index}`
   const line = (index: number) =>
     JSON.stringify({ sku: sku(index), name: sku(index), category: 'Many', price: { amount: 1, currency: 'EUR' }, published_at: inHours(1) })
@@ -172,7 +175,7 @@ test('archiving ends the schedule, and an import without the columns keeps it', 
   await assertInShop(draft, true)
 })
 
-test('a draft keeps its category while that is renamed', async () => {
+test('a draft keeps its category when the category is renamed', async () => {
   const draft = await create({ status: 'draft', category: 'Marsupials' })
   await store.pool.query(`update categories set name = 'Marsupials of old', renamed_at = now() where name = 'Marsupials'`)
   await patch(draft.id, { status: 'active' })
@@ -183,7 +186,7 @@ test('a draft keeps its category while that is renamed', async () => {
   )
 })
 
-test('a category of drafts alone is not deleted, and one of archived products is', async () => {
+test('a category that has only drafts is not deleted, and a category that has only archived products is', async () => {
   const draft = await create({ status: 'draft', category: 'Wombats' })
   const { rows } = await store.pool.query(`select id from categories where name = 'Wombats'`)
   assertProblem(await call('DELETE', `/admin/categories/${rows[0].id}`), 409, 'category_not_empty')
@@ -193,7 +196,7 @@ test('a category of drafts alone is not deleted, and one of archived products is
   assert.equal((await call('DELETE', `/admin/categories/${rows[0].id}`)).status, 204)
 })
 
-test('a draft in a renamed category moves to the category that has the former name now', async () => {
+test('a draft whose category was renamed moves to another category that now has the former name', async () => {
   const draft = await create({ status: 'draft', category: 'Numbats' })
   await store.pool.query(`update categories set name = 'Numbats of old' where name = 'Numbats'`)
   assert.equal((await call('POST', '/admin/categories', { name: 'Numbats' })).status, 201)
@@ -201,7 +204,7 @@ test('a draft in a renamed category moves to the category that has the former na
   assert.deepEqual([json.category, json.categories.map(({ name }: { name: string }) => name)], ['Numbats', ['Numbats']])
 })
 
-test('an import of an archived product sells it again when its end has passed, and refuses an end before the stored beginning', async () => {
+test('importing an archived product sells it again if its end has passed, and an end before the stored beginning is refused', async () => {
   const ended = await create({ unpublished_at: inHours(1) })
   await pass(ended.id, 2)
   await runLoops()
@@ -215,7 +218,7 @@ test('an import of an archived product sells it again when its end has passed, a
   assert.match(await importLine(planned, { unpublished_at: inHours(3) }), /"updated"/)
 })
 
-test('a change that fails is passed over and logged, and all others are made', async () => {
+test('a change that fails is skipped and logged, and all others are made', async () => {
   const products = [
     await create({ published_at: inHours(1) }),
     await create({ published_at: inHours(1) }),
@@ -242,7 +245,7 @@ test('a change that fails is passed over and logged, and all others are made', a
   await assertInShop(products[1], true)
 })
 
-test('refuses an end that is not after the beginning, and a time that the database does not store', async () => {
+test('refuses an end that is not after the beginning, and a time that the database cannot store', async () => {
   const named = { sku: 'NO', name: 'No', category: 'No', price: { amount: 1, currency: 'EUR' } }
   for (const [times, detail] of [
     [{ published_at: inHours(2), unpublished_at: inHours(1) }, /after published_at/],

@@ -11,7 +11,7 @@ import { rankBestSellers } from './rank-best-sellers.ts'
 import { walkRanking } from './rankings.ts'
 
 const store = await startStore({ after }, { pageCacheBytes: 0 })
-// The store computes no figures of earlier orders, and keeps those of the tests.
+// Keeps the store from computing figures of earlier orders, so that those of the tests stay.
 await store.pool.query(`update figure_progress set filled_from = now() - interval '62 days', changed_at = now()`)
 const AT_ONCE = { everyMinutes: 0 }
 
@@ -27,7 +27,7 @@ async function ranked(): Promise<string[]> {
   return json.data.map(({ id }: { id: string }) => id)
 }
 
-test('best sellers are ranked at most every 15 minutes, by all processes together, so page caches are seldom emptied', async () => {
+test('all processes together rank best sellers at most every 15 minutes, because each ranking empties page caches', async () => {
   const changes = async () =>
     (await store.pool.query<{ sum: number }>('select sum(changes)::integer as sum from catalogue_versions')).rows[0]?.sum
   const { id: first } = await store.addProduct({ category: 'Young' })
@@ -44,7 +44,7 @@ test('best sellers are ranked at most every 15 minutes, by all processes togethe
   assert.deepEqual(await ranked(), [first, second])
 })
 
-test('the oldest rankings are replaced first, so none waits while others change in each run', async () => {
+test('the oldest rankings are replaced first, so none is forgotten while others change in each run', async () => {
   const many = sql`select id from categories where slug like 'many-%'`
   await store.pool.query(
     `insert into categories (id, name, slug) select gen_random_uuid(), 'Many ' || n, 'many-' || n from generate_series(1, 600) as n`,
@@ -70,7 +70,7 @@ test('the oldest rankings are replaced first, so none waits while others change 
   await store.pool.query(sql`delete from categories where id in (${many})`)
 })
 
-test('a failed ranking is logged as itself, and is retried soon', async (t) => {
+test('a failed ranking is logged as such, and is retried soon', async (t) => {
   const messages: unknown[] = []
   const { promise: isLogged, resolve } = Promise.withResolvers<void>()
   const failing = createBestSellers({
@@ -98,7 +98,7 @@ test('a failed ranking is logged as itself, and is retried soon', async (t) => {
   assert.deepEqual(messages, ['best sellers could not be ranked; that is retried in 1 min'])
 })
 
-test('a page of a ranking reads no groups of earlier places, and costs as much as a search', async (t) => {
+test('a page of a ranking does not read the groups of earlier places, and costs as much as a search', async (t) => {
   const [groups, variants] = [20, 20]
   await store.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, variant_group)
@@ -110,7 +110,7 @@ test('a page of a ranking reads no groups of earlier places, and costs as much a
   )
   await store.pool.query('analyze products')
   await inTransaction(store.pool, async (tx) => {
-    // A small table is read as a whole otherwise.
+    // PostgreSQL would otherwise read small tables as a whole.
     for (const plan of ['seqscan', 'hashjoin', 'mergejoin']) await tx.query(`set local enable_${plan} = off`)
     const { rows } = await tx.query<{ ids: string[] }>(
       `select array(select md5('far ' || n)::uuid from generate_series(1, ${groups}) as n) as ids`,

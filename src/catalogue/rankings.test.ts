@@ -11,7 +11,7 @@ import { deleteOldRankings } from './rankings.ts'
 
 const store = await startStore({ after }, { pageCacheBytes: 0 })
 const { token } = await registerOperator(store)
-// The store computes no figures of earlier orders, and keeps those of the tests.
+// Keeps the store from computing figures of earlier orders, so that those of the tests stay.
 await store.pool.query(`update figure_progress set filled_from = now() - interval '62 days', changed_at = now()`)
 
 async function addProduct(sku: string, paths: string[][], other: object = {}): Promise<string> {
@@ -35,7 +35,7 @@ async function sell(units: Readonly<Record<string, number>>, { daysAgo = 1, curr
   )
 }
 
-/** Ranks although the newest ranking is young. */
+/** Ranks products at once, even if the newest ranking is young. */
 const rank = () => rankBestSellers(store.pool, { everyMinutes: 0 })
 
 const read = async (query: string) => {
@@ -45,7 +45,7 @@ const read = async (query: string) => {
 }
 const skus = async (query: string): Promise<string[]> => (await read(query)).json.data.map(({ sku }: { sku: string }) => sku)
 
-/** All pages on, and back again from the last. */
+/** Reads all pages to the last one, and back again. */
 async function walk(query: string): Promise<{ on: string[]; back: string[] }> {
   const readAll = async (path: string, rel: 'next' | 'prev') => {
     const listed: string[][] = []
@@ -79,7 +79,7 @@ async function placedIn(name: string): Promise<Placed & { skus: string[] }> {
   return { id, etag: String(answer.headers.etag), skus: answer.json.data.map(({ sku }: { sku: string }) => sku) }
 }
 
-test('best sellers come first, in the shop and in each category with those below it; the others follow, newest first', async () => {
+test('best sellers come first, in the shop and in each category with its descendants, and the others follow, newest first', async () => {
   for (const [sku, ...path] of [
     ['B1', 'Sold', 'Deep'],
     ['B2', 'Sold', 'Deep'],
@@ -118,7 +118,7 @@ test('best sellers come first, in the shop and in each category with those below
   assert.deepEqual(rows, [{ product_ids: [] }])
 })
 
-test('the variants of a group are ranked by their units together, and have one place', async () => {
+test('the variants of a group are ranked by the sum of their units, and share one place', async () => {
   const group = 'ranked-shirt'
   for (const size of ['S', 'M', 'L']) await addProduct(`G${size}`, [['Grouped']], { group, options: { size } })
   await addProduct('G1', [['Grouped']])
@@ -136,7 +136,7 @@ test('the variants of a group are ranked by their units together, and have one p
   )
 })
 
-test('operators order the first products of a category, and only there', async () => {
+test('operators order the first products of a category, and this order applies only there', async () => {
   const ids: string[] = []
   for (const sku of ['P1', 'P2', 'P3', 'P4']) ids.push(await addProduct(sku, [['Hand', sku === 'P4' ? 'Below' : 'Beside']]))
   const [p1 = '', p2 = '', p3 = '', p4 = ''] = ids
@@ -170,7 +170,7 @@ test('operators order the first products of a category, and only there', async (
   assert.deepEqual(await skus('category=beside&sort=position'), ['P3', 'P2', 'P1'], 'its own order')
   assertProblem(await store.call('GET', '/products?sort=position'), 400, 'invalid_query')
 
-  // What leaves takes no place, and has its own when it returns.
+  // A product that leaves the shop takes no place. It has its own place again when it returns.
   await store.call('DELETE', `/admin/products/${p1}`, { token })
   assert.deepEqual(await skus('category=hand&sort=position'), ['P4', 'P3', 'P2'])
   assert.deepEqual((await placedIn('Hand')).skus, ['P4'])
@@ -189,7 +189,7 @@ test('operators order the first products of a category, and only there', async (
   assert.deepEqual(await skus(`category=hand&sort=position&ids=${p3},${p1}`), ['P3', 'P1'])
 })
 
-test('a product that was hidden while others were ordered has its place again when it is back', async () => {
+test('a product that was hidden while others were ordered has its former place when it returns', async () => {
   const ids: Record<string, string> = {}
   for (const sku of ['H1', 'H2', 'H3', 'H4']) ids[sku] = await addProduct(sku, [['Hidden']])
   const order = async (...wanted: string[]) =>
@@ -215,13 +215,13 @@ test('a product that was hidden while others were ordered has its place again wh
   assert.deepEqual((await placedIn('Hidden')).skus, ['H1', 'H4', 'H3', 'H2'])
   assert.deepEqual(await skus('category=hidden&sort=position'), ['H1', 'H4', 'H3', 'H2'])
 
-  // The operator began with all four.
+  // The operator's view still had all four products.
   await hide('H4')
   assert.equal((await order('H2', 'H4', 'H1')).status, 200)
   await restore('H4')
   assert.deepEqual((await placedIn('Hidden')).skus, ['H2', 'H4', 'H1'])
 
-  // A whole order leaves no room, and an empty one forgets the hidden products.
+  // A full order leaves no room for hidden products, and an empty order forgets them.
   await hide('H4')
   await store.pool.query(
     `with added as (
@@ -250,7 +250,7 @@ test('a product that was hidden while others were ordered has its place again wh
   await store.pool.query(`delete from products where sku like 'HM%'`)
 })
 
-test('of the variants of a group one is placed', async () => {
+test('only one variant of a group can be placed', async () => {
   const group = 'placed-shirt'
   const small = await addProduct('VS', [['Varied']], { group, options: { size: 'S' } })
   const large = await addProduct('VL', [['Varied']], { group, options: { size: 'L' } })
@@ -264,7 +264,7 @@ test('of the variants of a group one is placed', async () => {
   assert.equal((await place([other, large], await placedIn('Varied'))).status, 200)
 })
 
-test('a list of groups shows a group once although another variant has its place on the next page', async () => {
+test('a list of groups shows each group once, even if another of its variants has a place on the next page', async () => {
   const group = 'shown-shirt'
   const variants: string[] = []
   for (const size of ['S', 'M', 'L']) variants.push(await addProduct(`C${size}`, [['Shown']], { group, options: { size } }))
@@ -288,7 +288,7 @@ test('a list of groups shows a group once although another variant has its place
   assert.deepEqual(await show(back), ['C1'])
 })
 
-test('a new order purges the pages by it and no others, and the page shows it at once', async () => {
+test('a new order purges only the pages that use it, and the page shows it at once', async () => {
   const first = await addProduct('T1', [['Tagged']])
   await addProduct('T2', [['Tagged']])
   const takeTags = async () => {

@@ -12,21 +12,22 @@ const PRODUCTS = 120_000
 await fillCatalogue(store.pool, PRODUCTS)
 
 const { currency, attribute, category, brand, word } = EXTREMES
-/** Blocks of a page of a list, its look-ups included. The table has 13,000. */
+/** The most blocks that a list page may read, including its look-ups. The table has 13,000 blocks. */
 const OF_A_PAGE = 2_000
-/** Blocks of a page of groups, one of which has 1,200 variants. */
+/** The most blocks for a page of groups, one of which has 1,200 variants. */
 const OF_GROUPS = 4_000
-/** Blocks of a page with a count: see `MAX_COST` in count-products.ts. */
+/** The most blocks for a page with a count: see `MAX_COST` in count-products.ts. */
 const OF_A_COUNT = 16_000
 /**
- * Blocks of a sample of 20,000 rows, 5,000 of whose matches are counted, or of 10,000 matches that are counted exactly.
+ * The most blocks for facets. These either sample 20,000 rows and count 5,000 of the matches, or count 10,000 matches
+ * exactly.
  */
 const OF_A_SAMPLE = 26_000
 
 type Query = Parameters<typeof readListing>[0]
 type FacetsQuery = Parameters<typeof readFilters>[0]
 
-/** The blocks that the statements of `read` touch; each runs a second time, explained. */
+/** Returns the number of blocks that the statements of `read` touch. Each statement runs a second time with EXPLAIN. */
 async function blocksOf(read: (db: Queryable) => Promise<unknown>): Promise<number> {
   let blocks = 0
   const query = async (statement: string | { text: string; values: unknown[] }) => {
@@ -60,7 +61,7 @@ const LISTS: Query[] = [
   { min_price: 99_500, sort: 'created_at', brand: brand.nearlyAll },
 ]
 for (const query of LISTS) {
-  test(`a page of ${JSON.stringify(query)} reads no more of a large catalogue than of a small one`, async () => {
+  test(`a page of ${JSON.stringify(query)} reads no more blocks of a large catalogue than of a small one`, async () => {
     const blocks = await blocksOf((db) => listProducts(db, readListing(query)))
     const most = query.include === 'count' ? OF_A_COUNT : query.collapse === 'group' ? OF_GROUPS : OF_A_PAGE
     assert.ok(blocks <= most, `${blocks} blocks`)
@@ -84,7 +85,7 @@ for (const query of FACETS) {
   })
 }
 
-test('facets of many matches are estimates that are nearly right', async () => {
+test('facets of many matches are estimates that are close to the exact numbers', async () => {
   const sold = 0.95 * PRODUCTS
   const { brands, categories, price_ranges, exact } = await countFacets(store.pool, readFilters({ attr: [attribute.nearlyAll] }))
   assert.equal(exact, false)
@@ -94,7 +95,7 @@ test('facets of many matches are estimates that are nearly right', async () => {
   assert.equal(categories[0]?.category, category.nearlyAll)
 })
 
-test('a list of few products by currency has each of them, by every sort', async () => {
+test('a list of few products by currency is complete in every sort', async () => {
   for (const sort of ['created_at', '-created_at', 'name', '-name', 'price', '-price'] as const) {
     const { page } = await listProducts(store.pool, readListing({ currency: currency.few, sort, include: 'count' }))
     assert.equal(page.data.length, 10)
@@ -102,9 +103,10 @@ test('a list of few products by currency has each of them, by every sort', async
   }
 })
 
-test('a page of what the planner expects anywhere and is nowhere, or at the other end, reads no more than what one condition matches', async () => {
+test('if the planner expects matches everywhere and there are none, or only at the other end, a page reads at most what one condition matches', async () => {
   const each = 20_000
-  // Many have each condition, and none has both; they are the dearest, and not the newest.
+  // Many products meet each condition, and none meets both. These products have the highest prices, and are not the
+  // newest.
   await store.pool.query(
     `set session_replication_role = replica;
     insert into products (id, sku, name, category, price_amount, price_currency, in_stock, brand, attributes, description, created_at, search)
@@ -127,9 +129,9 @@ test('a page of what the planner expects anywhere and is nowhere, or at the othe
   }
 })
 
-test('compares the variants of a group once, whatever their order and the statistics', async () => {
+test('compares the variants of a group once, whatever their order and the table statistics', async () => {
   const variants = 600
-  // The worst order: the newest is stored last.
+  // This is the worst order: the newest product is stored last.
   await store.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, brand, variant_group, description, created_at)
     select gen_random_uuid(), 'ORDERED-' || n, 'Name', 'Ordered', 100, 'EUR', true, 'Ordered', 'GROUP-ORDERED', repeat('x ', 1000), now() + make_interval(secs => n)

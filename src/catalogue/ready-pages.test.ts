@@ -19,7 +19,7 @@ interface Answer {
   bytes: Buffer
 }
 
-/** Over the network, where pages that are ready are answered before anything else. */
+/** Sends a request over the network, because a cached page is answered there before any other step. */
 function get(path: string, headers: Record<string, string> = {}, method = 'GET', at = port): Promise<Answer> {
   return new Promise((resolve, reject) => {
     request({ port: at, path, headers, method, agent: false }, async (response) => {
@@ -32,8 +32,8 @@ function get(path: string, headers: Record<string, string> = {}, method = 'GET',
 }
 
 /**
- * Locks `products` while `work` runs, so that an answer in that time needed no query; the version of the catalogue
- * stays current.
+ * Locks `products` while `work` runs, so an answer in that time needed no query of products. The clock stands still, so
+ * the known catalogue version stays current.
  */
 async function withProductsLocked(t: TestContext, work: () => Promise<void>): Promise<void> {
   const tx = await store.pool.connect()
@@ -76,12 +76,12 @@ test('answers from memory, also with 304, without a query', async (t) => {
   await withProductsLocked(t, async () => {
     for (let i = 0; i < 20; i++) assert.equal((await get(path)).status, 200)
     for (let i = 0; i < 20; i++) assert.equal((await get(path, { 'if-none-match': etag })).status, 304)
-    // Another spelling of the same query has the same tag.
+    // The same query in another spelling has the same tag.
     assert.equal((await get('/products?sort=name&limit=4', { 'if-none-match': `W/${etag}` })).status, 304)
   })
 })
 
-test('answers 304 also in a process that has never made the page', async (t) => {
+test('a process that has never built the page also answers 304', async (t) => {
   const path = '/products?limit=5&sort=-name'
   const etag = (await get(path)).headers.etag as string
   const other = await startSecond(t)
@@ -92,12 +92,12 @@ test('answers 304 also in a process that has never made the page', async (t) => 
   })
 })
 
-test('makes a page once for concurrent requests', async (t) => {
+test('builds a page once for concurrent requests', async (t) => {
   let waiting: Promise<Answer>[] = []
   await withProductsLocked(t, async () => {
     waiting = Array.from({ length: 50 }, () => get('/products?limit=6&min_price=1'))
     await eventually(async () => (await countWaiting()) > 0, { what: 'a query that waits' })
-    // All fifty have arrived when a later request is answered.
+    // When a later request is answered, all fifty have arrived.
     await get('/livez')
     assert.equal(await countWaiting(), 1)
   })
@@ -105,7 +105,7 @@ test('makes a page once for concurrent requests', async (t) => {
   assert.ok(answers.every(({ status, bytes }) => status === 200 && bytes.equals(answers[0]?.bytes ?? Buffer.alloc(0))))
 })
 
-test('shows a change in every process within a second', async (t) => {
+test('every process shows a change within a second', async (t) => {
   const other = await startSecond(t)
   const path = '/products?limit=100&sort=price'
   await Promise.all([get(path), get(path, {}, 'GET', other)])
@@ -120,11 +120,11 @@ test('shows a change in every process within a second', async (t) => {
   }
 })
 
-test('queries the version while it cannot listen, and never shows a state older than a second', async () => {
+test('a process that cannot listen queries the version, and never shows a state older than a second', async () => {
   const path = '/products?limit=100&sort=-price'
   await get(path)
   let isBlocking = true
-  // Ends the listener's connection each time it reconnects.
+  // This loop ends the listener's connection each time it reconnects.
   const blocking = (async () => {
     while (isBlocking) {
       await store.pool.query(
@@ -171,14 +171,14 @@ test('answers HEAD from memory without a body, and no other method', async () =>
   assert.equal((await get(path, {}, 'DELETE')).status, 405)
 })
 
-test('drops cached pages when the version of the catalogue decreases, as after a restored backup', async () => {
+test('drops cached pages when the catalogue version decreases, for example after a restore', async () => {
   const path = '/products?limit=100&sort=-name'
   const lamp = await store.addProduct({ name: 'Zz before the restore' })
   const shows = async (text: string) => (await get(path)).bytes.includes(text)
   await promptly(store.pool, () => shows('Zz before the restore'), { withinMs: 2_000 })
   const readChanges = async () => (await store.pool.query('select sum(changes)::int as changes from catalogue_versions')).rows[0].changes
   const before = await readChanges()
-  // The restored catalogue has another name, and the same number of changes follows.
+  // The restored catalogue has another product name, and then makes the same number of changes.
   await store.pool.query('update catalogue_versions set changes = changes - 1, changed_at = changed_at - make_interval(days => 1)')
   await store.pool.query('alter table products disable trigger user')
   await store.pool.query(`update products set name = 'Zz after the restore' where id = $1`, [lamp.id])
@@ -189,7 +189,7 @@ test('drops cached pages when the version of the catalogue decreases, as after a
   for (let time = 0; time < 50; time++) assert.ok(await shows('Zz after the restore'))
 })
 
-/** Another process of the API on the same database. Returns its port. */
+/** Starts another API process on the same database. Returns its port. */
 async function startSecond(t: Parameters<typeof onCleanup>[0]): Promise<number> {
   const app = await createApp({ config: store.config, logger: pino({ level: 'silent' }) })
   onCleanup(t, () => app.stop())

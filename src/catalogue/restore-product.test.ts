@@ -40,7 +40,7 @@ const written = async (id: string) =>
     )
   ).rows[0]
 
-test('an archived product is restored with its state, once, also by two at once', async () => {
+test('an archived product is restored once with its state, even by two calls at once', async () => {
   const { id, sku } = await create({ stock: 3, slug: 'the-numbat' })
   await archive(id)
   const archived = await call('GET', `/admin/products/${id}`)
@@ -63,7 +63,7 @@ test('an archived product is restored with its state, once, also by two at once'
   })
 })
 
-test('a product that was never archived stays as it is, and an unknown one is 404', async () => {
+test('a product that was never archived stays unchanged, and an unknown one is 404', async () => {
   const product = await create()
   const before = await call('GET', `/admin/products/${product.id}`)
   const after = await restore(product.id, { 'if-match': String(before.headers.etag) })
@@ -72,7 +72,7 @@ test('a product that was never archived stays as it is, and an unknown one is 40
   assertProblem(await restore(randomUUID()), 404, 'not_found')
 })
 
-test('a draft is a draft again, a planned product waits, and an ended product stays ended', async () => {
+test('a restored draft is a draft again, a planned product waits, and an ended product stays ended', async () => {
   const inHours = (hours: number) => new Date(Date.now() + hours * HOUR).toISOString()
   const draft = await create({ status: 'draft' })
   const planned = await create({ published_at: inHours(5), unpublished_at: inHours(6) })
@@ -86,12 +86,12 @@ test('a draft is a draft again, a planned product waits, and an ended product st
   assert.deepEqual([json.published_at, json.unpublished_at], [planned.published_at, planned.unpublished_at])
   const { rows } = await store.pool.query('select changes_at from products where id = $1', [planned.id])
   assert.equal(rows[0].changes_at.toISOString(), planned.published_at)
-  // Its sale had ended before: archiving it and taking that back sells nothing.
+  // Its publication had ended before it was archived, so restoring it does not put it on sale.
   assert.equal((await store.call('GET', `/products/${ended.id}`)).status, 404)
   assert.equal((await call('GET', `/admin/products/${ended.id}`)).json.unpublished_at, ended.unpublished_at)
 })
 
-test('an end that passed while the product was archived is removed, and the activity reports it', async () => {
+test('an end that passed while the product was archived is removed, and the activity says so', async () => {
   const { id } = await create({ unpublished_at: new Date(Date.now() + HOUR).toISOString() })
   await archive(id)
   const { rows } = await store.pool.query(
@@ -114,7 +114,7 @@ test('an end that passed while the product was archived is removed, and the acti
   ])
 })
 
-test('a product whose category was renamed or deleted meanwhile comes back into one', async () => {
+test('a product whose category was renamed or deleted meanwhile is in a category after its return', async () => {
   const renamed = await create({ category: 'Marsupials' })
   const deleted = await create({ category: 'Insects' })
   for (const { id } of [renamed, deleted]) await archive(id)
@@ -127,7 +127,7 @@ test('a product whose category was renamed or deleted meanwhile comes back into 
   assert.deepEqual([await categoryOf(renamed.id), await categoryOf(deleted.id), answer.status], ['Animals', 'Insects', 204])
 })
 
-test('lists the variants of a group, a sku and ids in every state', async () => {
+test('operators can list the variants of a group, a sku and ids in every state', async () => {
   const options = (size: string) => ({ group: 'shirt', options: { size } })
   const [small, medium, large] = [
     await create({ ...options('S'), sku: 'SHIRT-S' }),

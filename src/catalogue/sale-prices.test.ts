@@ -40,7 +40,7 @@ async function importLine(product: { sku: string; name: string }, changes: objec
   return (await store.call('POST', '/admin/products/import', { token, raw, headers })).text
 }
 
-/** Lets the clock pass for a product: nothing is changed, and its times are earlier. */
+/** Simulates the passing of time for a product by moving its times into the past. */
 async function pass(id: string, hours: number): Promise<void> {
   const tx = await store.pool.connect()
   const earlier = (name: string) =>
@@ -78,7 +78,7 @@ async function shownOf(id: string, currency = 'EUR'): Promise<Shown> {
   const { json } = await store.call('GET', `/products/${id}?currency=${currency}`)
   return [json.price.amount, json.compare_at_price?.amount ?? null, json.lowest_price_30_days?.amount ?? null]
 }
-/** A process learns a change within a second. */
+/** Asserts what the shop shows. A process learns of a change within a second. */
 async function assertShown(id: string, expected: Shown, currency = 'EUR'): Promise<void> {
   const agree = async () => JSON.stringify(await shownOf(id, currency)) === JSON.stringify(expected)
   await eventually(agree, { what: `${expected} in ${currency}`, timeoutMs: 20_000 }).catch(async () =>
@@ -86,7 +86,7 @@ async function assertShown(id: string, expected: Shown, currency = 'EUR'): Promi
   )
 }
 
-test('a sale begins and ends by itself in each currency, in all places of the shop, with events and activities', async () => {
+test('a sale begins and ends on time in each currency, everywhere in the shop, with events and activities', async () => {
   const sales = [sale(800, 1, 3), sale(900, 1, 5, 'USD')]
   const product = await create({
     prices: [
@@ -147,7 +147,7 @@ test('a sale begins and ends by itself in each currency, in all places of the sh
   ])
 })
 
-test('an order and a quote between a time and its change have the price of their own moment', async () => {
+test('an order or quote that arrives after a scheduled time and before its change has the price of its own moment', async () => {
   const product = await create({ prices: [{ amount: 1_100, currency: 'USD' }], sale_prices: [sale(800, 1, 3), sale(900, 1, 3, 'USD')] })
   assert.equal(await order(product.id), 1_000)
   await pass(product.id, 2)
@@ -159,7 +159,7 @@ test('an order and a quote between a time and its change have the price of their
   assert.equal((await ofEvents(product.id)).length, 7)
 })
 
-test('the lowest price of 30 days is right through sales: at the begin, in a further reduction, at the end and in the next sale', async () => {
+test('the lowest price of 30 days is correct at the beginning of a sale, in a further reduction, at its end and in the next sale', async () => {
   const days = 24
   const { id } = await create({
     sale_prices: [sale(900, 40 * days, 41 * days), sale(800, 41 * days, 42 * days), sale(850, 42 * days, 43 * days)],
@@ -180,7 +180,7 @@ test('the lowest price of 30 days is right through sales: at the begin, in a fur
   await assertShown(id, [950, 1_000, 1_000])
 })
 
-test('a product that is reduced already stays reduced from its first price, and is so again', async () => {
+test('a product that was reduced before a sale stays reduced from its first price during the sale and after it', async () => {
   const { id } = await create({ compare_at_price: eur(1_500), sale_prices: [sale(800, 1, 3)] })
   await passed(id, 2)
   await assertShown(id, [800, 1_500, 1_000])
@@ -188,7 +188,7 @@ test('a product that is reduced already stays reduced from its first price, and 
   await assertShown(id, [1_000, 1_500, 800])
 })
 
-test('an operator edits the regular price during a sale, with the entity tag from before it', async () => {
+test('during a sale an operator can edit the regular price with the entity tag from before the sale', async () => {
   const product = await create({ sale_prices: [sale(800, 1, 3)] })
   await pass(product.id, 2)
   const { etag } = (await call('GET', `/admin/products/${product.id}`)).headers
@@ -206,7 +206,7 @@ test('an operator edits the regular price during a sale, with the entity tag fro
   await assertShown(product.id, [1_100, null, null])
 })
 
-test('a price that is not above a sale removes it', async () => {
+test('a sale is removed if the new price is not above it', async () => {
   const product = await create({ sale_prices: [sale(800, null, 3), sale(500, 4, 5)] })
   await assertShown(product.id, [800, 1_000, null])
   const changed = await patch(product.id, { price: eur(800) })
@@ -216,7 +216,7 @@ test('a price that is not above a sale removes it', async () => {
   assert.deepEqual((await call('GET', `/admin/products/${product.id}`)).json.sale_prices, [])
 })
 
-test('a sale that has ended refuses no lower price, and stays in the list', async () => {
+test('an ended sale does not refuse a lower price, and stays in the list', async () => {
   const sales = [sale(800, -2, -1), sale(900, -2, -1, 'USD')]
   const product = await create({ sale_prices: [sales[0]] })
   const prices = [{ amount: 500, currency: 'USD' }]
@@ -228,7 +228,7 @@ test('a sale that has ended refuses no lower price, and stays in the list', asyn
   await assertShown(product.id, [500, null, null])
 })
 
-test('an operator and a file that write after a time, before its change, leave the change its activity and event', async () => {
+test('an operator or a file that writes after a scheduled time leaves the scheduled change its own activity and event', async () => {
   const product = await create({ sale_prices: [sale(800, 1, 3)] })
   await pass(product.id, 2)
   await patch(product.id, { name: 'A numbat in spring' })
@@ -243,7 +243,7 @@ test('an operator and a file that write after a time, before its change, leave t
   assert.deepEqual(rows, [{ after: '800' }, { after: '1000' }])
 })
 
-test('a CSV file with prices in one currency keeps those in others, and sales in them', async () => {
+test('a CSV file with prices in one currency keeps the prices and sales in other currencies', async () => {
   const { sku } = await create({ prices: ['USD', 'CHF'].map((currency) => ({ amount: 1_100, currency })) })
   const header = 'sku,name,category,price,currency,price:USD,sale_prices'
   const importCsv = async (sales: SalePrice[]) => {
@@ -255,7 +255,7 @@ test('a CSV file with prices in one currency keeps those in others, and sales in
   assert.match(await importCsv([sale(1_100, 1, 2, 'CHF')]), /below the price/)
 })
 
-test('files carry sales there and back while one is on, and a file without them keeps them', async () => {
+test('files export and import sales while one is current, and a file without sales keeps them', async () => {
   const sales = [sale(800, -1, 3), sale(700, 5, null), sale(900, null, 1, 'USD')]
   const prices = [{ amount: 1_100, currency: 'USD', compare_at: 1_300 }]
   const product = await create({ compare_at_price: eur(1_500), prices, sale_prices: sales })
@@ -281,7 +281,7 @@ test('files carry sales there and back while one is on, and a file without them 
   assert.deepEqual((await call('GET', `/admin/products/${product.id}`)).json.sale_prices, [])
 })
 
-test('changes at the same moment leave one price and one record of each', async () => {
+test('concurrent changes leave one price and one record of each', async () => {
   const product = await create({ sale_prices: [sale(800, 1, 3)] })
   await pass(product.id, 2)
   const [sold] = await Promise.all([
@@ -298,7 +298,7 @@ test('changes at the same moment leave one price and one record of each', async 
   await assertShown(product.id, [1_050, null, null])
 })
 
-test('a clock that goes back undoes no sale, and the next write follows it', async () => {
+test('setting the clock back undoes no sale, and the next write follows the clock', async () => {
   const product = await create({ sale_prices: [sale(800, 1, 3)] })
   await passed(product.id, 2)
   await pass(product.id, -2)
@@ -310,7 +310,7 @@ test('a clock that goes back undoes no sale, and the next write follows it', asy
   await assertShown(product.id, [800, 1_000, 800])
 })
 
-test('an archived product comes back with its regular price and its sale', async () => {
+test('a restored product has its regular price and its sale', async () => {
   const product = await create({ sale_prices: [sale(800, null, 3)] })
   assert.equal((await call('DELETE', `/admin/products/${product.id}`)).status, 204)
   await pass(product.id, 2)
@@ -322,7 +322,7 @@ test('an archived product comes back with its regular price and its sale', async
   await assertShown(product.id, [1_000, null, null])
 })
 
-test('a write that does not know sales keeps the regular price, and one of a price is the regular one', async () => {
+test('a program that does not know sales keeps the regular price, and a price that it writes becomes the regular price', async () => {
   const product = await create({
     prices: [{ amount: 1_100, currency: 'USD' }],
     sale_prices: [sale(800, null, 3), sale(900, null, 3, 'USD')],
@@ -345,7 +345,7 @@ test('a write that does not know sales keeps the regular price, and one of a pri
   assert.deepEqual(rows, [{ price_amount: 950, compare_at_amount: null, prices: { USD: { amount: 1_100 } }, regular_prices: null }])
 })
 
-test('a write that names no price and begins a sale has the lowest price of 30 days', async () => {
+test('a write that names no price and begins a sale sets the lowest price of 30 days', async () => {
   const begun = await create({ sale_prices: [sale(800, 1, 3)] })
   await pass(begun.id, 2)
   await store.pool.query('update products set changes_at = null where id = $1', [begun.id])
@@ -355,7 +355,7 @@ test('a write that names no price and begins a sale has the lowest price of 30 d
   await assertShown(written.id, [700, 1_000, 1_000])
 })
 
-test('refuses sales that contradict each other, the prices or the clock', async () => {
+test('refuses sales that contradict each other, the prices or the time', async () => {
   const REFUSED: readonly [sales: unknown, detail: RegExp][] = [
     [[sale(1_000, 1, 2)], /below the price/],
     [[sale(1_100, 1, 2, 'USD')], /below the price/],

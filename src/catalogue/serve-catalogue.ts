@@ -12,7 +12,7 @@ import { type CatalogueLanguages, translationsFor } from './languages.ts'
 import type { PageCache } from './page-cache.ts'
 import { EditedProductSchema } from './product-details.ts'
 
-/** An answer that is ready to send, and its route's pattern. */
+/** An answer that is ready to be sent, and the pattern of its route. */
 export interface ReadyPage {
   route: string
   answer: CacheableAnswer
@@ -21,36 +21,36 @@ export interface ReadyPage {
 
 export interface CatalogueContext {
   pool: Pool
-  /** The API's address, for links. */
+  /** The public address of the API, for links. */
   baseUrl: string
   version: CatalogueVersion
   languages: CatalogueLanguages
   pages: PageCache<ReadyPage>
   /**
-   * A read takes one place: of `page`, of `search` if the number of matches determines the cost, or of `feed` for a
-   * feed's part.
+   * Each read takes one place in a queue: `search` if its cost depends on the number of matches, `feed` for a feed's
+   * part, otherwise `page`.
    */
   admission: Admission
   openFeeds: OpenFeeds
-  /** The address of products' pages in the shop, with `{slug}`; null if unknown. */
+  /** The address of a product's page in the shop, with `{slug}` as a placeholder. Null if unknown. */
   productUrl: string | null
   lifetimes: CacheLifetimes
   tagHeaders: readonly TagHeader[]
 }
 
-/** An answer's content before serialization and compression. */
+/** The content of an answer before it is serialized and compressed. */
 export interface CatalogueContent {
   body: unknown
   tags: readonly string[]
-  /** The entity tag; by default made of the catalogue's version and the query. */
+  /** The entity tag. The default is made of the catalogue version and the query. */
   etag?: string
   lastModified?: Date
   link?: string
-  /** The redirect's address: 301 instead of 200. */
+  /** The address of a redirect. The status is then 301 instead of 200. */
   location?: string
 }
 
-// A release with another product shape must change every entity tag.
+// Part of every entity tag, because a release with another product shape must change all of them.
 const SHAPE = entityTag(JSON.stringify(EditedProductSchema))
 
 /** Answers repeated requests from memory while the catalogue is unchanged: see `addShortcut`. */
@@ -69,17 +69,20 @@ export interface CatalogueQuery {
   key: string
   /** Whether the cost depends on the page's size or on the number of matches. */
   cost: 'page' | 'search'
-  /** The query's language; undefined to use `Accept-Language`; null for an answer without product texts. */
+  /** The language in the query. Undefined to use `Accept-Language`, null for an answer without product texts. */
   lang: string | undefined | null
 }
 
-/** The answer's language, null while the catalogue has only its own, and its translations, the preferred one first. */
+/**
+ * The languages of an answer. `language` is null while the catalogue has only its own. `translations` has the preferred
+ * one first.
+ */
 export interface Texts {
   language: AnswerLanguage | null
   translations: readonly string[]
 }
 
-/** The catalogue gained or lost a language while an answer was read, so its texts were chosen by outdated languages. */
+/** The catalogue gained or lost a language while an answer was read, so the texts may be in the wrong language. */
 class LanguagesChanged extends Error {
   override readonly name = 'LanguagesChanged'
 }
@@ -90,7 +93,7 @@ const MAX_KEY_LENGTH = 300
 
 /**
  * Answers with the content that `read` returns for `key`, from memory while the catalogue is unchanged. A client that
- * has the answer gets 304 without a query. Concurrent requests for the same answer share one read.
+ * already has the answer gets 304 without a query. Concurrent requests for the same answer share one read.
  */
 export async function serveCatalogue(
   context: CatalogueContext,
@@ -104,7 +107,7 @@ export async function serveCatalogue(
       return await serve(context, request, reply, query, read)
     } catch (error) {
       if (!(error instanceof LanguagesChanged)) throw error
-      // The next try knows the version that this one read, unless a restore is in progress.
+      // The next attempt knows the version that this one has read, except while a restore is in progress.
       if (tries === MAX_TRIES) throw new AppError('unavailable', 'The catalogue is changing too quickly to answer. Retry in a moment.')
     }
   }
@@ -153,15 +156,15 @@ async function serve(
 }
 
 /**
- * The key of an address's page. `language` is the request's negotiated language instead of its `Accept-Language` text,
- * so few addresses belong to a page.
+ * The key under which the page of an address is cached. `language` is the negotiated language instead of the
+ * `Accept-Language` text, so that each page has few keys.
  */
 function addressOf({ url = '' }: { url?: string }, language: string | null): string {
   const address = withoutAdvertisingParameters(url)
   return language === null ? address : `${language} ${address}`
 }
 
-/** The tag contains the change's time, because the same number may mean another catalogue after a restore. */
+/** The tag contains the time of the change, because after a restore the same number may mean another catalogue. */
 export function versionTag({ changes, changedAt }: Version, key: string): string {
   return entityTag(SHAPE, String(changes), changedAt.toISOString(), key)
 }

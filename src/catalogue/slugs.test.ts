@@ -22,7 +22,7 @@ const slugsOf = async (id: string) =>
     await store.pool.query('select slug from product_slugs where product_id = $1 order by retired_at desc nulls first, slug', [id])
   ).rows.map(({ slug }) => slug)
 
-test('makes a slug of the name, of letters and digits of any script', async () => {
+test('makes a slug from the letters and digits of the name, in any script', async () => {
   for (const [name, slug] of [
     ['Blue Mug, 300 ml', 'blue-mug-300-ml'],
     ['  Größe XL – Käse & Brot  ', 'grosse-xl-kase-brot'],
@@ -41,17 +41,17 @@ test('makes a slug of the name, of letters and digits of any script', async () =
   }
 })
 
-test('a name without a letter or digit falls back to the sku, then to the id', async () => {
+test('if the name has no letter or digit, the slug comes from the sku, otherwise from the id', async () => {
   assert.equal((await create({ name: '🙂🎉', sku: 'Smile_1' })).json.slug, 'smile-1')
   const { id, slug } = (await create({ name: '🙂🎉', sku: '🙂' })).json
   assert.equal(slug, id.slice(-12))
 })
 
-test('a slug that is taken gets the sku, then a part of the id, also by former slugs and archived products', async () => {
+test('if a slug is taken, also by a former slug or an archived product, it gets the sku or a part of the id appended', async () => {
   const first = (await create({ name: 'Taken' })).json
   const second = (await create({ name: 'TAKEN!', sku: 'T-2' })).json
   assert.deepEqual([first.slug, second.slug], ['taken', 'taken-t-2'])
-  // A slug takes ASCII letters and digits of a sku, so this one is T-2, too.
+  // A slug uses only ASCII letters and digits of a sku, so this one also yields T-2.
   const third = (await create({ name: 'Taken', sku: 'T_2' })).json
   assert.equal(third.slug, `taken-${third.id.slice(-12)}`)
   await patch(first.id, { slug: 'free-again' })
@@ -62,13 +62,13 @@ test('a slug that is taken gets the sku, then a part of the id, also by former s
   assertProblem(await bySlug('taken'), 404, 'not_found')
 })
 
-test('letters of two scripts that look alike are two slugs', async () => {
+test('letters of two scripts that look alike make two slugs', async () => {
   const [cyrillic, latin] = [await create({ slug: 'mаma' }), await create({ slug: 'mama' })]
   assert.deepEqual([cyrillic.status, cyrillic.json.slug], [201, 'mаma'])
   assert.deepEqual([latin.status, latin.json.slug], [201, 'mama'])
 })
 
-test('slugs that are written differently and mean the same are refused with 409, at a change, too', async () => {
+test('slugs with the same normal form are refused with 409, also in a change', async () => {
   for (const [first, ...others] of [
     ['Größe XL', 'grosse-xl', 'GRÖSSE  xl', 'gro\u0308ße/xl', 'ｇｒöße-XL', 'grosse🎉xl'],
     ['Kafé 😀 Küche', 'kafe kuche', 'kafe-🎁-kuche', '--KAFÉ_küche--'],
@@ -90,7 +90,7 @@ test('slugs that are written differently and mean the same are refused with 409,
   }
 })
 
-test('products that are inserted without a slug get one, in one statement and at once', async () => {
+test('products that are inserted without a slug get one each, in one statement and in concurrent ones', async () => {
   const insert = (skus: readonly string[]) =>
     store.pool.query(
       `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
@@ -106,7 +106,7 @@ test('products that are inserted without a slug get one, in one statement and at
   assert.equal(rows.filter(({ slug }) => slug === 'inserted').length, 1)
 })
 
-test('a renamed product keeps its slug; a new slug leaves the old one leading to it', async () => {
+test('a renamed product keeps its slug, and a new slug redirects the old one', async () => {
   const { json: product } = await create({ name: 'Old name' })
   const renamed = await patch(product.id, { name: 'New name' })
   assert.equal(renamed.json.slug, 'old-name')
@@ -120,7 +120,7 @@ test('a renamed product keeps its slug; a new slug leaves the old one leading to
   assert.deepEqual([old.status, old.json], [301, { moved_to: 'new-name' }])
   assert.match(String(old.headers.location), /^https?:\/\/.+\/products\/by-slug\/new-name$/)
   assert.match(String(old.headers['surrogate-key']), new RegExp(productTag(product.id)))
-  // The same answer again, from memory: RFC 9110 §13.2.1 ignores conditions of a redirection.
+  // The answer from memory is the same: RFC 9110, 13.2.1 ignores the conditions of a redirection.
   assert.equal((await bySlug('old-name', { 'if-none-match': '*' })).status, 301)
   assert.equal((await bySlug('OLD_Name')).json.moved_to, 'new-name')
   const back = await patch(product.id, { slug: 'old-name' })
@@ -130,7 +130,7 @@ test('a renamed product keeps its slug; a new slug leaves the old one leading to
   assert.deepEqual(await slugsOf(product.id), ['old-name', 'new-name'])
 })
 
-test('a browser that has seen a slug change and change back does not go in circles', async () => {
+test('a browser that has seen a slug change and change back does not follow redirects in circles', async () => {
   const { json: product } = await create({ slug: 'way-there' })
   await patch(product.id, { slug: 'way-back' })
   const there = await bySlug('way-there')
@@ -143,7 +143,7 @@ test('a browser that has seen a slug change and change back does not go in circl
   assert.match(String((await bySlug('way-there')).headers['cache-control']), /stale-while-revalidate/)
 })
 
-test('a slug of another script leads on as a percent-encoded address', async () => {
+test('a slug in another script redirects to a percent-encoded address', async () => {
   const { json } = await create({ slug: '字'.repeat(100) })
   assert.equal((await bySlug('字'.repeat(100))).status, 200)
   await patch(json.id, { slug: 'カップ' })
@@ -151,7 +151,7 @@ test('a slug of another script leads on as a percent-encoded address', async () 
   assert.ok(String(headers.location).endsWith(`/products/by-slug/${encodeURIComponent('カップ')}`))
 })
 
-test('a product that is renamed again and again keeps the newest 100 former slugs', async () => {
+test('a product that is renamed many times keeps its newest 100 former slugs', async () => {
   const { id } = (await create({ slug: 'there' })).json
   for (let turn = 0; turn < 20; turn++) for (const slug of ['here', 'there']) assert.equal((await patch(id, { slug })).status, 200)
   assert.deepEqual(await slugsOf(id), ['there', 'here'])
@@ -161,11 +161,11 @@ test('a product that is renamed again and again keeps the newest 100 former slug
   assert.equal(slugs[0], 'place-103')
   assertProblem(await bySlug('here'), 404, 'not_found')
   assert.equal((await bySlug('place-3')).status, 301)
-  // A slug that nothing leads to any more is free.
+  // A slug that no longer redirects is free.
   assert.equal((await create({ slug: 'here' })).status, 201)
 })
 
-test('of two changes to one slug at once one is refused', async () => {
+test('of two concurrent changes to one slug, one is refused', async () => {
   const ids = [(await create()).json.id, (await create()).json.id]
   const answers = await Promise.all(ids.map((id) => patch(id, { slug: 'contested' })))
   assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 409])
@@ -173,7 +173,7 @@ test('of two changes to one slug at once one is refused', async () => {
   assert.equal((await bySlug('contested')).json.id, winner)
 })
 
-test('refuses slugs without a letter or digit, and addresses that can be none', async () => {
+test('refuses slugs without a letter or digit, and addresses that cannot be a slug', async () => {
   const { id } = (await create()).json
   for (const slug of ['🙂', '---', ' ']) {
     assertProblem(await patch(id, { slug }), 422, 'invalid_body', String(slug))

@@ -2,18 +2,18 @@ import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 
-/** The current slug of the alias `product`. See docs/decisions/catalogue-slugs.md. */
+/** SQL for the current slug of the alias `product`. See docs/decisions/catalogue-slugs.md. */
 export const CURRENT_SLUG = sql`(
   select slug from product_slugs where product_slugs.product_id = product.id and product_slugs.retired_at is null
 )`
 
-/** The most former slugs that a product keeps, from the newest. */
+/** The number of former slugs that a product keeps. The newest ones stay. */
 const MAX_FORMER = 100
 
-/** The refusal of a slug without letters and digits. */
+/** The text that refuses a slug without letters and digits. */
 export const SLUG_RULE = 'slug must have a letter or a digit'
 
-/** A text's slug. Throws `invalid_body` if it has none. */
+/** Converts a text to a slug. Throws `invalid_body` if no letter or digit remains. */
 export async function readSlug(db: Queryable, text: string): Promise<string> {
   const { rows } = await db.query<{ slug: string | null }>(sql`select slug_of(${text}) as slug`)
   const slug = rows[0]?.slug ?? null
@@ -22,8 +22,8 @@ export async function readSlug(db: Queryable, text: string): Promise<string> {
 }
 
 /**
- * Gives each product a new slug and keeps the previous one as a former slug. A product may take back its own former
- * slug; another product's slug violates `product_slugs_slug_unique`. The products must be locked.
+ * Gives each product a new slug, and keeps the previous one as a former slug. A product may take back its own former
+ * slug. The slug of another product violates `product_slugs_slug_unique`. The products must be locked.
  */
 export async function changeSlugs(tx: Transaction, changes: readonly { productId: string; slug: string }[]): Promise<void> {
   if (changes.length === 0) return

@@ -17,7 +17,7 @@ const readSettings = async (db: Queryable) => {
 }
 const countProducts = async (db: Queryable) => (await db.query('select count(*) as products from products')).rows[0].products
 
-test('every statement of a read sees the products of the version that it returns', async (t) => {
+test('every statement of a read sees the products of the version that the read returns', async (t) => {
   const { pool } = await createTestDatabase(t)
   const first = await inSnapshot(pool, countProducts)
   const second = await inSnapshot(pool, async (tx) => {
@@ -32,7 +32,7 @@ test('every statement of a read sees the products of the version that it returns
   assert.ok(third.version.changedAt > first.version.changedAt)
 })
 
-test('the first statement of a read has the bound of the snapshot, and the session has its own again', async (t) => {
+test("the first statement of a read already has the snapshot's timeout, and the session has its own timeout afterwards", async (t) => {
   const { pool } = await createTestDatabase(t)
   const own = await readSettings(pool)
   const { found } = await inSnapshot(pool, readSettings)
@@ -41,7 +41,7 @@ test('the first statement of a read has the bound of the snapshot, and the sessi
   assert.notDeepEqual(own, found)
 })
 
-test('a snapshot that cannot begin is the error, after the read has ended', async (t) => {
+test('if a snapshot cannot begin, the caller gets that error after the read has ended', async (t) => {
   const { pool } = await createTestDatabase(t)
   await pool.query('alter table catalogue_versions rename to elsewhere')
   let hasEnded = false
@@ -56,7 +56,7 @@ test('a snapshot that cannot begin is the error, after the read has ended', asyn
   assert.ok((await inSnapshot(pool, countProducts)).version.changes >= 0)
 })
 
-test('a read that fails gives its connection back without a transaction', async (t) => {
+test('a failed read returns its connection without an open transaction', async (t) => {
   const { url } = await createTestDatabase(t)
   const pool = createPool({ url, size: 1, applicationName: 'test', onError: () => {} })
   t.after(() => pool.end())

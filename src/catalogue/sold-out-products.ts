@@ -1,6 +1,6 @@
 import { type Sql, sql } from '../db/sql.ts'
 
-/** For FROM: the catalogue's products whose stock has reached zero since then and is still zero, each once. */
+/** A table for FROM: the products in the catalogue whose stock has reached zero since `since` and is still zero. */
 export function productsSoldOutSince(since: Date): Sql {
   return sql`(
     select products.id, products.name, max(event.occurred_at) as sold_out_at

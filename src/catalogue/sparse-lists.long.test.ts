@@ -19,7 +19,7 @@ interface Row {
   created_at: string
 }
 
-/** Products without events and members of categories: thousands are added at once. */
+/** Adds thousands of products at once, together with their category members and without events. */
 async function fill(products: number): Promise<Row[]> {
   const client = await store.pool.connect()
   try {
@@ -52,7 +52,7 @@ function sorted(rows: readonly Row[], { brand, in_stock, attr, min_price = 0, so
     .map(({ id }) => id)
 }
 
-/** The ids of all pages from the first to the last, and of those back again. */
+/** Reads the ids of all pages from the first to the last, and of all pages back again. */
 async function walk(query: Query): Promise<{ on: string[]; back: string[] }> {
   const on: string[] = []
   const back: string[] = []
@@ -72,7 +72,7 @@ async function walk(query: Query): Promise<{ on: string[]; back: string[] }> {
   return { on, back }
 }
 
-test('lists of products that are thousands of places apart are complete and in order, on and back', async () => {
+test('lists of products that are thousands of places apart are complete and in order, forwards and backwards', async () => {
   const rows = await fill(9_000)
   const filters: Query[] = [
     { brand: 'Rare' },

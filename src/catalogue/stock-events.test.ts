@@ -15,7 +15,7 @@ const importStock = async (sku: string, stock: number) => {
   assert.equal(status, 200)
 }
 
-test('stock is recorded when it reaches zero and leaves it', async () => {
+test('stock events are recorded when stock reaches zero and when it is available again', async () => {
   const { id, sku } = await create({ stock: 2 })
   const buyer = await store.register()
   const order = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: id, quantity: 1 }] } })
@@ -32,7 +32,7 @@ test('stock is recorded when it reaches zero and leaves it', async () => {
   assert.deepEqual(untracked.data, { product_id: id, sku, available: null, previous_available: 0 })
 })
 
-test('a product that begins without a unit is depleted', async () => {
+test('a new product without a unit is recorded as sold out', async () => {
   const { id, sku } = await create({ stock: 0 })
   const [event] = await eventsOf(id)
   assert.deepEqual(
@@ -49,11 +49,11 @@ const buy = async (id: string, quantity: number) => {
 const levelsOf = async (id: string) =>
   (await eventsOf(id)).map(({ type, data }) => `${type.replace('stock.', '')} ${data.previous_available} ${data.available}`)
 
-test('levels of stock are recorded each time that they have moved by a part of what was set', async (t) => {
+test('a stock level event is recorded each time the level has moved by the set percentage', async (t) => {
   t.after(() => saveStockEventPercent(store.pool, 0))
   await saveStockEventPercent(store.pool, 25)
   const { id, sku } = await create({ stock: 10 })
-  // Two units of ten are less than a quarter.
+  // Two of ten units are less than a quarter.
   for (let unit = 1; unit <= 7; unit++) await buy(id, 1)
   assert.deepEqual(await levelsOf(id), ['level_changed 8 7', 'level_changed 5 4'])
   await setStock(id, 100)
@@ -62,7 +62,7 @@ test('levels of stock are recorded each time that they have moved by a part of w
   assert.deepEqual((await levelsOf(id)).slice(2), ['level_changed 3 100'])
   await buy(id, 1)
   assert.deepEqual((await levelsOf(id)).slice(3), ['level_changed 76 75'])
-  // Another system that sets what is left after each sale hides nothing.
+  // Another system may set the remaining stock after each sale. This hides no level event.
   await setStock(id, 70)
   await importStock(sku, 61)
   await setStock(id, 58)
@@ -74,7 +74,7 @@ test('levels of stock are recorded each time that they have moved by a part of w
   assert.deepEqual((await levelsOf(id)).slice(5), ['depleted 58 0', 'replenished 0 40', 'level_changed 31 30'])
 })
 
-test('a percentage of levels of stock that is turned on or off moves no level by itself', async (t) => {
+test('turning the percentage for stock level events on or off records no event by itself', async (t) => {
   t.after(() => saveStockEventPercent(store.pool, 0))
   const before = await create({ stock: 100 })
   await saveStockEventPercent(store.pool, 10)

@@ -24,7 +24,7 @@ const isShown = async ({ id }: { id: string }) => (await store.call('GET', `/pro
 
 const UNKNOWN = { id: '01900000-0000-7000-8000-000000000000' }
 
-test('reads the stock of a product with a version that is its strong entity tag', async () => {
+test("reads a product's stock with a version that is also its strong entity tag", async () => {
   const [lamp, untracked] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: null })]
   const answer = await read(lamp)
   assert.deepEqual([answer.status, answer.json], [200, { product_id: lamp.id, available: 5, version: 1 }])
@@ -43,7 +43,7 @@ test('refuses a reference with an invisible character', async () => {
   for (const reference of ['x', 'DN 1 – é']) assert.equal((await adjust(lamp, { delta: 1, reference })).status, 201)
 })
 
-test('sets the stock that was counted, and whether the product is in stock', async () => {
+test('stores a counted stock, and whether the product is in stock', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   let { etag = '' } = (await read(lamp)).headers
   for (const [index, stock] of [0, 7, null, 0].entries()) {
@@ -57,7 +57,7 @@ test('sets the stock that was counted, and whether the product is in stock', asy
   assertProblem(await count(UNKNOWN, { stock: 1 }, '*'), 404, 'not_found')
 })
 
-test('refuses a count that was made before three sales, although returns restored the number', async () => {
+test('refuses a count that was made before three sales, even if returns restored the number', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const { headers } = await read(lamp)
   const sold = await order(lamp, 3)
@@ -71,7 +71,7 @@ test('refuses a count that was made before three sales, although returns restore
   assert.deepEqual(await store.readStock(lamp), [12])
 })
 
-test('increments the version with every sale, also of the last unit, and with returned goods', async () => {
+test('each sale and each return increments the version, also the sale of the last unit', async () => {
   const lamp = await store.addProduct({ stock: 3 })
   const versions: number[] = []
   const look = async (answer: Answer) => {
@@ -90,7 +90,7 @@ test('increments the version with every sale, also of the last unit, and with re
   assert.deepEqual(versions, [2, 3, 4, 5])
 })
 
-test('increments the version for a statement that does not', async () => {
+test('the database increments the version for a statement that does not', async () => {
   const lamp = await store.addProduct({ stock: 3 })
   await store.pool.query('update inventory set available = available - 1 where product_id = $1', [lamp.id])
   assert.deepEqual((await read(lamp)).json, { product_id: lamp.id, available: 2, version: 2 })
@@ -98,7 +98,7 @@ test('increments the version for a statement that does not', async () => {
   assert.equal((await read(lamp)).json.version, 2, 'the number is the same')
 })
 
-test('compares an expected number with the number alone', async () => {
+test('`expected` is compared with the number only', async () => {
   const [lamp, untracked] = [await store.addProduct({ stock: 4 }), await store.addProduct({ stock: null })]
   const sold = await order(lamp, 1)
   await store.call('POST', `/orders/${sold.json.id}/cancel`, { token: ada?.token ?? '' })
@@ -111,7 +111,7 @@ test('compares an expected number with the number alone', async () => {
   assert.equal((await count(untracked, { stock: 9, expected: null })).json.available, 9)
 })
 
-test('of two counts of the same state, from two processes, one wins', async (t) => {
+test('of two processes that count the same state, one succeeds', async (t) => {
   const other = await startSecondProcess(t, store)
   const lamp = await store.addProduct({ stock: 4 })
   const answers = await Promise.all(
@@ -125,7 +125,7 @@ test('of two counts of the same state, from two processes, one wins', async (t) 
   assert.equal((await kept(lamp)).length, 1)
 })
 
-test('adds and removes units, and records actor, time, reason and the number before', async () => {
+test('adds and removes units, and records actor, time, reason and the previous number', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const begin = Date.now()
   const came = await adjust(lamp, { delta: 7, reference: 'DN-1', reason: 'a delivery' })
@@ -153,7 +153,7 @@ test('records no change when the count equals the stock, and keeps the version',
   assert.deepEqual(await kept(lamp), [])
 })
 
-test('an adjustment that takes the last unit or adds the first changes what the catalogue shows', async () => {
+test('an adjustment that takes the last unit or adds the first one changes `in_stock` in the catalogue', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   assert.equal(await isShown(lamp), true)
   await adjust(lamp, { delta: -2, reference: 'stolen' })
@@ -164,7 +164,7 @@ test('an adjustment that takes the last unit or adds the first changes what the 
   assert.equal((await order(lamp)).status, 201)
 })
 
-test('books a reference once: a repeat returns the first adjustment, also when the stock is too low by then', async () => {
+test('books a reference once: a repeat returns the first adjustment, even if the stock has become too low for it', async () => {
   const [lamp, vase] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: 5 })]
   const first = await adjust(lamp, { delta: -5, reference: 'R', reason: 'one' })
   const again = await adjust(lamp, { delta: -5, reference: 'R', reason: 'another' })
@@ -176,7 +176,7 @@ test('books a reference once: a repeat returns the first adjustment, also when t
   assert.equal((await kept(lamp)).length, 1)
 })
 
-test('books a reference once when two processes get it many times at once', async (t) => {
+test('books a reference once when two processes receive it many times at once', async (t) => {
   const other = await startSecondProcess(t, store)
   const lamp = await store.addProduct({ stock: 5 })
   const answers = await Promise.all(
@@ -197,7 +197,7 @@ test('books a reference once when two processes get it many times at once', asyn
   assert.deepEqual(await store.readStock(lamp), [5 + made?.json.delta])
 })
 
-test('the database itself refuses a reference of a product a second time', async () => {
+test("the database itself refuses to book a product's reference a second time", async () => {
   const lamp = await store.addProduct({ stock: 5 })
   await adjust(lamp, { delta: 1, reference: 'R' })
   const copy = `insert into stock_adjustments (product_id, version, kind, available_before, available_after, reference, actor_type)
@@ -205,7 +205,7 @@ test('the database itself refuses a reference of a product a second time', async
   await assert.rejects(store.pool.query(copy, [lamp.id]), { code: '23505' })
 })
 
-test('removes no more than is available, and nothing of stock that is not tracked', async () => {
+test('refuses to remove more than is available, and refuses adjustments of untracked stock', async () => {
   const [lamp, untracked] = [await store.addProduct({ stock: 2 }), await store.addProduct({ stock: null })]
   const short = assertProblem(await adjust(lamp, { delta: -3, reference: 'R' }), 409, 'insufficient_stock')
   assert.deepEqual([short.available, short.shortages], [2, [{ product_id: lamp.id, requested: 3, available: 2 }]])
@@ -215,7 +215,7 @@ test('removes no more than is available, and nothing of stock that is not tracke
   assert.deepEqual(await store.readStock(lamp, untracked), [0, null])
 })
 
-test('lists the changes newest first, page by page, also during further changes and after the product was archived', async () => {
+test('lists changes newest first in pages, also while further changes are made and after the product was archived', async () => {
   const [lamp, vase] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: 5 })]
   for (let i = 1; i <= 5; i++) {
     await adjust(lamp, { delta: i, reference: `L${i}` })
@@ -234,7 +234,7 @@ test('lists the changes newest first, page by page, also during further changes 
   assertProblem(await call('GET', pathOf(UNKNOWN, '/adjustments')), 404, 'not_found')
 })
 
-test('records the stock of a new product, and nothing when it is not tracked', async () => {
+test('records the initial stock of a new product, and records nothing if stock is not tracked', async () => {
   const body = { name: 'A lamp', category: 'lamps', price: { amount: 1, currency: 'EUR' } }
   const create = async (changes: object) => (await call('POST', '/admin/products', { body: { ...body, ...changes } })).json
   const [lamp, untracked] = [await create({ sku: 'NEW-1', stock: 3 }), await create({ sku: 'NEW-2' })]
@@ -247,7 +247,7 @@ test('records the stock of a new product, and nothing when it is not tracked', a
   assert.deepEqual(await kept(untracked), [])
 })
 
-test('a count waits for a concurrent sale and is then refused', async (t) => {
+test('a count that waits for a concurrent sale is then refused', async (t) => {
   const lamp = await store.addProduct({ stock: 5 })
   const selling = await store.pool.connect()
   t.after(() => selling.release(true))
@@ -260,7 +260,7 @@ test('a count waits for a concurrent sale and is then refused', async (t) => {
   assert.deepEqual(await store.readStock(lamp), [4])
 })
 
-test('answers the stock of a page of products in one call', async () => {
+test('returns the stock of a page of products in one call', async () => {
   const [lamp, vase, gone] = [await store.addProduct({ stock: 3 }), await store.addProduct({ stock: null }), await store.addProduct()]
   await store.pool.query('update products set archived_at = now() where id = $1', [gone.id])
   const ids = [vase.id, lamp.id.toUpperCase(), gone.id, UNKNOWN.id, vase.id].join(',')
@@ -274,7 +274,7 @@ test('answers the stock of a page of products in one call', async () => {
   assert.deepEqual(answer.json, { data: expected })
 })
 
-test('a version that a lost time may have given names no later state: each incarnation of the database has versions of its own', async () => {
+test('after a restore no version of the lost time names a later state, because each database incarnation has its own versions', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   assert.equal((await count(lamp, { stock: 6 }, '"1"')).headers.etag, '"2"')
   await adjust(lamp, { delta: 1, reference: 'before' })

@@ -9,7 +9,7 @@ import { lockStock, moveStock, type Shortage, type StockLine, saveStock } from '
 
 const { pool } = await createTestDatabase({ after })
 
-/** Takes stock like an order does: all of it or, when any line is short, none. */
+/** Takes stock like an order does: all lines, or none if one of them is short. */
 async function takeLocked(tx: Transaction, lines: StockLine[]): Promise<Shortage[]> {
   const stock = await lockStock(
     tx,
@@ -27,8 +27,8 @@ const giveBack = (...lines: StockLine[]): Promise<void> => inTransaction(pool, (
 const line = (product: { id: string }, quantity: number): StockLine => ({ product_id: product.id, quantity })
 
 /**
- * Stock, what the catalogue says of it, and the row version of the product, which changes whenever the row is
- * written.
+ * Returns the stock, the catalogue's `in_stock`, and the row version of the product. The row version changes whenever
+ * the row is written.
  */
 async function read(product: { id: string }): Promise<{ available: number | null; in_stock: boolean; row_version: string }> {
   const { rows } = await pool.query(
@@ -41,7 +41,7 @@ async function read(product: { id: string }): Promise<{ available: number | null
   return rows[0]
 }
 
-test('takes stock without writing the catalogue', async () => {
+test('takes stock without writing to the catalogue', async () => {
   const [lamp, vase] = [await addProduct(pool, { stock: 5 }), await addProduct(pool, { stock: 7 })]
   const before = await read(lamp)
   assert.deepEqual(await take(line(lamp, 2), line(vase, 1)), [])
@@ -49,7 +49,7 @@ test('takes stock without writing the catalogue', async () => {
   assert.equal((await read(vase)).available, 6)
 })
 
-test('names every short line and takes nothing, not even for the other lines', async () => {
+test('names every short line, and takes nothing for the other lines either', async () => {
   const [plenty, few, none] = [await addProduct(pool), await addProduct(pool, { stock: 2 }), await addProduct(pool, { stock: 0 })]
   const unknown = randomUUID()
   assert.deepEqual(await take(line(few, 3), line(plenty, 1), line(none, 1), line({ id: unknown }, 4)), [
@@ -60,7 +60,7 @@ test('names every short line and takes nothing, not even for the other lines', a
   assert.deepEqual(await Promise.all([plenty, few, none].map(async (product) => (await read(product)).available)), [100, 2, 0])
 })
 
-test('shows a product as sold out with the last unit, and as in stock when one is returned', async () => {
+test('shows a product as sold out after the last unit, and as in stock when a unit is returned', async () => {
   const lamp = await addProduct(pool, { stock: 3 })
   await take(line(lamp, 3))
   const soldOut = await read(lamp)
@@ -72,7 +72,7 @@ test('shows a product as sold out with the last unit, and as in stock when one i
   assert.deepEqual(await read(lamp), { ...back, available: 3 }, 'the second return does not write the catalogue')
 })
 
-test('changes updated_at of a product that is sold out, so that caches renew it', async () => {
+test('selling the last unit changes updated_at, so that caches renew the page', async () => {
   const lamp = await addProduct(pool, { stock: 1 })
   await pool.query(`update products set updated_at = '2020-01-01T00:00:00Z' where id = $1`, [lamp.id])
   await take(line(lamp, 1))
@@ -80,7 +80,7 @@ test('changes updated_at of a product that is sold out, so that caches renew it'
   assert.deepEqual(rows, [{ is_new: true }])
 })
 
-test('never runs out of a product whose stock is not tracked', async () => {
+test('a product without stock tracking is never sold out', async () => {
   const download = await addProduct(pool, { stock: null })
   const before = await read(download)
   assert.deepEqual(await take(line(download, 10_000)), [])
@@ -88,7 +88,7 @@ test('never runs out of a product whose stock is not tracked', async () => {
   assert.deepEqual(await read(download), before)
 })
 
-test('returns nothing for a deleted product', async () => {
+test('returning units of a deleted product does nothing', async () => {
   const lamp = await addProduct(pool, { stock: 1 })
   await giveBack(line({ id: randomUUID() }, 5), line(lamp, 1))
   assert.equal((await read(lamp)).available, 2)
@@ -103,7 +103,7 @@ test('sells the last ten units to exactly ten of fifty concurrent buyers', async
   assert.deepEqual({ available, in_stock }, { available: 0, in_stock: false })
 })
 
-test('lines in another order cause no deadlock', async () => {
+test('concurrent orders with the same lines in another order cause no deadlock', async () => {
   const products = await Promise.all(Array.from({ length: 20 }, () => addProduct(pool, { stock: 1_000 })))
   const lines = products.map((product) => line(product, 1))
   let attempts = 0

@@ -11,30 +11,33 @@ export interface StockLine {
 export interface Shortage {
   product_id: string
   requested: number
-  /** At most `MAX_SHOWN_AVAILABLE`. */
+  /** The available units, at most `MAX_SHOWN_AVAILABLE`. */
   available: number
 }
 
 /**
- * The highest level that a shortage shows, more than most customers want. Larger quantities are hidden, so visitors
- * cannot work out a shop's stock or its daily sales.
+ * The highest level that a shortage shows, which is more than most customers want. Larger levels stay hidden, so
+ * visitors cannot work out a shop's stock or its daily sales.
  */
 export const MAX_SHOWN_AVAILABLE = 20
 
 /**
- * The precision for judging a line. `exact` decides only whether an order is placed. Calls that can be repeated without
- * limit use `rounded`, because bisection would find the exact stock.
+ * The precision with which a line is judged. Only placing an order uses `exact`. Calls that anybody can repeat use
+ * `rounded`, because with `exact` a visitor could find the stock by bisection.
  */
 export type StockPrecision = 'exact' | 'rounded'
 
-/** Exact up to 20 units; more are rounded up to the next of 50, 100, 200, 500 … */
+/** Levels up to 20 units are exact. Higher levels are rounded up to the next of 50, 100, 200, 500 … */
 function atPrecision(units: number, precision: StockPrecision): number {
   if (precision === 'exact' || units <= MAX_SHOWN_AVAILABLE) return units
   const power = 10 ** Math.floor(Math.log10(units))
   return power * ([1, 2, 5].find((step) => step * power >= units) ?? 10)
 }
 
-/** The lowest level with the same rounded level: exact up to 20 units, more are rounded down to 20, 50, 100, 200 … */
+/**
+ * The lowest level that has the same rounded level. Levels up to 20 units are exact, higher ones are rounded down to
+ * 20, 50, 100, 200 …
+ */
 export function atLeast(units: number): number {
   if (units <= MAX_SHOWN_AVAILABLE) return units
   const power = 10 ** Math.floor(Math.log10(units - 1))
@@ -42,8 +45,8 @@ export function atLeast(units: number): number {
 }
 
 /**
- * The lines that exceed `unitsOf` at this precision; null means unlimited. At `exact`, once one line is short, every
- * possibly short line is named, because unnamed lines would reveal their stock.
+ * The lines that exceed `unitsOf` at this precision; null means unlimited. If a line is short at `exact`, all lines
+ * that may be short are named, because an unnamed line would reveal its stock.
  */
 export function linesToRefuse<T extends StockLine>(
   lines: readonly T[],
@@ -57,7 +60,7 @@ export function linesToRefuse<T extends StockLine>(
 
 /** The stock of some products in memory. `saveStock` writes the changes to the database. */
 export class StockLevels {
-  /** Levels by product id; null if untracked, no entry for an unknown product. */
+  /** The levels by product id. Null means untracked. An unknown product has no entry. */
   readonly #before: ReadonlyMap<string, number | null>
   readonly #now: Map<string, number | null>
 
@@ -66,9 +69,12 @@ export class StockLevels {
     this.#now = new Map(levels)
   }
 
-  /** The lines that exceed, or may exceed, the available stock. Each product must have only one line. */
+  /**
+   * The lines that exceed the available stock, or may exceed it at this precision. Each product must be in one line
+   * only.
+   */
   shortagesOf(lines: readonly StockLine[], precision: StockPrecision): Shortage[] {
-    // A product without an entry was deleted between reading and locking.
+    // A product without an entry was deleted after the caller read it and before its stock was locked.
     const availableOf = ({ product_id }: StockLine) => (this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0)
     const refused = linesToRefuse(lines, precision, (line, of) => {
       const available = availableOf(line)
@@ -80,7 +86,7 @@ export class StockLevels {
     }))
   }
 
-  /** The lines must be available. */
+  /** Takes the units of the lines, which must be available. */
   take(lines: readonly StockLine[]): void {
     for (const line of lines) this.#move(line.product_id, -line.quantity)
   }
@@ -106,14 +112,14 @@ export class StockLevels {
 }
 
 /**
- * Reads products' stock and locks it until the transaction ends. A `select` locks rows in product order. An `update …
- * from unnest(…)` would lock in its plan's order, so two of them could deadlock.
+ * Reads products' stock and locks it until the transaction ends. `select … for update` locks rows in product order. An
+ * `update … from unnest(…)` would lock them in its plan's order, so two of them could deadlock.
  */
 export function lockStock(tx: Transaction, productIds: readonly string[]): Promise<StockLevels> {
   return selectStock(tx, productIds, sql`order by product_id for update`)
 }
 
-/** Reads products' stock without a lock, so it may change at any time. */
+/** Reads products' stock without a lock, so the levels may change at any time. */
 export function readStock(db: Queryable, productIds: readonly string[]): Promise<StockLevels> {
   return selectStock(db, productIds, noSql)
 }
@@ -125,7 +131,7 @@ async function selectStock(db: Queryable, productIds: readonly string[], locking
   return new StockLevels(new Map(rows.map((row) => [row.product_id, row.available])))
 }
 
-/** Writes the changes since `lockStock`, in its transaction. */
+/** Writes the changes since `lockStock`, in the same transaction. */
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
@@ -139,7 +145,7 @@ export async function saveStock(tx: Transaction, stock: StockLevels): Promise<vo
     await tx.query(save)
     return
   }
-  // The catalogue shows whether there is any stock.
+  // The catalogue only shows whether there is any stock.
   const flip = sql`update products set in_stock = level.available > 0, updated_at = now()
     from ${levels}
     where products.id = any(${plainArray(flips)}::uuid[]) and products.id = level.product_id and products.in_stock <> (level.available > 0)`
@@ -147,8 +153,8 @@ export async function saveStock(tx: Transaction, stock: StockLevels): Promise<vo
 }
 
 /**
- * Returns the stock of some order lines and takes that of others, which must be available. Several lines may name the
- * same product.
+ * Returns the stock of some order lines, and takes the stock of others, which must be available. Several lines may name
+ * the same product.
  */
 export async function moveStock(
   tx: Transaction,

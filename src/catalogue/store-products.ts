@@ -10,20 +10,20 @@ import { CURRENT_SLUG, changeSlugs } from './slugs.ts'
 export interface ProductToStore {
   id: string
   isNew: boolean
-  /** Complete, except for values that stay: see `mergeProduct`. */
+  /** A complete product, except for the values that stay: see `mergeProduct`. */
   product: ProductInput
   category: ResolvedCategories
-  /** Is null to keep the stored slug; a new product then gets one from its name. */
+  /** Null keeps the stored slug. A new product then gets a slug from its name. */
   slug: string | null
-  /** Whether its stock is untracked or not 0. */
+  /** Whether stock is untracked or not 0. */
   isInStock: boolean
 }
 
 const TYPES = { text: sql`text`, bigint: sql`bigint`, jsonb: sql`jsonb`, timestamptz: sql`timestamptz(3)` }
 const NO_TIME = 'infinity'
 /**
- * The product columns that a change writes, each with its type and its value for `storeProducts`. A null in the columns
- * of `KEPT` keeps the stored value.
+ * The product columns that a change writes, each with its type and its value for `storeProducts`. If a column is in
+ * `KEPT`, null keeps the stored value.
  */
 const ROW_COLUMNS = {
   sku: column('text', ({ product }) => product.sku),
@@ -45,7 +45,7 @@ const ROW_COLUMNS = {
   published_at: column('timestamptz', ({ product }) => orNoTime(product.published_at)),
   unpublished_at: column('timestamptz', ({ product }) => orNoTime(product.unpublished_at)),
 }
-/** The page's columns, in a separate row, which is absent if all are null. */
+/** The columns of the page. They are in a separate row, which does not exist if all of them are null. */
 const PAGE_COLUMNS = {
   images: column('jsonb', ({ product }) => storedImages(product.images)),
   seo_title: column('text', ({ product }) => product.seo.title),
@@ -53,7 +53,7 @@ const PAGE_COLUMNS = {
   availability_text: column('text', ({ product }) => product.availability_text),
 }
 
-/** A time for `KEPT`: null to keep the stored one, and NO_TIME for none. */
+/** Encodes a time for `KEPT`: null keeps the stored time, and NO_TIME removes it. */
 function orNoTime(time: string | null | undefined): string | null {
   return time === undefined ? null : (time ?? NO_TIME)
 }
@@ -70,7 +70,7 @@ const list = (names: readonly Sql[], render: (name: Sql) => Sql = (name) => name
 const KEPT: Readonly<Record<string, Sql>> = {
   category: sql`coalesce(given.category, product.category)`,
   translations: sql`coalesce(given.translations, product.translations, '{}')`,
-  // Removes the currency of the product's own price, which may have changed.
+  // The currency of the product's own price is removed, because the own price may have changed its currency.
   prices: sql`coalesce(given.prices, ${REGULAR_PRICES}, '{}') - given.price_currency`,
   sale_prices: sql`coalesce(given.sale_prices, product.sale_prices, '[]')`,
   status: sql`coalesce(given.status, product.status, 'active')`,
@@ -85,7 +85,7 @@ const KEPT: Readonly<Record<string, Sql>> = {
   )`,
   images: sql`coalesce(given.images, '[]')`,
 }
-/** What is compared with given columns instead of the stored column. */
+/** The values to compare with the given columns, in place of the stored columns. */
 const REGULAR: Readonly<Record<string, Sql>> = {
   price_amount: REGULAR_AMOUNT,
   compare_at_amount: REGULAR_COMPARE_AT,
@@ -99,8 +99,8 @@ const INPUT_PAGE = pageOf(sql`input`)
 const HAS_PAGE = sql`num_nonnulls(${INPUT_PAGE}) > 0`
 
 /**
- * Creates products and replaces existing ones, which must be locked; archived ones are sold again. Returns the ids of
- * products that differ from the stored ones; others are not written. Throws constraint violations.
+ * Creates products and replaces existing ones, which must be locked. Archived products are sold again. Products that
+ * equal the stored ones are not written. Returns the ids of those that differ. Throws constraint violations.
  */
 export async function storeProducts(tx: Transaction, rows: readonly ProductToStore[]): Promise<string[]> {
   if (rows.length === 0) return []
@@ -109,15 +109,15 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
     tx,
     existing.filter(({ category }) => category.name !== '').map(({ id }) => id),
   )
-  // Categories come first, because a product's change copies its keys to them.
+  // Categories are saved first, because the change of a product copies its keys to them.
   const moved = [...renamed, ...(await saveCategories(tx, existing))]
   const cells = rows.map((row) => {
     const values: Record<string, unknown> = { id: row.id, slug: row.slug, in_stock: row.isInStock }
     for (const [name, { read }] of COLUMNS) values[name] = read(row)
     return values
   })
-  // Skips unchanged rows. Ordered by sku, so two imports that create the same products cannot deadlock. It must be one
-  // statement, because its end gives new products without a slug one.
+  // Unchanged rows are skipped. The order by sku keeps two imports that create the same products from deadlocking. It
+  // must be one statement, because a trigger at its end gives new products their slugs.
   const { rows: written } = await tx.query<{ id: string; slug: string | null }>(
     sql`with input as materialized (
        select given.id, given.slug, given.in_stock, product.id is null as is_new, ${GIVEN}

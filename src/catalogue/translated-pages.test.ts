@@ -16,7 +16,7 @@ const bench = await store.addProduct({ name: 'A bench' })
 const SLUG = '/products/by-slug/a-lamp'
 const NAMES = { en: 'A lamp', de: 'Eine Lampe', fr: 'Une lampe' }
 
-/** Over the network, where pages that are ready are answered before anything else. */
+/** Sends a request over the network, because a cached page is answered there before any other step. */
 function get(path: string, headers: Record<string, string> = {}, method = 'GET') {
   return new Promise<{ status: number; headers: Record<string, string | string[] | undefined>; text: string }>((resolve, reject) => {
     request({ port, path, headers, method, agent: false }, async (response) => {
@@ -28,7 +28,7 @@ function get(path: string, headers: Record<string, string> = {}, method = 'GET')
   })
 }
 
-/** A problem has a language too: a read that took too long tells nothing about those of the catalogue. */
+/** Returns the status for an error, because the language of an error's text says nothing about the catalogue's. */
 const languageOf = ({ status, headers }: { status: number; headers: Record<string, unknown> }) =>
   status === 200 ? headers['content-language'] : `status ${status}`
 
@@ -38,14 +38,14 @@ const translate = async (translations: object) => {
   await eventually(async () => languageOf(await get('/products?limit=1', { 'accept-language': 'de' })) === expected)
 }
 
-test('a page that is ready in one language is not answered to a request for another: page, list, 304 and HEAD', async () => {
+test('a page that is cached in one language is not the answer to a request for another: page, list, 304 and HEAD', async () => {
   const paths = [`/products/${lamp.id}`, SLUG, '/products?limit=2&sort=name', `/products?ids=${lamp.id}`]
-  // Each page is ready before the first translation comes.
+  // Each page is cached before the first translation is added.
   for (const path of paths) for (const accept of ['de', 'fr', 'en']) await get(path, { 'accept-language': accept })
   await translate({ de: { name: NAMES.de }, fr: { name: NAMES.fr } })
   for (const path of paths) {
     const tags = new Map<string, string>()
-    // The second and third round are answered from memory.
+    // The second and the third round are answered from memory.
     for (let round = 0; round < 3; round++) {
       for (const [accept, language] of [
         ['de', 'de'],
@@ -75,7 +75,7 @@ test('a page that is ready in one language is not answered to a request for anot
           )
           assert.match(String(answer.headers.vary), /Accept-Language/)
         }
-      // The parameter is part of the address, and does not depend on the header.
+      // The parameter is part of the address, so the header does not matter.
       for (const accept of ['de', 'fr']) {
         const query = `${path}${path.includes('?') ? '&' : '?'}lang=en`
         assert.ok((await get(query, { 'accept-language': accept })).text.includes(NAMES.en))
@@ -88,9 +88,9 @@ test('a page that is ready in one language is not answered to a request for anot
   assert.deepEqual([answer.headers['content-language'], answer.headers.vary], [undefined, 'Accept-Encoding'])
 })
 
-test('many different headers are requests for few pages', async (t) => {
+test('many different headers lead to few cached pages', async (t) => {
   await translate({ de: { name: NAMES.de } })
-  // The page is ready in German; a header that nobody has sent before needs no query.
+  // The page is cached in German, so a new header that prefers German needs no query.
   const { etag } = (await get(SLUG, { 'accept-language': 'de' })).headers
   const tx = await store.pool.connect()
   const startClock = stopClock(t)
@@ -107,7 +107,7 @@ test('many different headers are requests for few pages', async (t) => {
   }
 })
 
-test('remembers a bounded number of headers', () => {
+test('remembers a limited number of headers', () => {
   const languages = new CatalogueLanguages('en')
   const version = { changes: 1, changedAt: new Date(), languages: ['de', 'fr'] }
   const before = heapUsed()
@@ -116,13 +116,13 @@ test('remembers a bounded number of headers', () => {
   assert.equal(languages.negotiate({ ...version, languages: ['fr'] }, 'x-1, de;q=0.11, y'), 'en')
 })
 
-test('a header of any form gets an answer or is refused by the server before it is read', async () => {
+test('a header of any form gets an answer, or the server refuses it before it is read', async () => {
   await translate({ de: { name: NAMES.de } })
   for (const header of ['', '*', 'de;q=0', ';;;', 'de\t', '\u00ff', 'de,'.repeat(300), 'x'.repeat(10_000)]) {
     assert.equal((await get(SLUG, { 'accept-language': header })).status, 200, header.slice(0, 20))
   }
   for (const [header, language] of [
-    // No more than 500 characters are read.
+    // Only the first 500 characters are read.
     [`${'nl,'.repeat(300)}de`, 'en'],
     [`de,${'nl,'.repeat(3_300)}`, 'de'],
     [`${'-,;=q'.repeat(90)},de`, 'de'],
@@ -137,14 +137,14 @@ test('a header of any form gets an answer or is refused by the server before it 
   }
   assert.equal((await get(SLUG, { 'accept-language': 'x'.repeat(20_000) })).status, 431)
   assert.match(await raw(`GET ${SLUG} HTTP/1.1\r\nhost: localhost\r\naccept-language: d\0e\r\n\r\n`), /^HTTP\/1\.1 400 /)
-  // A second header of the name is a continuation of the first one.
+  // A second header with the same name continues the first one.
   const twice = await raw(
     `GET ${SLUG} HTTP/1.1\r\nhost: localhost\r\naccept-language: nl\r\naccept-language: de\r\nconnection: close\r\n\r\n`,
   )
   assert.match(twice, /content-language: de/i)
 })
 
-test('pages of products without translations stay in caches when another product gets the first one', async () => {
+test('cached pages of products without translations stay when another product gets the first translation', async () => {
   await translate({})
   const before = await get(`/products/${bench.id}`, { 'accept-language': 'de' })
   await translate({ de: { name: NAMES.de } })
@@ -170,18 +170,18 @@ function raw(text: string): Promise<string> {
   })
 }
 
-test('an address with a language gets that language when the catalogue gets it', async () => {
+test('an address with `lang` is answered in that language as soon as the catalogue has it', async () => {
   await translate({ fr: { name: NAMES.fr } })
   const path = `/products/${lamp.id}?lang=de`
   assert.equal((await get(path)).headers['content-language'], 'en')
   await translate({ fr: { name: NAMES.fr }, de: { name: NAMES.de } })
-  // The page that the address meant before is ready again.
+  // The page that was cached for the address before is cached again.
   await get(`/products/${lamp.id}?lang=en`)
   const { headers, text } = await get(path)
   assert.deepEqual([headers['content-language'], JSON.parse(text).name], ['de', NAMES.de])
 })
 
-test('a language that comes, and one that goes, is known to every process', async (t) => {
+test('every process learns that a language was added or removed', async (t) => {
   await translate({})
   const other = await startSecondProcess(t, store)
   const paths = [`/products/${lamp.id}`, '/products?limit=2&sort=name']
@@ -204,18 +204,18 @@ test('a language that comes, and one that goes, is known to every process', asyn
   }
 })
 
-test('a page that is read while a language comes has its texts', async () => {
+test('a page that is read while a language is added has texts in that language', async () => {
   for (let round = 0; round < 20; round++) {
     await translate({})
     await store.pool.query('update products set translations = $2 where id = $1', [lamp.id, { de: { name: NAMES.de } }])
-    // The request mostly comes before the process has noticed the change.
+    // In most rounds the request arrives before the process has noticed the change.
     const path = `/products?ids=${lamp.id}&max_price=${1_000_000 + round}&lang=de`
     const names = [await get(path), await get(path)].map(({ text }) => JSON.parse(text).data[0].name)
     assert.deepEqual(names, [NAMES.de, NAMES.de], `round ${round}`)
   }
 })
 
-test('a redirection has no entity tag, and no condition changes it', async () => {
+test('a redirect has no entity tag, and ignores conditions', async () => {
   const pen = await store.addProduct({ name: 'A pen' })
   const { slug } = JSON.parse((await get(`/products/${pen.id}`)).text)
   await store.pool.query('update product_slugs set retired_at = now() where slug = $1', [slug])

@@ -31,7 +31,7 @@ const GERMAN = {
   availability_text: 'In drei Tagen',
 }
 
-test('without translations an answer has no language and does not vary', async () => {
+test('without translations an answer has no language, and does not vary', async () => {
   const { id } = (await create()).json
   for (const path of ['/products', `/products/${id}`, '/products/by-slug/a-lamp', '/products?lang=de']) {
     const { headers } = await page(path, 'de')
@@ -40,7 +40,7 @@ test('without translations an answer has no language and does not vary', async (
   }
 })
 
-test('answers in the language that is preferred, text by text, and else with the own texts', async () => {
+test('answers in the preferred language, and falls back to the own text for each missing translation', async () => {
   const { id, slug } = (
     await create({
       name: 'A bright lamp',
@@ -81,7 +81,7 @@ test('answers in the language that is preferred, text by text, and else with the
   }
 })
 
-test('lang wins over the header, does not vary, and stays in links', async () => {
+test('lang overrides the header, does not vary the answer, and stays in links', async () => {
   const { id, slug } = (await create({ translations: { de: GERMAN } })).json
   for (const [lang, language, name] of [
     ['de', 'de', 'Eine Lampe'],
@@ -111,7 +111,7 @@ test('lang wins over the header, does not vary, and stays in links', async () =>
   }
 })
 
-test('entity tags differ by language, and each may be the If-Match of a change', async () => {
+test('entity tags differ by language, and each is accepted as the If-Match of a change', async () => {
   const { id } = (await create({ translations: { de: GERMAN, fr: { name: 'Une lampe' } } })).json
   const tags = await Promise.all(['en', 'de', 'fr'].map(async (header) => (await page(`/products/${id}`, header)).headers.etag ?? ''))
   assert.equal(new Set(tags).size, 3)
@@ -125,12 +125,12 @@ test('entity tags differ by language, and each may be the If-Match of a change',
   assert.equal((await patch(id, { brand: 'B' }, tags[1])).status, 200)
   for (const tag of tags) assertProblem(await patch(id, { brand: 'C' }, tag), 412, 'precondition_failed')
   const now = (await page(`/products/${id}`, 'de')).headers.etag ?? ''
-  // A change of French alone counts for the German page too: its tag is that of the product.
+  // A change of only the French texts also invalidates the German page's tag, because that contains the product's tag.
   await patch(id, { translations: { de: GERMAN, fr: { name: 'Lampe' } } })
   assertProblem(await patch(id, { brand: 'C' }, now), 412, 'precondition_failed')
 })
 
-test('a change replaces all translations, and only they', async () => {
+test('a change of translations replaces all of them and nothing else', async () => {
   const { id } = (await create({ translations: { de: GERMAN, fr: { name: 'Une lampe' } } })).json
   const { json } = await patch(id, { translations: { es: { name: ' Una lámpara ', description: '' }, it: {} } })
   assert.deepEqual(json.translations, { es: { name: 'Una lámpara' } })
@@ -146,7 +146,7 @@ test('a change replaces all translations, and only they', async () => {
   assert.deepEqual((await patch(id, { translations: {} })).json.translations, {})
 })
 
-test('refuses languages that are none, too many of them, and texts that a product may not have', async () => {
+test('refuses invalid languages, too many languages, and texts that a product may not have', async () => {
   const { id } = (await create()).json
   const many = (count: number) =>
     Object.fromEntries(
@@ -174,7 +174,7 @@ test('refuses languages that are none, too many of them, and texts that a produc
   await patch(id, { translations: {} })
 })
 
-test('a search finds words of translations, together with own ones, and not those of a former one', async () => {
+test('a search finds words of translations together with words of own texts, and no words of a former translation', async () => {
   const { id } = (
     await create({ sku: 'WORDS-1', name: 'Garden bench', translations: { de: { name: 'Gartenbank', description: 'Aus Eichenholz' } } })
   ).json
@@ -190,13 +190,13 @@ test('a search finds words of translations, together with own ones, and not thos
   assert.deepEqual([await found('eichenholz'), await found('park bench')], [[], [id]])
 })
 
-test('knows the languages of the products that are sold, also those that SQL writes', async () => {
+test("the catalogue's languages are those of sold products, also if SQL writes the translations", async () => {
   await store.pool.query('update products set archived_at = now()')
   assert.deepEqual(await languages(), {})
   const { id } = (await create({ translations: { de: GERMAN, fr: { name: 'Une lampe' } } })).json
   const other = (await create({ translations: { de: GERMAN } })).json
   assert.deepEqual(await languages(), { de: 2, fr: 1 })
-  // The previous release, which has no translations, writes like this.
+  // The previous release has no translations, and writes like this.
   await store.pool.query(`update products set name = 'A lantern', in_stock = false where id = $1`, [id])
   assert.deepEqual(await languages(), { de: 2, fr: 1 })
   await patch(id, { translations: { de: GERMAN, es: { name: 'Una lámpara' } } })

@@ -19,7 +19,7 @@ await add('Umbrella', null, {}, 1_800)
 const list = async (query: string) => (await store.call('GET', `/products?${query}`)).json.data as Record<string, never>[]
 const names = async (query: string) => (await list(query)).map(({ name }) => name)
 
-test('lists the variants of a group, each with its options', async () => {
+test('lists the variants of a group with their options', async () => {
   const shirts = await list('group=shirt&sort=price')
   assert.deepEqual(
     shirts.map(({ name, group, options }) => [name, group, options]),
@@ -31,7 +31,7 @@ test('lists the variants of a group, each with its options', async () => {
   )
 })
 
-test('lists each group once, at the place of its first variant, with its summary', async () => {
+test('lists each group once, at the place of its first variant, with a summary of the group', async () => {
   const listed = await list('collapse=group&sort=price')
   assert.deepEqual(
     listed.map(({ name, variants }) => [name, variants]),
@@ -52,14 +52,14 @@ test('lists each group once, at the place of its first variant, with its summary
   assert.deepEqual(await names('collapse=group&sort=-price'), ['Shirt red L', 'Umbrella', 'Hat M'])
 })
 
-test('collapses the products that match filters and search', async () => {
+test('groups only the products that match the filters and the search', async () => {
   assert.deepEqual(await names('collapse=group&sort=price&min_price=1600'), ['Umbrella', 'Shirt red M'])
   assert.deepEqual(await names('collapse=group&sort=price&in_stock=true'), ['Shirt blue M', 'Umbrella'])
   assert.deepEqual(await names('collapse=group&q=red&sort=-price'), ['Shirt red L'])
   assert.deepEqual(await names('collapse=group&q=m&sort=price'), ['Hat M', 'Shirt blue M'])
 })
 
-test('pages over groups without listing one twice', async () => {
+test('pages of groups list no group twice', async () => {
   for (const sort of ['name', 'price', '-created_at']) {
     const seen: string[] = []
     for (let cursor: string | null = ''; cursor !== null; ) {
@@ -71,14 +71,14 @@ test('pages over groups without listing one twice', async () => {
   }
 })
 
-test('counts the entries of a collapsed list', async () => {
+test('counts the entries of a list of groups', async () => {
   const count = async (query: string) => (await store.call('GET', `/products?limit=1&include=count&${query}`)).json.count
   assert.deepEqual(await count('collapse=group'), { value: 3, exact: true })
   assert.deepEqual(await count('collapse=group&q=m'), { value: 2, exact: true })
   assert.deepEqual(await count('sort=price'), { value: 6, exact: true })
 })
 
-test('a group named like the id of a product is a separate entry', async () => {
+test("a group whose name equals a product's id is a separate entry", async () => {
   const lone = await add('Candle', null, {}, 100)
   await add('Candle holder', lone, { size: 'S' }, 200)
   for (const sort of ['price', 'relevance']) {

@@ -3,7 +3,7 @@ import type { Queryable } from '../db/pool.ts'
 import { noSql, sql } from '../db/sql.ts'
 import { amountIn, isSoldIn } from './offered-prices.ts'
 
-/** A summary of all sold variants of a group, whether or not they match a query. */
+/** A summary of all sold variants of a group, whether or not they match the query. */
 export const VariantsSchema = Type.Object(
   {
     count: Type.Integer(),
@@ -17,7 +17,7 @@ type Variants = Static<typeof VariantsSchema>
 
 const PRODUCTS = sql`products`
 
-/** `products` with a summary of each one's group; of variants sold in `currency` if it is given. */
+/** Adds the summary of its group to each product. If `currency` is given, only variants that are sold in it count. */
 export async function addVariants<T extends { group: string | null; variants?: Variants }>(
   db: Queryable,
   products: readonly T[],

@@ -26,7 +26,7 @@ const below = async (parentId: string | null) => (await tree()).filter(({ parent
 const activities = async (id: string) =>
   (await store.pool.query('select action, before, after from activities where subject_id = $1 order by id', [id])).rows
 
-test('the tree has each category before those below it, and an entity tag that its changes end', async () => {
+test('the tree lists each category before its subcategories, and its entity tag changes with it', async () => {
   const top = await add(null, 'Clothes')
   const shoes = await add(top.id, 'Shoes')
   const boots = await add(shoes.id, 'Boots')
@@ -42,7 +42,7 @@ test('the tree has each category before those below it, and an entity tag that i
   assert.match(changed.headers['cdn-cache-control'] ?? '', /max-age/)
 })
 
-test('names that blanks, case or symbols make alike are different categories with slugs of their own', async () => {
+test('names that differ only in blanks, case or symbols are different categories with different slugs', async () => {
   const names = ['Tea', 'TEA', '  Teä ', '🍵', 'чай', '.. / ..', `"; drop table categories; --`]
   const added = []
   for (const name of names) added.push(await post({ name }))
@@ -58,7 +58,7 @@ test('names that blanks, case or symbols make alike are different categories wit
   for (const slug of ['tea', 'TEA', 'Teä!']) assertProblem(await post({ name: `Other ${slug}`, slug }), 409, 'slug_taken')
 })
 
-test('refuses names, slugs and parents that are none', async () => {
+test('refuses invalid names, slugs and parents', async () => {
   const refused: [object, string][] = [
     [{ name: '\u200b' }, '#/name'],
     [{ name: 'a', slug: '🙂' }, '#/slug'],
@@ -72,7 +72,7 @@ test('refuses names, slugs and parents that are none', async () => {
   assertProblem(await patch('00000000-0000-4000-8000-000000000000', { name: 'a' }), 404, 'not_found')
 })
 
-test('a position is a place among the siblings, and the others move on', async () => {
+test('a position is a place among the siblings, and the other siblings move', async () => {
   const top = await add()
   const [a, b, c] = [await add(top.id, 'a'), await add(top.id, 'b'), await add(top.id, 'c')]
   assert.deepEqual(await below(top.id), ['a', 'b', 'c'])
@@ -88,7 +88,7 @@ test('a position is a place among the siblings, and the others move on', async (
   assert.deepEqual(await below(top.id), ['b', 'c', '0 comes after those with a position'])
 })
 
-test('a category is not moved below itself, and the tree has ten levels', async () => {
+test('a category cannot move below itself, and the tree has at most ten levels', async () => {
   const chain = [await add()]
   for (let level = 2; level <= 10; level++) chain.push(await add(chain.at(-1).id))
   assert.equal(chain.at(-1).depth, 9)
@@ -101,7 +101,7 @@ test('a category is not moved below itself, and the tree has ten levels', async 
   assert.equal((await patch(chain[1].id, { parent_id: other.id })).status, 200)
 })
 
-test('of two moves at once that would make a circle, one is refused', async () => {
+test('of two concurrent moves that would make a cycle, one is refused', async () => {
   for (let round = 0; round < 10; round++) {
     const [a, b] = [await add(), await add()]
     const answers: Answer[] = await Promise.all([patch(a.id, { parent_id: b.id }), patch(b.id, { parent_id: a.id })])
@@ -110,7 +110,7 @@ test('of two moves at once that would make a circle, one is refused', async () =
   }
 })
 
-test('the database itself refuses a circle', async () => {
+test('the database itself refuses a cycle', async () => {
   const [a, b] = [await add(), await add()]
   await patch(a.id, { parent_id: b.id })
   await assert.rejects(store.pool.query('update categories set parent_id = $1 where id = $2', [a.id, b.id]), /below itself/)
@@ -128,7 +128,7 @@ test('each change of a category is recorded', async () => {
   )
 })
 
-test('a category with products or others below it is not deleted, one with archived products is', async () => {
+test('a category with products or subcategories is not deleted, and a category with only archived products is', async () => {
   const [top, leaf] = [await add(), await add()]
   await patch(leaf.id, { parent_id: top.id })
   const remove = (id: string) => call('DELETE', `/admin/categories/${id}`)

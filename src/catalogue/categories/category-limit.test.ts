@@ -27,7 +27,7 @@ const fill = (count: number) =>
     [count],
   )
 
-test('a store has 10,000 categories exactly: lines that would add more are refused, and those that need no new one are not', async () => {
+test('a store has at most 10,000 categories: lines that would add more are refused, and lines that need no new one are not', async () => {
   await fill(10_000 - ROOM)
   const outcomes = await importLines(
     line('A', { categories: [['C 1'], ['New', 'Shoes'], ['New', 'Hats']] }),
@@ -52,7 +52,7 @@ test('a store has 10,000 categories exactly: lines that would add more are refus
   assert.deepEqual(await importLines(line('A', { categories: [['C 3'], 'c-4'] })), ['updated'])
 })
 
-test('nothing else adds one more', async () => {
+test('neither a category request nor a product request adds another one', async () => {
   assertProblem(await post('/admin/categories', { name: 'More' }), 409, 'too_many_categories')
   for (const body of [{ category: 'More' }, { categories: [['C 1', 'More']] }]) {
     const answer = await post('/admin/products', line('More', body))

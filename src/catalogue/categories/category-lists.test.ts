@@ -29,7 +29,7 @@ const PATHS = [
 const DAYS = ['2026-01-01T00:00:00.000Z', '2026-01-02T00:00:00.000Z', '2026-01-03T00:00:00.000Z']
 const products: (Listed & { paths: string[][] })[] = []
 
-// Each product in one to three categories, with ties in every sort key.
+// Each product is in one to three categories, and each sort key has ties.
 for (let i = 0; i < 40; i++) {
   const paths = [PATHS[i % 7], PATHS[(i * 3 + 1) % 7], PATHS[(i * 5 + 2) % 7]].slice(0, 1 + (i % 3)).map((path) => path ?? [])
   const answer = await store.call('POST', '/admin/products', {
@@ -50,7 +50,7 @@ for (let i = 0; i < 40; i++) {
 }
 
 const isBelow = (path: readonly string[], root: readonly string[]) => root.every((name, level) => path[level] === name)
-/** The products of a subtree. */
+/** The expected products of a subtree. */
 const inside = (...root: string[]) => products.filter(({ paths }) => paths.some((path) => isBelow(path, root)))
 
 async function readPages(query: string): Promise<Listed[]> {
@@ -78,7 +78,7 @@ function ordered(list: readonly Listed[], sort: string): string[] {
 }
 
 for (const sort of ['name', '-name', 'price', '-price', 'created_at', '-created_at']) {
-  test(`a category lists the products below it once each, over many pages by ${sort}, also with other filters`, async () => {
+  test(`a category lists each product of its subtree once, over many pages by ${sort}, also with other filters`, async () => {
     const home = inside('Home')
     const filters: [string, readonly Listed[]][] = [
       ['category=home', home],
@@ -129,7 +129,7 @@ for (const sort of ['name', '-name', 'price', '-price', 'created_at', '-created_
   })
 }
 
-test('a list by relevance within a subtree has each match once', async () => {
+test('a list by relevance within a subtree shows each match once', async () => {
   for (const [query, all] of [
     ['category=home&q=boot', inside('Home')],
     ['category=garden&q=boot', inside('Home', 'Garden')],
@@ -139,7 +139,7 @@ test('a list by relevance within a subtree has each match once', async () => {
   }
 })
 
-test('a name that several categories have lists the products of all, a slug those of one', async () => {
+test('a name that several categories have lists the products of all of them, and a slug those of one', async () => {
   const { data } = (await store.call('GET', '/categories')).json
   const slugs = data.filter(({ name }: Listed) => name === 'Shoes').map(({ slug }: { slug: string }) => slug)
   assert.equal(slugs.length, 2)
@@ -162,7 +162,7 @@ test('an unknown category lists nothing, and a cursor belongs to one category', 
   assertProblem(await store.call('GET', `/products?category=home&limit=1&cursor=${cursor.slice(0, -2)}`), 400, 'invalid_cursor')
 })
 
-test('a list follows when a category is moved, and when a product changes its price or is archived', async () => {
+test('a list follows when a category moves, and when a product gets another price or is archived', async () => {
   const { data } = (await store.call('GET', '/categories')).json
   const idOf = (slug: string) => data.find((category: { slug: string }) => category.slug === slug).id
   const move = async (parent_id: string) => {

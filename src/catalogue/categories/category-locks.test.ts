@@ -20,7 +20,9 @@ async function* toLines(products: readonly ImportedProduct[]): AsyncGenerator<Im
   for (const [index, each] of products.entries()) yield { line: index + 1, product: each }
 }
 const importAll = (products: readonly ImportedProduct[]) => importCatalogue(pool, toLines(products), (_, reason) => assert.fail(reason))
-/** Runs `work` again and again beside others. A refusal, such as of a category that is gone, is no failure. */
+/**
+ * Runs `work` repeatedly while other calls run too. An AppError is no failure, for example if a category was deleted.
+ */
 const repeat = async (work: () => Promise<unknown>) => {
   for (let round = 0; round < ROUNDS; round++) {
     await work().catch((error: unknown) => {
@@ -32,7 +34,7 @@ const any = <T>(items: readonly T[]) => items[Math.floor(Math.random() * items.l
 const categoryIds = async (names: string) =>
   (await pool.query<{ id: string }>('select id from categories where name like $1', [names])).rows.map(({ id }) => id)
 
-test('a change waits for no other one that is counted in the row of the same connection', async () => {
+test('a change does not wait for another one that counts in the same row of `catalogue_versions`', async () => {
   await importAll([product('R', { category: 'Rows' })])
   const [one, other] = [await pool.connect(), await pool.connect()]
   try {

@@ -6,8 +6,8 @@ import { entityTag } from '../../http/cacheable.ts'
 import { EXAMPLE_CATEGORY } from '../examples.ts'
 
 /**
- * A limit for new categories. Stores may have more from product texts of earlier releases, and the previous release may
- * still add some.
+ * The limit for adding categories. A store may have more, because earlier releases made categories from product texts,
+ * and the previous release may still add some.
  */
 export const MAX_CATEGORIES = 10_000
 
@@ -27,7 +27,8 @@ export const CategorySchema = Type.Object(
 export type Category = Static<typeof CategorySchema>
 
 /**
- * The tree, each category before its descendants. `isComplete` is false if only the first MAX_CATEGORIES are returned.
+ * Returns the tree with each category before its descendants. `isComplete` is false if the store has more than
+ * MAX_CATEGORIES and only the first ones are returned.
  */
 export async function readTree(db: Queryable): Promise<{ categories: Category[]; isComplete: boolean }> {
   const { rows } = await db.query<Category>(
@@ -48,7 +49,7 @@ export async function readTree(db: Queryable): Promise<{ categories: Category[];
   return { categories: rows.slice(0, MAX_CATEGORIES), isComplete: rows.length <= MAX_CATEGORIES }
 }
 
-/** The names from the root to each category, by its id. */
+/** The path of each category, as names from the root, by category id. */
 export async function readNames(db: Queryable): Promise<Map<string, string[]>> {
   const { rows } = await db.query<{ id: string; names: string[] }>(
     `with recursive tree as (
@@ -61,17 +62,17 @@ export async function readNames(db: Queryable): Promise<Map<string, string[]>> {
   return new Map(rows.map(({ id, names }) => [id, names]))
 }
 
-/** How many categories may be added. The tree must be locked. */
+/** The number of categories that may still be added. The tree must be locked. */
 export async function countRoom(tx: Transaction): Promise<number> {
   const { rows } = await tx.query<{ count: number }>('select count(*) as count from categories')
   return Math.max(0, MAX_CATEGORIES - (rows[0]?.count ?? 0))
 }
 
-/** The columns of a category with its place among its siblings. */
+/** The columns of a category, including its place among its siblings. */
 const PLACED = sql`id, slug, name, parent_id,
   (row_number() over (partition by parent_id order by position, name, id) - 1)::integer as position`
 
-/** Throws `not_found`. */
+/** Returns a category. Throws `not_found`. */
 export async function getCategory(db: Queryable, id: string): Promise<Category> {
   const { rows } = await db.query<Category>(
     sql`select id, slug, name, parent_id, position, json_array_length(category_path(id)) - 1 as depth
@@ -86,7 +87,7 @@ export async function getCategory(db: Queryable, id: string): Promise<Category> 
   return rows[0]
 }
 
-/** A category's entity tag, without quotes. It differs after every change of the category or its place. */
+/** A category's entity tag, without quotes. It differs after each change of the category or of its place. */
 export function categoryETag(category: Category): string {
   return entityTag(JSON.stringify(category))
 }
@@ -94,14 +95,17 @@ export function categoryETag(category: Category): string {
 const TREE = sql`hashtextextended('storefront categories', 0)`
 
 /**
- * Keeps other transactions from changing the tree. Take this lock before locks of categories, stock or products:
+ * Keeps other transactions from changing the tree. Take this lock before locking categories, stock or products: see
  * docs/decisions/catalogue-categories.md.
  */
 export async function lockTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(${TREE})`)
 }
 
-/** Shares the lock of `lockTree` with other callers. A waiting `lockTree` precedes later calls. */
+/**
+ * Takes the lock of `lockTree` in shared mode. Callers share it with each other. A waiting `lockTree` comes before
+ * later calls of this function.
+ */
 export async function shareTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock_shared(${TREE})`)
 }
@@ -117,12 +121,12 @@ export const ProductCategoriesSchema = Type.Array(
 )
 export type ProductCategories = Static<typeof ProductCategoriesSchema>
 
-/** A product's categories in its events. Moving a category does not change them. */
+/** The categories of a product in its events. Moving a category does not record new events. */
 export const EventCategoriesSchema = Type.Array(Step, {
   description: 'The first one is `category`. The list is empty while the product is archived.',
 })
 
-/** The categories of the alias `product`, as ProductCategories. */
+/** SQL for the categories of the alias `product`, as ProductCategories. */
 export const PRODUCT_CATEGORIES: Sql = sql`(
   select coalesce(json_agg(
     json_build_object('id', category.id, 'slug', category.slug, 'name', category.name, 'path', category_path(category.id))
@@ -133,12 +137,12 @@ export const PRODUCT_CATEGORIES: Sql = sql`(
   where member.product_id = product.id
 )`
 
-/** The category ids of the alias `product`, in its order. */
+/** SQL for the category ids of the alias `product`, in the product's order. */
 export const CATEGORY_IDS = sql`array(
   select member.category_id from product_categories as member where member.product_id = product.id order by member.position
 )`
 
-/** Categories by id, as products show them. */
+/** The categories with these ids, in the form in which products show them. */
 export async function readProductCategories(db: Queryable, ids: readonly string[]): Promise<Map<string, ProductCategories[number]>> {
   const { rows } = await db.query<ProductCategories[number]>(
     sql`select id, slug, name, category_path(id) as path from categories where id = any(${ids}::uuid[])`,

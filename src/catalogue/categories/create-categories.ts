@@ -6,28 +6,32 @@ import { countRoom, lockTree, MAX_CATEGORIES } from './category.ts'
 
 type Named = Pick<ProductInput, 'category' | 'categories'>
 
-/** Why a product cannot have its categories, and the property that names them. */
+/** The reason why a product cannot have its categories, and the property at fault. */
 export interface CategoryFault {
   fault: string
   at: string
 }
 
-/** How far a path exists: its last existing category (null for none), and the number of names up to it. */
+/**
+ * The existing part of a path: the id of its last existing category (null if none exists), and the length of that part.
+ */
 interface Reached {
   id: string | null
   depth: number
 }
 
-/** The existing part of products' categories: how far each path exists, and the texts that are category names. */
+/**
+ * What already exists of products' categories: the existing part of each path, and the texts that are category names.
+ */
 interface Present {
   paths: ReadonlyMap<string, Reached>
   texts: ReadonlySet<string>
 }
 
 /**
- * Finds the category ids of products' paths and creates missing ones. Returns the ids by their path as JSON, and faults
- * by product index if there is no room. Texts count for the room, but the database creates their categories with the
- * product.
+ * Finds the categories of products' paths, and creates missing ones. Returns the ids by path (as JSON), and by product
+ * index the faults of products for which there is no room. Missing categories of texts are counted too, but the
+ * database creates them together with the product.
  */
 export async function findOrCreate(
   tx: Transaction,
@@ -64,9 +68,9 @@ function pathsOf({ categories = [] }: Named): readonly string[][] {
   return categories.filter((each) => typeof each !== 'string')
 }
 
-/** Missing categories that products need. */
+/** The missing categories that products need. */
 class PlannedCategories {
-  /** Missing categories and ancestors, by their path as JSON. The database creates those of texts. */
+  /** The missing categories and ancestors, by their path as JSON. The database creates those that come from texts. */
   readonly #planned = new Map<string, { path: string[]; isText: boolean }>()
   readonly #names = new Set<string>()
   readonly #present: Present
@@ -79,7 +83,9 @@ class PlannedCategories {
     return [...this.#planned.values()].flatMap(({ path, isText }) => (isText ? [] : [path]))
   }
 
-  /** Adds a product's categories, or none if they would exceed `room`. */
+  /**
+   * Plans the missing categories of a product. If they would exceed `room`, plans none of them and returns the fault.
+   */
   add(product: Named, room: number): CategoryFault | null {
     const { category, categories } = product
     const missing = new Map(pathsOf(product).flatMap((path) => this.#missingOf(path).map((each) => [JSON.stringify(each), each])))
@@ -131,12 +137,12 @@ async function findPresent(tx: Transaction, paths: readonly string[][], texts: r
   }
 }
 
-/** Attempts at a slug: see `category_below` in the migration. */
+/** The numbers of the attempts at a slug: see `category_below` in the migration. */
 const ATTEMPTS = [1, 2, 3, 4]
 
 /**
- * Creates the paths' missing categories and yields each id with its path as JSON. Works by level, because a trigger
- * runs for each statement. The tree must be locked.
+ * Creates the missing categories of the paths. Yields each id with its path as JSON. Each level is one statement,
+ * because a trigger runs for each statement. The tree must be locked.
  */
 async function* createPaths(tx: Transaction, paths: readonly string[][], present: Present): AsyncGenerator<[string, string]> {
   const ids = new Map<string, string>()
@@ -173,7 +179,7 @@ async function createLevel(tx: Transaction, parents: readonly (string | null)[],
     )
     if (attempt === 1 && rowCount === names.length) break
   }
-  // The previous release does not lock the tree, so this also finds roots that it created meanwhile.
+  // The previous release does not lock the tree, so this also finds root categories that it has just created.
   const { rows } = await tx.query<{ id: string }>(
     sql`select category.id
      from unnest(${parents}::uuid[], ${names}::text[]) with ordinality as wanted (parent_id, name, place)
@@ -183,7 +189,7 @@ async function createLevel(tx: Transaction, parents: readonly (string | null)[],
   return rows.map(({ id }) => id)
 }
 
-/** Rows with a column `path`. Uses JSON, because paths differ in length. */
+/** A table with the column `path`. The paths are passed as JSON, because they differ in length. */
 function asPaths(paths: readonly string[][]): Sql {
   return sql`(
     select array(select jsonb_array_elements_text(element)) as path from jsonb_array_elements(${JSON.stringify(paths)}::jsonb) as element

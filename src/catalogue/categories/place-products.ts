@@ -50,14 +50,14 @@ export interface PlacedProducts {
   etag: string
 }
 
-/** The products that operators have placed in a category. Throws `not_found`. */
+/** Lists the products that operators have placed in a category. Throws `not_found`. */
 export async function listPlacedProducts(db: Queryable, categoryId: string): Promise<PlacedProducts> {
   const { products, etag } = await readOrder(db, categoryId)
   return { products, etag }
 }
 
 interface StoredOrder extends PlacedProducts {
-  /** `products`, and those that are archived or in another category now. */
+  /** The ids of `products` and of those that are hidden now, because they are archived or in another category. */
   ids: string[]
 }
 
@@ -75,8 +75,9 @@ async function readOrder(db: Queryable, categoryId: string): Promise<StoredOrder
 }
 
 /**
- * Places products in a category if `ifMatch` names the present order. Products that are hidden now keep their places
- * for their return, unless the new order is empty. Throws `not_found`, `precondition_failed` or `invalid_body`.
+ * Replaces the order of a category's first products if `ifMatch` names the current order. Products that are hidden now
+ * keep their places for their return, unless the new order is empty. Throws `not_found`, `precondition_failed` or
+ * `invalid_body`.
  */
 export async function placeProducts(
   catalogue: ChangedCatalogue,
@@ -87,7 +88,7 @@ export async function placeProducts(
 ): Promise<PlacedProducts> {
   const ids = productIds.map((id) => id.toLowerCase())
   return inCatalogue(catalogue, async (tx) => {
-    // Two changes of one order wait for each other, and neither for changes of products.
+    // Two changes of the same order wait for each other. Neither of them waits for product changes.
     await tx.query(sql`select from categories where id = ${categoryId} for no key update`)
     const current = await readOrder(tx, categoryId)
     if (ifMatch !== null && !ifMatch.has(current.etag)) {
@@ -108,7 +109,10 @@ export async function placeProducts(
   })
 }
 
-/** A product may have been hidden since the caller read the order. */
+/**
+ * Accepts ids of hidden products that the stored order has, because a product may have been hidden since the caller
+ * read the order.
+ */
 function assertPlaceable(ids: readonly string[], products: readonly PlacedProduct[], stored: StoredOrder): void {
   const found = new Map<string, { group: string | null }>(stored.ids.map((id) => [id, { group: null }]))
   for (const product of products) found.set(product.id, product)
@@ -125,7 +129,7 @@ function assertPlaceable(ids: readonly string[], products: readonly PlacedProduc
   if (errors.length > 0) throw new AppError('invalid_body', 'The body is not acceptable.', { errors })
 }
 
-/** The new order with the stored products that are hidden now, each at its place, as far as there is room. */
+/** Adds the stored products that are hidden now to the new order, each at its place, as long as there is room. */
 function withHidden(ids: readonly string[], { ids: stored, products }: StoredOrder): string[] {
   if (ids.length === 0) return []
   const shown = new Set([...products.map(({ id }) => id), ...ids])
@@ -135,7 +139,7 @@ function withHidden(ids: readonly string[], { ids: stored, products }: StoredOrd
   return order
 }
 
-/** The products among `ids`, in this order, that are in the category or below it and are not archived. */
+/** The products among `ids` that are in the category or its descendants and not archived, in the order of `ids`. */
 async function findPlaceable(db: Queryable, categoryId: string, ids: readonly string[]): Promise<PlacedProduct[]> {
   if (ids.length === 0) return []
   const { rows } = await db.query<PlacedProduct>(

@@ -29,7 +29,7 @@ const pathsOf = (product: { categories: { path: { name: string }[] }[] }) =>
   product.categories.map(({ path }) => path.map(({ name }) => name))
 const countOf = async (name: string) => (await store.pool.query('select count(*) as n from categories where name = $1', [name])).rows[0].n
 
-test('a product is in several categories, by slug or by names, and missing ones are created', async () => {
+test('a product can be in several categories, by slugs or by paths of names, and missing ones are created', async () => {
   const [men, shoes, sale] = [unique('Men'), unique('Shoes'), await add(unique('Sale'))]
   const product = await addProduct({ categories: [[men, shoes], sale.slug] })
   assert.equal(product.category, shoes)
@@ -44,7 +44,7 @@ test('a product is in several categories, by slug or by names, and missing ones 
   assert.equal('categories' in listed, false, 'lists are short')
 })
 
-test('a text is the root category of that name, else the oldest of that name, else a new root', async () => {
+test('a text means the root category of that name, otherwise the oldest category of that name, otherwise a new root', async () => {
   const [top, name] = [await add(unique('Top')), unique('Lamps')]
   const product = await addProduct({ category: name })
   assert.deepEqual(pathsOf(product), [[name]])
@@ -55,7 +55,7 @@ test('a text is the root category of that name, else the oldest of that name, el
   assert.deepEqual(pathsOf(await addProduct({ category: nested })), [[nested]])
 })
 
-test('a text alone replaces the first category, and categories replace all of them', async () => {
+test('a text alone replaces the first category, and `categories` replaces all of them', async () => {
   const [a, b, c] = [unique('a'), unique('b'), unique('c')]
   const { id } = await addProduct({ categories: [[a], [b]] })
   assert.deepEqual(pathsOf((await patch(id, { category: c })).json), [[c], [b]])
@@ -66,13 +66,13 @@ test('a text alone replaces the first category, and categories replace all of th
   const reordered = (await patch(id, { categories: [[c], [a]] })).json
   assert.deepEqual([reordered.category, pathsOf(reordered)], [c, [[c], [a]]])
   assert.deepEqual(pathsOf((await patch(id, { name: 'Another' })).json), [[c], [a]])
-  // The previous release's statement.
+  // This is the statement of the previous release.
   await store.pool.query('update products set category = $2 where id = $1', [id, b])
   assert.deepEqual(pathsOf((await call('GET', `/products/${id}`)).json), [[b], [a]])
   assert.equal(await countOf(b), 1)
 })
 
-test('refuses categories that are none, and takes one that is named twice once', async () => {
+test('refuses invalid categories, and accepts a category that is named twice as one', async () => {
   const { slug, name } = await add(unique('Known'))
   const refused: [object, string][] = [
     [{}, '#/category'],
@@ -91,7 +91,7 @@ test('refuses categories that are none, and takes one that is named twice once',
   assert.deepEqual(pathsOf(product), [[name]])
 })
 
-test('products that are created at once with the same new categories share them', async () => {
+test('concurrently created products with the same new categories share them', async () => {
   const [top, leaf] = [unique('Race'), unique('Leaf')]
   await Promise.all(
     Array.from({ length: 8 }, (_, index) => addProduct(index % 2 === 0 ? { categories: [[top, leaf]] } : { category: top })),
@@ -99,7 +99,7 @@ test('products that are created at once with the same new categories share them'
   assert.deepEqual([await countOf(top), await countOf(leaf)], [1, 1])
 })
 
-test('a renamed category renames the text of its products, their words in the search, and its path', async () => {
+test("renaming a category changes its products' text, search words and path", async () => {
   const [top, leaf] = [await add(unique('Renamed')), await add(unique('Leaf'))]
   await patchCategory(leaf.id, { parent_id: top.id })
   const inside = await Promise.all(Array.from({ length: 3 }, () => addProduct({ categories: [leaf.slug] })))
@@ -119,7 +119,7 @@ test('a renamed category renames the text of its products, their words in the se
   assert.equal((await store.pool.query('select from categories where renamed_at is not null')).rows.length, 0)
 })
 
-test('a product that is locked while its category is renamed follows when it is free', async (t) => {
+test('a product that is locked while its category is renamed gets the new name later', async (t) => {
   const category = await add(unique('Locked'))
   const [locked, free] = [await addProduct({ categories: [category.slug] }), await addProduct({ categories: [category.slug] })]
   const tx = await store.pool.connect()
@@ -139,7 +139,7 @@ test('a product that is locked while its category is renamed follows when it is 
   assert.deepEqual(await texts(), [{ category: name }, { category: name }])
 })
 
-test('a former name moves products to the category that has it now, also before they have the new one', async () => {
+test("a former name moves products to the category that has it now, even before they got their own category's new name", async () => {
   const category = await add(unique('Former'))
   const line = { sku: unique('SKU'), name: 'Imported', price: { amount: 1, currency: 'EUR' } }
   const importLine = (rest: object) =>
@@ -154,7 +154,7 @@ test('a former name moves products to the category that has it now, also before 
   )
   const name = unique('Renamed')
   await patchCategory(category.id, { name })
-  // Nobody else has the former name: it still means the same category.
+  // No other category has the former name yet, so it still means the same category.
   assert.deepEqual(pathsOf((await patch(patched.id, { category: category.name })).json), [[name]])
   const other = await add(category.name)
   assert.deepEqual(pathsOf((await patch(untouched.id, { description: 'Of something else' })).json), [[name]])

@@ -4,7 +4,10 @@ import { AppError } from '../../errors.ts'
 import type { CategoryReference, ProductInput } from '../product-input.ts'
 import { type CategoryFault, findOrCreate } from './create-categories.ts'
 
-/** A product's categories in order, and the first one's name. `ids` is null if the product names only that one. */
+/**
+ * A product's categories in order, and the name of the first one. `ids` is null if the product names its category only
+ * by `category`.
+ */
 export interface ResolvedCategories {
   name: string
   ids: readonly string[] | null
@@ -12,23 +15,23 @@ export interface ResolvedCategories {
 
 type Named = Pick<ProductInput, 'category' | 'categories'>
 
-/** Throws `invalid_body`. */
+/** Returns the resolved categories. Throws `invalid_body` for a fault. */
 export function assertResolved(resolved: ResolvedCategories | CategoryFault = { name: '', ids: null }): ResolvedCategories {
   if (!('fault' in resolved)) return resolved
   throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: `#/${resolved.at}`, detail: resolved.fault }] })
 }
 
 /**
- * Resolves and locks products' categories against renaming and deletion, or returns the fault and its property. Creates
- * missing categories of paths; the database creates those of texts. Call before other locks, because it locks the tree
- * if a category is missing and could otherwise deadlock.
+ * Resolves products' categories and locks them, so they cannot be renamed or deleted. Returns the fault instead if a
+ * product cannot have its categories. Creates missing categories of paths. It may lock the tree, so call it before
+ * taking other locks.
  */
 export async function resolveCategories(tx: Transaction, products: readonly Named[]): Promise<(ResolvedCategories | CategoryFault)[]> {
   const slugs = [...new Set(products.flatMap(({ categories = [] }) => categories.filter((each) => typeof each === 'string')))]
   const texts = [...new Set(products.flatMap(({ category, categories }) => (categories === undefined ? (category ?? []) : [])))]
   const bySlug = await findSlugs(tx, slugs)
   const unknown = products.map(({ categories = [] }) => categories.findIndex((each) => typeof each === 'string' && !bySlug.has(each)))
-  // Refused products must not create categories, which would stay.
+  // Refused products are left out, because they must not leave new categories behind.
   const accepted = products.map((product, index) => (unknown[index] === -1 ? product : {}))
   const { ids, faults } = await findOrCreate(tx, accepted, texts)
   const idOf = (reference: CategoryReference) =>
@@ -44,7 +47,7 @@ export async function resolveCategories(tx: Transaction, products: readonly Name
     const found = categories.map(idOf)
     const missing = found.findIndex((id) => id === undefined || !names.has(id))
     if (missing !== -1) return { fault: 'the category was deleted a moment ago', at: `categories/${missing}` }
-    // Two references may mean one category.
+    // Two references may mean the same category.
     const distinct = [...new Set(found as string[])]
     const name = names.get(distinct[0] ?? '') ?? ''
     if (category === undefined || category === name) return { name, ids: distinct }
@@ -60,7 +63,7 @@ async function findSlugs(tx: Transaction, slugs: readonly string[]): Promise<Map
   return new Map(rows.map(({ text, id }) => [text, id]))
 }
 
-/** Category names by id. Also locks the categories that texts name. */
+/** Returns the category names by id. Also locks the categories that `texts` name. */
 async function lockCategories(tx: Transaction, ids: readonly string[], texts: readonly string[]): Promise<Map<string, string>> {
   if (ids.length + texts.length === 0) return new Map()
   const { rows } = await tx.query<{ id: string; name: string }>(
@@ -70,8 +73,8 @@ async function lockCategories(tx: Transaction, ids: readonly string[], texts: re
 }
 
 /**
- * Replaces the categories of locked products that name them. Returns the ids of products whose categories or their
- * order changed.
+ * Replaces the categories of locked products if they name any. Returns the ids of products that now have other
+ * categories or another order of them.
  */
 export async function saveCategories(
   tx: Transaction,

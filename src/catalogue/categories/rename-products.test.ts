@@ -32,7 +32,7 @@ async function makeStore(t: TestContext) {
   const { rows } = await pool.query<{ id: string }>(`select id from categories where name = 'Red'`)
   const redId = rows[0]?.id ?? ''
   const rename = (id: string, name: string) => changeCategory({ pool }, id, null, { name }, AUDIT_CONTEXT)
-  // A change of a product takes a while, in the middle of a statement.
+  // This trigger slows down each change of a product, so that tests can act in the middle of a statement.
   await pool.query(`create function take_a_while() returns trigger language plpgsql as $$ begin perform pg_sleep(0.2); return new; end $$`)
   await pool.query(`create trigger a_while before update on products for each row execute function take_a_while()`)
   const untilDone = async () => {
@@ -49,12 +49,12 @@ async function makeStore(t: TestContext) {
         [redId, blue.id],
       )
     ).rows
-  /** Waits until somebody changes products. */
+  /** Waits until a transaction is changing products. */
   const untilChanging = async () => {
     const isChanging = `select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`
     await eventually(async () => (await pool.query(isChanging)).rowCount !== 0, { what: 'a change', timeoutMs: 10_000, pauseMs: 5 })
   }
-  /** Gives products the new names, and does `work` while the first batch of them is changed. */
+  /** Gives products the new names, and runs `work` during the first batch. */
   const walkWhile = async (work: () => Promise<void>) => {
     const walk = untilDone()
     await untilChanging()
@@ -65,7 +65,7 @@ async function makeStore(t: TestContext) {
   return { pool, redId, blueId: blue.id, rename, members, untilChanging, walkWhile }
 }
 
-test('a category that is renamed again while its products get the first new name keeps them', async (t) => {
+test('a category that is renamed again while its products get the first new name keeps its products', async (t) => {
   const { redId, rename, members, walkWhile } = await makeStore(t)
   await rename(redId, 'Crimsom')
   await walkWhile(async () => {
@@ -74,7 +74,7 @@ test('a category that is renamed again while its products get the first new name
   assert.deepEqual(await members(), [{ category: 'was Red', products: PRODUCTS }])
 })
 
-test('a category keeps its products when another one takes the name that they are just given', async (t) => {
+test('a category keeps its products if another category takes the name that they are just getting', async (t) => {
   const { redId, blueId, rename, members, walkWhile } = await makeStore(t)
   await rename(redId, 'Azure')
   await walkWhile(async () => {
@@ -84,7 +84,7 @@ test('a category keeps its products when another one takes the name that they ar
   assert.deepEqual(await members(), [{ category: 'was Red', products: PRODUCTS }])
 })
 
-test('the name of a category is corrected between two batches, also while several processes give products the wrong one', async (t) => {
+test("a category's name can be corrected between two batches, even while several processes write the wrong name to its products", async (t) => {
   const { pool, redId, rename, members } = await makeStore(t)
   await pool.query('drop trigger a_while on products')
   const many = Array.from({ length: 3_000 }, (_, index) => ({ sku: `Red ${index}`, category: 'Red' }))
@@ -104,7 +104,7 @@ test('the name of a category is corrected between two batches, also while severa
   assert.deepEqual(await members(), [{ category: 'was Red', products: many.length }])
 })
 
-test('a batch has as many products as are changed in a moment, however slow they are', async (t) => {
+test('a batch is small enough to end soon, however slow the product changes are', async (t) => {
   const { pool, redId, rename } = await makeStore(t)
   const slow = Array.from({ length: 150 }, (_, index) => ({ sku: `Red ${index}`, category: 'Red' }))
   await importAll(pool, slow)
@@ -117,20 +117,20 @@ test('a batch has as many products as are changed in a moment, however slow they
     `select extract(epoch from max(updated_at) - min(updated_at))::float8 as seconds
     from products where category = 'Crimson' group by xmin order by min(updated_at)`,
   )
-  // The first one finds out how slow they are.
+  // The first batch is left out, because it only measures how slow the changes are.
   const [, ...later] = rows.map(({ seconds }) => seconds)
   assert.ok(later.length >= 3, `${later.length} batches`)
   assert.ok(Math.max(...later) < 0.8, `products were locked for ${Math.max(...later)} s`)
 })
 
-test('a change and an import make no category of a name that is just given up', async (t) => {
+test('neither a change nor an import recreates a category from a name that was just given up', async (t) => {
   const { pool, redId, blueId, rename, members, untilChanging } = await makeStore(t)
   await createCategory({ pool }, { name: 'Green' }, AUDIT_CONTEXT)
   await rename(redId, 'Crimson')
   await rename(blueId, 'Red')
   const { rows } = await pool.query<{ id: string; sku: string }>('select id, sku from products order by sku')
   const [one, ...others] = rows
-  // Products whose text is the former name get the one of now first.
+  // Products whose text is a former name first get the current name.
   const changing = changeProduct({ pool }, one?.id ?? '', null, { category: 'Green' }, AUDIT_CONTEXT)
   await untilChanging()
   await rename(redId, 'Scarlet')

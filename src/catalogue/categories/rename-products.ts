@@ -7,27 +7,27 @@ import { changeCatalogue } from '../change-catalogue.ts'
 import { IS_EDITED } from '../products.ts'
 import { shareTree } from './category.ts'
 
-/** Products in one transaction, which locks them for about `BATCH_MS`. */
+/** The number of products in one transaction. It is adapted so that they are locked for about `BATCH_MS`. */
 const BATCH_SIZE = { first: 50, least: 10, most: 500 }
 const BATCH_MS = 250
 const POLL_MS = 10_000
-/** Pause between two walks. Products that another transaction had locked wait for the next walk. */
+/** The pause between two walks. Products that another transaction had locked wait for the next walk. */
 const PAUSE_MS = 250
 
 interface Renamed {
   id: string
   renamedAt: Date
 }
-/** A place among a category's members. */
+/** The place of a product among the members of a category. */
 interface Place {
   createdAt: Date
   id: string
 }
 
 interface Batch {
-  /** Whether another transaction had locked a product. */
+  /** Whether a product was skipped because another transaction had locked it. */
   hasSkipped: boolean
-  /** Where the next batch begins; null after the last one. */
+  /** Where the next batch begins. Null after the last batch. */
   last: Place | null
 }
 
@@ -42,7 +42,10 @@ export function createCategoryRenaming({ pool, logger }: { pool: Pool; logger: L
   })
 }
 
-/** Returns whether every product has its first category's name and an event with it; false after an abort. */
+/**
+ * Returns true if every product now has the name of its first category, with an event that has it too. Returns false if
+ * products were skipped, or after an abort.
+ */
 export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<boolean> {
   const { rows } = await pool.query<Renamed>(
     `select id, renamed_at as "renamedAt" from categories where renamed_at is not null order by renamed_at`,
@@ -61,7 +64,7 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
       after = batch.last
       hasSkipped ||= batch.hasSkipped
     } while (after !== null)
-    // The next walk finds the locked products, and those of categories that were renamed again.
+    // The next walk finds the skipped products, and the products of categories that were renamed again.
     if (hasSkipped || !(await finish(pool, category))) isDone = false
   }
   return isDone
@@ -73,8 +76,8 @@ function nextSize(size: number, tookMs: number): number {
 }
 
 async function renameBatch(tx: Transaction, categoryId: string, after: Place | null, size: number): Promise<Batch> {
-  // Otherwise walks of several processes would lock the category without a pause, and correcting its name would wait
-  // for the last batch.
+  // Without the tree lock, walks of several processes would lock the category without a pause. Correcting its name
+  // would then wait for the last batch.
   await shareTree(tx)
   await keepNames(tx, sql`id = ${categoryId}`)
   const { rows: members } = await tx.query<Place>(
@@ -99,9 +102,9 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
 }
 
 /**
- * Updates products' category names at once if another category has taken the former name. Otherwise a change to that
- * name would look like no change. Call before a change that names a category, with the products locked. Returns the
- * changed ids.
+ * Writes the new category name into products at once if another category has taken the former one. Otherwise a change
+ * to the former name would look like no change. Call it before a change that names a category, with the products
+ * locked. Returns the changed ids.
  */
 export async function renameBeforeChange(tx: Transaction, productIds: readonly string[]): Promise<string[]> {
   if (productIds.length === 0) return []
@@ -117,13 +120,13 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
   return giveNames(
     tx,
     productIds,
-    // Renames skip products outside the shop.
+    // The renaming job skips products outside the shop.
     sql`(products.is_withheld or (member.is_listed and category.renamed_at is not null))
       and exists (select from categories as other where other.name = products.category)`,
   )
 }
 
-/** Gives locked products their first category's name if `condition` is met. Returns the changed ids. */
+/** Gives locked products that meet `condition` the name of their first category. Returns the changed ids. */
 async function giveNames(tx: Transaction, productIds: readonly string[], condition: Sql): Promise<string[]> {
   const { rows } = await tx.query<{ id: string }>(
     sql`update products
@@ -138,7 +141,7 @@ async function giveNames(tx: Transaction, productIds: readonly string[], conditi
 }
 
 /**
- * Keeps these category names until the transaction ends, because a product with an outdated name would move to the
+ * Locks these categories' names until the transaction ends, because a product with an outdated name would move to the
  * category that has it now. Renames wait for no product, so this cannot deadlock.
  */
 async function keepNames(tx: Transaction, ofThese: Sql): Promise<void> {
@@ -147,7 +150,7 @@ async function keepNames(tx: Transaction, ofThese: Sql): Promise<void> {
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
-/** Marks a category as done, unless it was renamed again since the walk began. */
+/** Marks a category as done, unless it was renamed again since the walk began. Returns whether it is done. */
 async function finish(pool: Pool, { id, renamedAt }: Renamed): Promise<boolean> {
   const { rowCount } = await pool.query(sql`update categories set renamed_at = null where id = ${id} and renamed_at = ${renamedAt}`)
   return rowCount === 1

@@ -16,7 +16,7 @@ const TreeSchema = Type.Object(
   { title: 'Categories', examples: [EXAMPLE_CATEGORIES] },
 )
 
-/** The category tree for shoppers. */
+/** Registers the route that shows the category tree to shoppers. */
 export function categoryRoutes(server: HttpServer, context: CatalogueContext): void {
   defineRoute(
     server,

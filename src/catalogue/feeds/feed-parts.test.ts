@@ -9,7 +9,7 @@ setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 const BATCH = 100
 
-/** `total` products of `length` characters, by id. */
+/** The first products after `afterId`, of `total` products that have `length` characters each. */
 const read = (total: number, length: number, afterId: string) =>
   Array.from({ length: Math.min(BATCH, total - Number(afterId)) }, (_, index) => ({ id: String(Number(afterId) + index + 1), length }))
 const render = ({ id, length }: { id: string; length: number }) => `${id.padEnd(length - 1)}\n`
@@ -22,7 +22,7 @@ const start = (total: number, length: number, onRead: (products: object[]) => vo
   return feedParts(part('0'), async (id) => part(id))
 }
 
-test('a part ends with the product that brings it to its bound, and no product is left out or repeated', async () => {
+test('a part ends with the product that reaches the size limit, and no product is left out or repeated', async () => {
   for (const [total, length, parts] of [
     [0, 10, 1],
     [1, 10, 1],
@@ -44,7 +44,7 @@ test('a part ends with the product that brings it to its bound, and no product i
   }
 })
 
-test('keeps neither products nor earlier parts while a client takes a part', async () => {
+test('keeps neither products nor earlier parts in memory while a client takes a part', async () => {
   const seen: WeakRef<object>[] = []
   const parts = start(300, 100, (products) => seen.push(...products.map((product) => new WeakRef(product))))
   const sent: WeakRef<object>[] = []

@@ -32,7 +32,7 @@ async function countOpenTransactions(): Promise<number> {
 const readOverConnection = (path: string, client = '198.51.100.1') =>
   exchange(store, `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-forwarded-for: ${client}\r\n\r\n`)
 
-test('the feed for advertisers has every product once, by id', async () => {
+test('the feed for advertisers has each product once, in id order', async () => {
   const answer = await store.call('GET', XML)
   assert.equal(answer.status, 200)
   assert.equal(answer.headers['content-type'], 'application/xml; charset=utf-8')
@@ -50,7 +50,7 @@ test('the feed for advertisers has every product once, by id', async () => {
   assert.deepEqual([item?.['g:price'], item?.['g:availability']], [['0.07 EUR'], ['out_of_stock']])
 })
 
-test('the feed of lines has the products as their pages do', async () => {
+test('the NDJSON feed has each product as its page shows it', async () => {
   const answer = await store.call('GET', NDJSON)
   assert.equal(answer.headers['content-type'], 'application/x-ndjson')
   const lines = answer.text
@@ -64,7 +64,7 @@ test('the feed of lines has the products as their pages do', async () => {
   }
 })
 
-test('any cache may keep a feed until a product changes', async () => {
+test('any cache may store a feed until a product changes', async () => {
   for (const path of [XML, NDJSON]) {
     const first = await store.call('GET', path)
     const list = await store.call('GET', '/products')
@@ -84,7 +84,7 @@ test('any cache may keep a feed until a product changes', async () => {
   assert.notEqual((await store.call('HEAD', XML)).headers.etag, (await store.call('HEAD', NDJSON)).headers.etag)
 })
 
-test('304 needs no query', async (t) => {
+test('a 304 answer needs no query', async (t) => {
   const { headers } = await store.call('GET', XML)
   const tx = await store.pool.connect()
   t.after(() => tx.release())
@@ -97,7 +97,7 @@ test('304 needs no query', async (t) => {
   }
 })
 
-test('HEAD has the headers of GET', async () => {
+test('HEAD returns the headers of GET', async () => {
   for (const path of [XML, NDJSON]) {
     const [get, head] = [await store.call('GET', path), await store.call('HEAD', path)]
     assert.deepEqual([head.status, head.text, head.headers['content-length']], [200, '', undefined])
@@ -107,13 +107,13 @@ test('HEAD has the headers of GET', async () => {
   }
 })
 
-test('a range is answered with everything', async () => {
+test('a range request gets the whole feed', async () => {
   const answer = await store.call('GET', XML, { headers: { range: 'bytes=0-9' } })
   assert.deepEqual([answer.status, answer.headers['accept-ranges']], [200, 'none'])
   assert.match(answer.text, /<\/rss>\n$/)
 })
 
-test('a store that does not know the address of its shop has lines without links, and no feed for advertisers', async (t) => {
+test("a store that does not know its shop's address has lines without links, and no feed for advertisers", async (t) => {
   const other = await startStore(t)
   await other.addProduct({ name: 'Lamp' })
   const answer = await other.call('GET', XML)
@@ -124,7 +124,7 @@ test('a store that does not know the address of its shop has lines without links
   assert.ok(!('link' in line))
 })
 
-test('has the texts of a language that is asked for, never those that a header prefers', async (t) => {
+test('texts are in the requested language, and the Accept-Language header is ignored', async (t) => {
   const shop = await startStore(t, { shopProductUrl: 'https://shop.example/{lang}/{slug}' })
   const { id } = await shop.addProduct({ name: 'A lamp' })
   await shop.addProduct({ name: 'A vase' })
@@ -153,7 +153,7 @@ test('has the texts of a language that is asked for, never those that a header p
   assert.equal(etags.size, 3)
 })
 
-test('long texts of many products are read in several batches', async (t) => {
+test('products with long texts are read in several batches', async (t) => {
   const shop = await startStore(t)
   await shop.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, translations)
@@ -184,7 +184,7 @@ test('long texts of many products are read in several batches', async (t) => {
   assert.ok(lines.every((line) => JSON.parse(line).description.length === 64_000))
 })
 
-test('a client has four feeds at once, also with many networks of its IPv6 site', async () => {
+test('a client can have four feeds at once, even if it uses many networks of its IPv6 site', async () => {
   await store.pool.query(`update products set description = repeat('€', 10000)`)
   const sockets = await Promise.all(Array.from({ length: 4 }, () => openSocket(store)))
   const fetchFrom = (address: string) => store.call('GET', NDJSON, { headers: { 'x-forwarded-for': address } })
@@ -209,7 +209,7 @@ test('an empty catalogue is an empty feed', async (t) => {
   assert.deepEqual(readItems((await empty.call('GET', XML)).text), [])
 })
 
-test('a product that changes while a feed is sent is in it once', async () => {
+test('a product that changes while a feed is being sent is in it once', async () => {
   const socket = await openSocket(store)
   try {
     await store.pool.query(`update products set description = repeat('x', 10000)`)
@@ -228,8 +228,8 @@ test('a product that changes while a feed is sent is in it once', async () => {
   }
 })
 
-test('100 clients that read nothing hold no connection to the database, and give way to one that reads', async () => {
-  // More than the buffers of a connection take.
+test('100 clients that read nothing hold no database connection, and give way to a client that reads', async () => {
+  // The feed must be larger than the buffers of a connection.
   await store.pool.query(`update products set description = repeat('€', 10000)`)
   const sockets = await Promise.all(Array.from({ length: 100 }, () => openSocket(store)))
   try {
@@ -237,7 +237,8 @@ test('100 clients that read nothing hold no connection to the database, and give
       socket.pause()
       socket.write(`GET ${NDJSON} HTTP/1.1\r\nhost: localhost\r\nx-forwarded-for: 192.0.2.${index}\r\n\r\n`)
     }
-    // Over a connection, which the store may reset while requests of the others still arrive.
+    // This reads over a raw connection, because the store may reset it while requests of the other clients still
+    // arrive.
     await eventually(async () => (await readOverConnection(NDJSON)).split('\n').filter((line) => line.startsWith('{')).length === PRODUCTS)
     await eventually(async () => (await countOpenTransactions()) === 0)
     assert.equal((await store.call('GET', '/products?sort=name')).status, 200)
@@ -245,7 +246,7 @@ test('100 clients that read nothing hold no connection to the database, and give
     for (const socket of sockets) socket.destroy()
     await store.pool.query(`update products set description = ''`)
   }
-  // Each that went away has given its place back.
+  // Each client that disconnected has freed its place.
   await eventually(async () => {
     const answers = await Promise.all(Array.from({ length: 64 }, (_, index) => readOverConnection(XML, `192.0.2.${index}`)))
     return answers.every((text) => text.startsWith('HTTP/1.1 200 ') && text.includes('</rss>'))

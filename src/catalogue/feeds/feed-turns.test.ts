@@ -15,7 +15,7 @@ const FEEDS_OF_NETWORK = 4
 const readFeed = (client: string) =>
   `GET /feeds/products.ndjson HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-forwarded-for: ${client}\r\n\r\n`
 
-test('a hundred clients of a network that read feeds delay the feed of another network by the four feeds that are sent to them', {
+test("a hundred clients of one network delay another network's feed only by the four feeds that they may have at once", {
   timeout: 120_000,
 }, async (t) => {
   let [greedyBytes, isOver] = [0, false]
@@ -26,7 +26,7 @@ test('a hundred clients of a network that read feeds delay the feed of another n
       socket.write(readFeed('198.51.100.1'))
       for await (const bytes of socket) {
         greedyBytes += bytes.length
-        // More than refusals have.
+        // Refusals alone would be fewer bytes.
         if (greedyBytes > 1_000_000) hasBegun.resolve()
         if (isOver) break
       }

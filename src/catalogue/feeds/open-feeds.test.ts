@@ -12,10 +12,10 @@ const isLimited = (error: unknown) => error instanceof AppError && error.code ==
 const isOverloaded = (error: unknown) => error instanceof AppError && error.code === 'overloaded'
 
 let lastClient = 0
-/** The network of another client. */
+/** Returns the network of a new client. */
 const client = () => `192.0.2.${++lastClient}`
 
-test('refuses one feed more than the limit while all clients read', () => {
+test('refuses a feed beyond the limit while all clients are reading', () => {
   const feeds = new OpenFeeds({ maxOpen: 2, maxOfNetwork: 4, patienceMs: 60_000 })
   const first = feeds.open(client(), () => assert.fail())
   feeds.open(client(), () => assert.fail())
@@ -26,7 +26,7 @@ test('refuses one feed more than the limit while all clients read', () => {
   assert.equal(feeds.size, 2)
 })
 
-test('cuts off the client that has waited longest', async (t) => {
+test('disconnects the client that has waited longest', async (t) => {
   let now = 0
   t.mock.method(performance, 'now', () => now)
   const feeds = new OpenFeeds({ maxOpen: 2, maxOfNetwork: 4, patienceMs: 60_000 })
@@ -43,7 +43,7 @@ test('cuts off the client that has waited longest', async (t) => {
       now -= 400
     }
   }
-  // Both have waited for a short time.
+  // Both clients have waited only for a short time.
   now = 600
   assert.throws(() => feeds.open(client(), () => {}), isOverloaded)
   now = 5_000
@@ -51,7 +51,7 @@ test('cuts off the client that has waited longest', async (t) => {
   assert.deepEqual(cut, ['slow'])
 })
 
-test('cuts off a client that takes nothing', async () => {
+test('disconnects a client that takes nothing', async () => {
   const feeds = new OpenFeeds({ maxOpen: 1, maxOfNetwork: 4, patienceMs: 20 })
   const { promise, resolve } = Promise.withResolvers<void>()
   const feed = feeds.open(client(), resolve)
@@ -61,14 +61,14 @@ test('cuts off a client that takes nothing', async () => {
   await paced.return(undefined)
 })
 
-test('refuses a feed more than a network may have, and leaves the places of others alone', () => {
+test('refuses a feed beyond the limit of a network, and does not touch the feeds of others', () => {
   const feeds = new OpenFeeds({ maxOpen: 3, maxOfNetwork: 2, patienceMs: 60_000 })
   const [one, other] = [client(), client()]
   const first = feeds.open(one, () => assert.fail())
   feeds.open(one, () => assert.fail())
   assert.throws(() => feeds.open(one, () => {}), isLimited)
   feeds.open(other, () => assert.fail())
-  // The reason remains its own feeds while all places are taken.
+  // Its own feeds remain the reason, even while all places are taken.
   assert.throws(() => feeds.open(one, () => {}), isLimited)
   assert.throws(() => feeds.open(other, () => {}), isOverloaded)
   feeds.close(first)

@@ -14,7 +14,7 @@ const product: ProductDetails = {
   updated_at: '2026-11-27T08:00:00.000Z',
 }
 
-/** The texts of the elements of the product's item. */
+/** The element texts of a product's RSS item. */
 function itemOf(overrides: Partial<ProductDetails>): Record<string, string[]> {
   const [item, ...others] = readItems(rssItem({ ...product, ...overrides }, 'https://shop.example/p/blue-mug', sales))
   assert.equal(others.length, 0)
@@ -43,7 +43,7 @@ test('has the fields of the specification', () => {
   })
 })
 
-test('a reduced product has its price as the sale price', () => {
+test('a reduced product has the current price as its sale price', () => {
   const item = itemOf({ compare_at_price: { amount: 1_590, currency: 'EUR' }, in_stock: false })
   assert.deepEqual(item['g:price'], ['15.90 EUR'])
   assert.deepEqual(item['g:sale_price'], ['12.90 EUR'])
@@ -51,7 +51,7 @@ test('a reduced product has its price as the sale price', () => {
   assert.deepEqual(item['g:availability'], ['out_of_stock'])
 })
 
-test('the row decides which sale is on, whatever the time is', () => {
+test("the product's row decides which sale is current, whatever the time is", () => {
   const before = { amount: 1_590, currency: 'EUR' }
   for (const [amount, updated_at] of [
     [1_390, '2026-11-28T08:00:00.000Z'],
@@ -74,13 +74,13 @@ test('amounts have the decimals of their currency', () => {
   for (const [currency, amount, text] of prices) assert.deepEqual(itemOf({ price: { amount, currency } })['g:price'], [text])
 })
 
-test('what a product lacks is left out, and its name stands for the description', () => {
+test('missing parts are omitted, and the name replaces a missing description', () => {
   const item = itemOf({ images: [], image_url: null, brand: null, group: null, description: ' ' })
   assert.deepEqual(item.description, ['Blue mug'])
   for (const name of ['g:image_link', 'g:brand', 'g:item_group_id', 'g:gtin', 'g:mpn', 'g:sale_price']) assert.equal(item[name], undefined)
 })
 
-test('texts are escaped, and characters that XML cannot have are removed', () => {
+test('texts are escaped, and characters that XML forbids are removed', () => {
   const name = ']]><![CDATA[ <b>&amp;\u202e \u{1F9E6} "\'\r\n\t'
   const item = itemOf({ name: `${name}\u0000\u0001\u000b\u001f\ufffe\uffff`, description: 'half \ud83e of a pair' })
   assert.deepEqual(item.title, [name])
@@ -94,15 +94,15 @@ test('long texts are cut between characters', () => {
   assert.deepEqual(item['g:brand'], ['b'.repeat(70)])
   assert.equal(cut('a\u{1F9E6}', 3), 'a\u{1F9E6}')
   assert.equal(cut('a\u{1F9E6}', 2), 'a')
-  // One character to readers: two people with a joiner between them; a letter with its accent.
+  // A reader sees one character: two people with a joiner between them, and then a letter with its accent.
   assert.equal(cut('ab\u{1F469}\u200d\u{1F469}', 6), 'ab')
   assert.equal(cut('abe\u0301', 3), 'ab')
-  // It has no boundary before the bound.
+  // There is no character boundary before the limit.
   assert.equal(cut(`\u{1F469}${'\u0301'.repeat(9)}`, 4), '\u{1F469}\u0301\u0301')
   assert.equal(cut('\u{1F469}\u200d\u{1F469}', 1), '')
 })
 
-test('only numbers with their check digit are GTINs', () => {
+test('only numbers with a correct check digit are GTINs', () => {
   for (const gtin of ['96385074', '012345678905', '4006381333931', '14006381333938', 4_006_381_333_931, '4-006381-333931']) {
     assert.deepEqual(itemOf({ attributes: { gtin } })['g:gtin'], [String(gtin).replaceAll('-', '')])
   }
@@ -111,7 +111,7 @@ test('only numbers with their check digit are GTINs', () => {
   }
 })
 
-test('facts that the specification knows come from options and attributes', () => {
+test('facts of the specification come from options and attributes', () => {
   const item = itemOf({
     options: { colour: 'blue', size: 'L', note: 'none' },
     attributes: { material: ['wool', 'silk'], age_group: 'adult', brand: 'no' },
@@ -121,7 +121,7 @@ test('facts that the specification knows come from options and attributes', () =
   assert.deepEqual(item['g:brand'], ['Potter & Sons'])
 })
 
-test('facts that readers refuse are left out', () => {
+test('facts that feed readers would refuse are omitted', () => {
   const attributes = { gender: 'Female', condition: 'new', age_group: 'toddler', color: ['red', 'green', 'blue', 'black'] }
   const item = itemOf({ attributes })
   assert.deepEqual([item['g:gender'], item['g:condition'], item['g:age_group']], [['female'], ['new'], ['toddler']])
@@ -131,7 +131,7 @@ test('facts that readers refuse are left out', () => {
   for (const name of ['g:gender', 'g:condition', 'g:age_group']) assert.equal(refused[name], undefined, name)
 })
 
-test('an element of which nothing remains is left out', () => {
+test('an element whose text is empty after cleaning is omitted', () => {
   const item = itemOf({
     name: 'A lamp',
     description: '\u0001 ',
@@ -143,12 +143,12 @@ test('an element of which nothing remains is left out', () => {
   for (const name of ['g:brand', 'g:item_group_id', 'g:mpn', 'g:color']) assert.equal(item[name], undefined, name)
 })
 
-test('names of groups are shortened and stay different', () => {
+test('long group names are shortened and stay different', () => {
   const [one, two] = ['1', '2'].map((end) => itemOf({ group: `${'g'.repeat(60)}${end}` })['g:item_group_id']?.[0] ?? '')
   assert.ok(one !== two && one?.length === 50)
 })
 
-test('each of the first five categories is a type with those above it', () => {
+test('each of the first five categories is a product type with its ancestors', () => {
   const step = (name: string) => ({ id: product.id, slug: 'a', name })
   const categories = ['1', '2', '3', '4', '5', '6'].map((name) => ({ ...step(name), path: [step('Home & garden'), step(name)] }))
   assert.deepEqual(
@@ -158,7 +158,7 @@ test('each of the first five categories is a type with those above it', () => {
   assert.deepEqual(itemOf({ categories: [], category: 'Other' })['g:product_type'], ['Other'])
 })
 
-test('addresses of images are those that browsers use', () => {
+test('image addresses have the form that browsers send', () => {
   const item = itemOf({
     images: [image('https://images.example/größe xl.jpg?a=1&b=2'), ...Array.from({ length: 19 }, () => image('http://i.example/'))],
   })

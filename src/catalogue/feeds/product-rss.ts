@@ -4,7 +4,7 @@ import type { Money } from '../../money.ts'
 import type { SalePrice } from '../offered-prices.ts'
 import type { ProductDetails } from '../product-details.ts'
 
-// Bounds of Google's product data specification, in characters.
+// Length limits of Google's product data specification, in characters.
 const MAX_TITLE = 150
 const MAX_DESCRIPTION = 5_000
 const MAX_BRAND = 70
@@ -12,12 +12,12 @@ const MAX_GROUP = 50
 const MAX_PRODUCT_TYPE = 750
 const MAX_PRODUCT_TYPES = 5
 const MAX_ADDITIONAL_IMAGES = 10
-/** Facts of the specification that are options or attributes with the same name, with their bounds. */
+/** Facts of the specification that come from an option or attribute of the same name, with their length limits. */
 const FACTS: Readonly<Record<string, number>> = {
   ...{ mpn: 70, color: 100, size: 100, material: 200, pattern: 100 },
   google_product_category: 750,
 }
-/** Facts with a closed list of values. Readers refuse products with other values. */
+/** Facts with a closed list of values. Feed readers refuse products with other values. */
 const CLOSED_FACTS: Readonly<Record<string, readonly string[]>> = {
   gender: ['male', 'female', 'unisex'],
   age_group: ['newborn', 'infant', 'toddler', 'kids', 'adult'],
@@ -26,10 +26,12 @@ const CLOSED_FACTS: Readonly<Record<string, readonly string[]>> = {
 const MAX_COLORS = 3
 const GTIN_LENGTHS = [8, 12, 13, 14]
 
-/** Returns the shop's page for a product in a language. */
+/** Returns the address of a product's page in the shop, in a language. */
 export type LinkTo = (slug: string, language: string) => string
 
-/** The start of an RSS 2.0 document with the namespace of Google's product data. `shopUrl` is the shop's address. */
+/**
+ * The beginning of an RSS 2.0 document with the namespace of Google's product data. `shopUrl` is the shop's address.
+ */
 export function rssHead(shopUrl: string): string {
   const host = new URL(shopUrl).host
   return `<?xml version="1.0" encoding="UTF-8"?>
@@ -40,7 +42,7 @@ ${element('title', host)}${element('link', shopUrl)}${element('description', `Pr
 
 export const RSS_END = '</channel>\n</rss>\n'
 
-/** A product as an RSS item by Google's product data specification. Missing parts are left out. */
+/** A product as an RSS item of Google's product data specification. Missing parts are omitted. */
 export function rssItem(product: ProductDetails, link: string, sales: readonly SalePrice[]): string {
   const { id, name, description, brand, group, images, in_stock } = product
   const [first, ...others] = images.map(({ url }) => url)
@@ -73,9 +75,9 @@ ${[
 }
 
 /**
- * The price with its reduction, and the time of a current sale. Future sales stay secret, because feeds are public. The
- * product's row decides which sale is current: the entity tag contains the catalogue's version, which time does not
- * change.
+ * The price, the reduced price, and the time of a current sale. Future sales stay secret, because feeds are public. The
+ * row decides which sale is current, because the entity tag contains the catalogue version, which does not change with
+ * time.
  */
 function priceElements({ price, compare_at_price: before, updated_at }: ProductDetails, sales: readonly SalePrice[]): string[] {
   if (before === null) return [element('g:price', amountOf(price))]
@@ -83,7 +85,7 @@ function priceElements({ price, compare_at_price: before, updated_at }: ProductD
   const sale = sales.find(
     ({ amount, currency, from, until }) => amount === price.amount && currency === price.currency && isOn(from, until, written),
   )
-  // Readers require both ends.
+  // Feed readers require both a beginning and an end.
   const time = sale?.from && sale.until ? `${minuteOf(sale.from)}/${minuteOf(sale.until)}` : ''
   return [element('g:price', amountOf(before)), element('g:sale_price', amountOf(price)), element('g:sale_price_effective_date', time)]
 }
@@ -113,16 +115,16 @@ function element(name: string, text: string): string {
 
 const graphemes = new Intl.Segmenter()
 
-/** The start of `text` in at most `bound` UTF-16 units, without cutting a visible character. */
+/** The beginning of `text`, with at most `bound` UTF-16 units. It does not cut a visible character. */
 export function cut(text: string, bound: number): string {
   if (text.length <= bound) return text
-  // The start of the character at the bound.
+  // The start of the character that contains the limit.
   const end = graphemes.segment(text.slice(0, bound + 1)).containing(bound)?.index ?? 0
-  // A character with many marks can exceed the bound, so it is cut.
+  // A single character with many marks can be longer than the limit. Only then it is cut.
   return end > 0 ? text.slice(0, end) : text.slice(0, bound).replace(/[\ud800-\udbff]$/, '')
 }
 
-/** The categories with their ancestors. */
+/** The product's categories, each with its ancestors. */
 function productTypes({ categories, category }: ProductDetails): string[] {
   if (categories.length === 0) return [category]
   return categories.slice(0, MAX_PRODUCT_TYPES).map(({ path }) => path.map(({ name }) => name).join(' > '))
@@ -132,12 +134,12 @@ function amountOf(money: Money): string {
   return `${formatMajorUnits(money)} ${money.currency}`
 }
 
-/** The URL as browsers send it, with letters of other scripts percent-encoded. */
+/** The URL as browsers send it: letters of other scripts are percent-encoded. */
 function asAddress(url: string): string {
   return URL.canParse(url) ? new URL(url).href : url
 }
 
-/** Long group names may differ only after the bound, so a hash keeps them apart. */
+/** Long group names may differ only after the limit, so a hash keeps them apart. */
 function groupId(group: string): string {
   if (group.length <= MAX_GROUP) return group
   const hash = createHash('sha256').update(group).digest('hex').slice(0, 16)
@@ -153,8 +155,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * A Global Trade Item Number with its check digit (GS1 General Specifications, 7.9); null for other text, which readers
- * refuse.
+ * A Global Trade Item Number with its check digit (GS1 General Specifications, 7.9). Null for other texts, which feed
+ * readers refuse.
  */
 function readGtin(value: unknown): string | null {
   const digits = textOf(value).replace(/[ -]/g, '')

@@ -12,7 +12,7 @@ import { type Feed, serveFeed } from './serve-feed.ts'
 
 const FEED: Feed = { contentType: 'text/plain', key: 'test', lang: undefined, head: '', render: ({ sku }) => sku, end: '' }
 
-test('a client that goes before its feed begins takes no place', async (t) => {
+test('a client that disconnects before its feed begins takes no place', async (t) => {
   const openFeeds = new OpenFeeds({ maxOpen: 1, maxOfNetwork: 1, patienceMs: 60_000 })
   const [isAsked, isAnswered] = [Promise.withResolvers<void>(), Promise.withResolvers<Version>()]
   const version = {
@@ -21,7 +21,7 @@ test('a client that goes before its feed begins takes no place', async (t) => {
       return isAnswered.promise
     },
   }
-  // The other members are unused, because nothing is read.
+  // The other members are not needed, because nothing is read.
   const context = { version, openFeeds, lifetimes: { browserSeconds: 1, sharedSeconds: 1 } } as unknown as CatalogueContext
   const server = fastify()
   t.after(() => server.close())
@@ -42,7 +42,7 @@ test('a client that goes before its feed begins takes no place', async (t) => {
   assert.equal(openFeeds.size, 0)
 })
 
-test('a feed that breaks off ends with a reset, which no client takes for its end', async (t) => {
+test('an interrupted feed ends with a connection reset, so no client takes it for complete', async (t) => {
   const store = await startStore(t)
   await store.pool.query(
     `insert into products (id, sku, name, description, category, price_amount, price_currency, in_stock)

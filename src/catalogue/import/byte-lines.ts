@@ -2,11 +2,11 @@ import { isUtf8 } from 'node:buffer'
 import { TimeSlice } from '../../time-slice.ts'
 import { InvalidLine } from './imported-product.ts'
 
-/** The longest line, and the longest CSV record. */
+/** The limit for a line, and for a CSV record. */
 export const MAX_LINE_BYTES = 1024 * 1024
 export const LINE_TOO_LONG = 'the line is longer than 1 MiB'
 
-/** A file's line without its line feed. `bytes` is null if it is longer than MAX_LINE_BYTES. */
+/** A line of a file, without its line feed. `bytes` is null if the line is longer than MAX_LINE_BYTES. */
 export interface ByteLine {
   line: number
   bytes: Buffer | null
@@ -15,7 +15,10 @@ export interface ByteLine {
 const LINE_FEED = 0x0a
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
-/** Splits `source` into lines, numbered from 1. Buffers at most one line, and yields to other work between lines. */
+/**
+ * Splits `source` into lines, which are numbered from 1. It buffers at most one line, and lets other work run between
+ * lines.
+ */
 export async function* splitLines(source: AsyncIterable<Uint8Array>, { skipsBlank = false } = {}): AsyncGenerator<ByteLine> {
   let line = 1
   let pieces: Buffer[] = []
@@ -41,7 +44,7 @@ export async function* splitLines(source: AsyncIterable<Uint8Array>, { skipsBlan
       add(buffer.subarray(start, end))
       if (slice.isOver) await slice.next()
       const finished = finish()
-      // CSV needs blank lines, because quoted fields may contain them.
+      // CSV needs blank lines, because a quoted field may contain them.
       if (!skipsBlank || !isBlank(finished)) yield finished
       start = end + 1
     }
@@ -55,7 +58,7 @@ function withoutByteOrderMark(bytes: Buffer): Buffer {
 }
 
 /**
- * The text of `bytes`. Throws InvalidLine for other text than UTF-8, because decoding would put U+FFFD into a product.
+ * Decodes UTF-8 bytes. Throws InvalidLine for other bytes, because lenient decoding would put U+FFFD into a product.
  */
 export function decode(bytes: Buffer | null): string {
   if (bytes === null) throw new InvalidLine(LINE_TOO_LONG)
@@ -67,7 +70,7 @@ export function assertUtf8(bytes: Buffer, remedy = ''): void {
   if (!isUtf8(bytes)) throw new InvalidLine(`the line is not valid UTF-8${remedy}`)
 }
 
-/** Whether the line is empty or has only blanks. */
+/** Whether a line is empty or consists of blanks. */
 export function isBlank({ bytes }: ByteLine): boolean {
   return bytes?.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d) ?? false
 }

@@ -30,7 +30,7 @@ async function importText(pool: Pool, text: string, format: ImportFormat) {
 }
 
 for (const format of ['ndjson', 'csv'] as const) {
-  test(`what is exported as ${format} with its stock creates the same catalogue elsewhere, and changes nothing in its source`, async (t) => {
+  test(`an export as ${format} with stock creates the same catalogue in another store, and changes nothing when imported again`, async (t) => {
     const [{ pool }, { pool: other }] = [await createTestDatabase(t), await createTestDatabase(t)]
     await importText(pool, FILE, 'ndjson')
     const text = await exportAll(pool, format)
@@ -41,7 +41,7 @@ for (const format of ['ndjson', 'csv'] as const) {
 }
 
 for (const format of ['ndjson', 'csv'] as const) {
-  test(`an export as ${format} has the new name of a category whose products have the former one, and creates no category when it is read`, async (t) => {
+  test(`an export as ${format} has the new name of a renamed category, and importing it creates no category`, async (t) => {
     const { pool } = await createTestDatabase(t)
     const nested = { sku: 'N', name: 'Cap', categories: [['Clothes', 'Caps'], ['Sale']], price: { amount: 1, currency: 'EUR' } }
     await importText(pool, `${FILE}\n${JSON.stringify(nested)}`, 'ndjson')
@@ -59,7 +59,7 @@ for (const format of ['ndjson', 'csv'] as const) {
   })
 }
 
-test('an export has the translations and prices that only drafts have', async (t) => {
+test('an export contains the translations and prices that only drafts have', async (t) => {
   const [{ pool }, { pool: other }] = [await createTestDatabase(t), await createTestDatabase(t)]
   const draft = { sku: 'D', name: 'Cap', category: 'Hats', price: { amount: 1, currency: 'EUR' }, status: 'draft' }
   const line = { ...draft, translations: { de: { name: 'Kappe' } }, prices: [{ amount: 2, currency: 'USD', compare_at: null }] }
@@ -73,7 +73,7 @@ test('an export has the translations and prices that only drafts have', async (t
   }
 })
 
-test('leaves out archived products, and an import of one sells it again', async (t) => {
+test('an export omits archived products, and importing one sells it again', async (t) => {
   const { pool } = await createTestDatabase(t)
   await importText(pool, FILE, 'ndjson')
   await pool.query(`update products set archived_at = now() where sku = 'B'`)
@@ -124,7 +124,7 @@ const EVERYTHING = [
 ]
 
 for (const format of ['ndjson', 'csv'] as const) {
-  test(`an export as ${format} makes the same pages of products in another store`, async (t) => {
+  test(`importing an export as ${format} gives products the same pages in another store`, async (t) => {
     const [first, second] = [await startStore(t), await startStore(t)]
     await importText(first.pool, EVERYTHING.map((product) => JSON.stringify(product)).join('\n'), 'ndjson')
     await importText(second.pool, await exportAll(first.pool, format), format)
@@ -137,7 +137,7 @@ for (const format of ['ndjson', 'csv'] as const) {
   })
 }
 
-/** A product as operators and as shoppers see it, with its stock, without ids and times. */
+/** A product as operators and as shoppers see it, with its stock and without ids and times. */
 async function readPages(store: TestStore, slug: string) {
   const { id } = (await store.call('GET', `/products/by-slug/${slug}`)).json
   const { token } = await registerOperator(store)

@@ -14,25 +14,29 @@ const FETCH_SIZE = 2_000
 
 type ExportedRow = Omit<DetailsRow, 'categories'> & { categories: string[]; stock: number | null }
 
-/** The optional content of an export. */
+/** The optional parts of an export. */
 export interface ExportContent {
   withStock: boolean
-  /** The languages and currencies of all products. If empty, the file names none, so an import keeps existing ones. */
+  /**
+   * The languages and currencies of all products. If a list is empty, the file has no such column, so an import keeps
+   * the existing values.
+   */
   languages: readonly string[]
   currencies: readonly string[]
-  /** Puts an apostrophe before text that a spreadsheet would run as a formula. */
+  /** Whether to put an apostrophe before texts that a spreadsheet would run as formulas. */
   forSpreadsheets: boolean
 }
 
 /**
- * An exported product. `images` is omitted if `image_url` is enough, and `categories` if `category` names the only one,
- * at the top.
+ * A product in an export. `images` is omitted if `image_url` says everything. `categories` is omitted if `category`
+ * names the only category and that is a root.
  */
 type ExportedProduct = Omit<ImportedProduct, 'images'> & Partial<Pick<ImportedProduct, 'images'>>
 
 /**
- * A snapshot of the catalogue by sku, without archived products, as text that `storefront catalogue import` reads.
- * Omits stock unless `withStock`, so a later import keeps it. Memory: some thousand products.
+ * Exports a snapshot of the catalogue in sku order, without archived products, as text that `storefront catalogue
+ * import` reads. Stock is omitted unless `withStock` is set, so that a later import keeps it. Memory: some thousand
+ * products.
  */
 export async function* exportCatalogue(
   pool: Pool,
@@ -62,7 +66,7 @@ export async function* exportCatalogue(
     await tx.query('commit')
     isOpen = false
   } finally {
-    // Closes the connection of an unfinished transaction, because the reader may stop early.
+    // The reader may stop early. The connection is then closed, because its transaction is not finished.
     tx.release(isOpen)
   }
 }
@@ -73,9 +77,9 @@ function toProduct(
   { withStock, languages, currencies }: ExportContent,
 ): ExportedProduct {
   const categories = row.categories.map((id) => names.get(id) ?? [])
-  // If a subcategory shares the name, an import would choose the subcategory.
+  // If a subcategory has the same name, an import would choose the subcategory.
   const isPlain = categories.length === 1 && categories[0]?.length === 1 && !isNested.has(categories[0][0])
-  // The text may be a former name, from which an import would create a category.
+  // The product's text may be a former name, from which an import would create a category.
   const category = categories[0]?.at(-1) ?? row.category
   const product = toDetails({ ...row, categories: [] })
   const { slug, sku, name, description, brand, image_url, group, options, attributes = {}, price, compare_at_price } = product
@@ -93,7 +97,7 @@ function toProduct(
 
 const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'group', 'options'] as const
 const STOCK = 'stock'
-// Newer columns come last, so earlier releases' columns keep their places.
+// Newer columns come last, so that the columns of earlier releases keep their places.
 const LATER_COLUMNS = [
   'attributes',
   'slug',
@@ -111,12 +115,12 @@ const LATER_COLUMNS = [
 ] as const
 type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK | (typeof LATER_COLUMNS)[number], string>
 
-/** The line before the first product, without a line end; null for none. */
+/** The line before the first product, without a line end. Null if the format has none. */
 export function exportHeader(format: ImportFormat, content: ExportContent): string | null {
   return format === 'csv' ? columns(content).join(',') : null
 }
 
-/** The text that `readImportLines` reads as this product, without a line end; CSV may take several lines. */
+/** The text that `readImportLines` reads as this product, without a line end. In CSV it may have several lines. */
 export function exportLine(product: ExportedProduct, format: ImportFormat, content: ExportContent): string {
   return format === 'csv' ? toCsv(product, content) : JSON.stringify(product)
 }

@@ -70,7 +70,7 @@ test('stores new products with their stock', async (t) => {
   assert.deepEqual([name, category, price_amount, price_currency], ['Mug A', 'Kitchen', 1250, 'EUR'])
 })
 
-test('writes nothing when a file is imported again', async (t) => {
+test('importing a file again writes nothing', async (t) => {
   const { pool } = await createTestDatabase(t)
   const products = [product('A'), product('B', { stock: null }), product('C', { stock: 0 })]
   await importAll(pool, products)
@@ -79,7 +79,7 @@ test('writes nothing when a file is imported again', async (t) => {
   assert.deepEqual(await listStored(pool), before)
 })
 
-test('updates only products that differ, and keeps their ids', async (t) => {
+test('updates only the products that differ, and keeps their ids', async (t) => {
   const { pool } = await createTestDatabase(t)
   const skus = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H']
   await importAll(
@@ -120,7 +120,7 @@ test('updates only products that differ, and keeps their ids', async (t) => {
   assert.deepEqual([after[0].name, after[4].price_amount, after[5].price_currency, after[6].in_stock], ['Cup', 1, 'USD', false])
 })
 
-test('does not write the product when only its stock changes', async (t) => {
+test('does not write a product if only its stock changes', async (t) => {
   const { pool } = await createTestDatabase(t)
   await importAll(pool, [product('A'), product('B')])
   const before = await listStored(pool)
@@ -134,7 +134,7 @@ test('does not write the product when only its stock changes', async (t) => {
   assert.deepEqual(await listStored(pool), [{ ...before[0], available: 9 }, before[1]])
 })
 
-test('reports the row that the database refuses, and stores the others of its batch', async (t) => {
+test('reports the line that the database refuses, and stores the other lines of its batch', async (t) => {
   const { pool } = await createTestDatabase(t)
   const price = { amount: -1, currency: 'EUR' }
   const result = await importAll(pool, [product('A'), product('B', { price }), product('C'), product('D', { stock: -1 })])
@@ -151,7 +151,7 @@ test('reports the row that the database refuses, and stores the others of its ba
   )
 })
 
-test('the last line wins when a batch has a sku twice', async (t) => {
+test('if a batch contains a sku twice, the last line counts', async (t) => {
   const { pool } = await createTestDatabase(t)
   const result = await importAll(pool, [product('A'), product('B'), product('A', { name: 'Cup' })])
   assert.deepEqual(result, { created: 2, updated: 1, unchanged: 0, failed: 0, errors: [] })
@@ -161,7 +161,7 @@ test('the last line wins when a batch has a sku twice', async (t) => {
   )
 })
 
-test('counts lines that could not be read', async (t) => {
+test('counts the lines that could not be read', async (t) => {
   const { pool } = await createTestDatabase(t)
   async function* lines(): AsyncGenerator<ImportLine> {
     yield { line: 1, error: 'no' }
@@ -172,7 +172,7 @@ test('counts lines that could not be read', async (t) => {
   assert.deepEqual([result, errors], [{ created: 1, updated: 0, unchanged: 0, failed: 1 }, [[1, 'no']]])
 })
 
-test('keeps the batches before the file ends early, and completes on the next import', async (t) => {
+test('keeps the batches before an early end of the file, and completes on the next import', async (t) => {
   const { pool } = await createTestDatabase(t)
   const products = ['A', 'B', 'C'].map((sku) => product(sku))
   async function* broken() {
@@ -190,7 +190,7 @@ test('keeps the batches before the file ends early, and completes on the next im
   assert.deepEqual(await importAll(pool, products), { created: 1, updated: 0, unchanged: 2, failed: 0, errors: [] })
 })
 
-test('bounds a batch by the size of its products with all their texts', async (t) => {
+test('limits the size of a batch by all texts of its products', async (t) => {
   const { pool } = await createTestDatabase(t)
   const translations = Object.fromEntries(['de', 'fr', 'es', 'it', 'nl'].map((language) => [language, { description: 'ä '.repeat(5_000) }]))
   const lines = toLines(Array.from({ length: 9 }, (_, index) => product(`T${index}`, { translations })))
@@ -198,7 +198,7 @@ test('bounds a batch by the size of its products with all their texts', async (t
   assert.deepEqual(batches, [7, 2])
 })
 
-test('stores the halves of a batch that takes longer than a statement may', async (t) => {
+test('halves a batch that exceeds the statement timeout', async (t) => {
   const { pool } = await createTestDatabase(t)
   await pool.query(
     `create function end_long_statements() returns trigger language plpgsql as $$
@@ -214,7 +214,7 @@ test('stores the halves of a batch that takes longer than a statement may', asyn
   assert.deepEqual(await importAll(pool, products), { created: 7, updated: 0, unchanged: 0, failed: 0, errors: [] })
 })
 
-test('leaves half of the time to orders while they come in, and no time when none do', async (t) => {
+test('leaves half of the time to orders while they arrive, and does not pause otherwise', async (t) => {
   const { pool } = await createTestDatabase(t)
   const pauses: number[] = []
   const pause = async (ms: number) => void pauses.push(ms)
@@ -234,7 +234,7 @@ test('leaves half of the time to orders while they come in, and no time when non
   assert.equal(pauses.length, 2)
 })
 
-test('has smaller transactions while orders come in, so that the change stream reads each in a moment', async (t) => {
+test('uses smaller transactions while orders arrive, so that the change stream reads each of them quickly', async (t) => {
   const { pool } = await createTestDatabase(t)
   const products = Array.from({ length: 250 }, (_, index) => product(`S${index}`))
   const importInSteps = async () => {
@@ -247,7 +247,7 @@ test('has smaller transactions while orders come in, so that the change stream r
   assert.deepEqual(await importInSteps(), [100, 200, 250])
 })
 
-test('has smaller transactions from the first order on, also when its lines come slowly', async (t) => {
+test('uses smaller transactions from the first order on, even if its own lines arrive slowly', async (t) => {
   const { pool } = await createTestDatabase(t)
   const steps: number[] = []
   async function* slowly() {
@@ -263,7 +263,7 @@ test('has smaller transactions from the first order on, also when its lines come
   assert.deepEqual(steps, [150, 250])
 })
 
-test('aborts the import when the database is unavailable, instead of reporting every line', async (t) => {
+test('stops the import if the database is unavailable, instead of reporting every line', async (t) => {
   const { pool } = await createTestDatabase(t)
   const errors: string[] = []
   async function* lines() {
@@ -277,7 +277,7 @@ test('aborts the import when the database is unavailable, instead of reporting e
   assert.deepEqual(errors, [])
 })
 
-test('loses nothing when many imports create and change the same products at once', async (t) => {
+test('concurrent imports that create and change the same products lose nothing', async (t) => {
   const { pool } = await createTestDatabase(t)
   const skus = Array.from({ length: 60 }, (_, index) => `S${index}`)
   const importOne = (name: string, order: readonly string[]) =>
@@ -308,7 +308,7 @@ test('loses nothing when many imports create and change the same products at onc
   assert.ok(stored.every(({ name, available }) => ['a', 'b'].includes(name) && available === 3))
 })
 
-test('does not deadlock with orders, which lock stock in product-id order', async (t) => {
+test('does not deadlock with orders, because both lock stock in product id order', async (t) => {
   const { pool } = await createTestDatabase(t)
   const skus = Array.from({ length: 20 }, (_, index) => `S${index}`)
   await importAll(

@@ -9,7 +9,7 @@ import { BUSY_BATCH_SIZE, hasRecentOrders } from '../recent-orders.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 import { type Outcome, type Refusal, upsertProducts } from './upsert-products.ts'
 
-/** Numbers of lines. A product is unchanged if the file changes neither it nor its stock. */
+/** Counts of lines. A line is unchanged if it changes neither the product nor its stock. */
 export interface ImportResult {
   created: number
   updated: number
@@ -17,7 +17,7 @@ export interface ImportResult {
   failed: number
 }
 
-/** A line's outcome. */
+/** The outcome of one line. */
 export type LineResult = { line: number; sku: string; outcome: Outcome } | { line: number; error: string }
 
 interface NumberedProduct {
@@ -26,31 +26,32 @@ interface NumberedProduct {
 }
 
 export interface ImportSettings {
-  /** The number of lines in a transaction. Called for each line with the number of waiting lines. */
+  /** Returns the number of lines in a transaction. It is called for each line with the number of waiting lines. */
   batchSize?: (waiting: number) => number | Promise<number>
-  /** Called after each batch with the number of lines so far. */
+  /** Called after each batch with the number of lines processed so far. */
   onProgress?: (lines: number) => void
-  /** The import's author. Each batch with changes is recorded with its counts. */
+  /** The author of the import. Each batch with changes is recorded as one activity with its counts. */
   auditContext?: AuditContext | null
-  /** Waits for some milliseconds; replaced in tests. */
+  /** Waits for a number of milliseconds. Tests replace it. */
   pause?: (ms: number) => Promise<unknown>
 }
 
 const BATCH_SIZE = 1_000
 /**
- * The most product JSON in a transaction, about a thousand products of 500 bytes. A megabyte of long texts takes a
- * second or two, mostly for indexing words, and locks its products' stock.
+ * The most product JSON in one transaction, about a thousand products of 500 bytes. A megabyte of long texts takes a
+ * second or two, mostly for indexing words, and locks the stock of its products for that time.
  */
 const MAX_BATCH_BYTES = 500_000
-/** Recent orders are queried again after this time, because lines may arrive slowly. */
+/** Recent orders are queried again after this time, even within a batch, because lines may arrive slowly. */
 const ASK_AGAIN_MS = 1_000
-// SQLSTATE classes of errors that a row causes. Any other error (server unavailable, disk full) ends the import.
+// The SQLSTATE classes of errors that a single row causes. Any other error, such as an unavailable server or a full
+// disk, ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
 /**
- * Creates or updates each line's product by sku, and its stock if the line names it. Calls `onError` for every failed
- * line. Each batch is a transaction, so an aborted import keeps earlier batches. It can be repeated, except for lines
- * with `stock_delta` but no `reference`, which are added again.
+ * Creates or updates the product of each line by its sku, and its stock if the line names it. Calls `onError` for each
+ * failed line. Each batch is a transaction, so an interrupted import keeps its earlier batches. It can be repeated, but
+ * lines with `stock_delta` and without `reference` are then added again.
  */
 export async function importCatalogue(
   pool: Pool,
@@ -68,7 +69,10 @@ export async function importCatalogue(
   return counts
 }
 
-/** Like `importBatches`, but while orders arrive, batches are small, and a pause as long as the batch follows each. */
+/**
+ * Like `importBatches`. While orders arrive, batches are small, and after each batch comes a pause that lasts as long
+ * as the batch did.
+ */
 export async function* importBesideOrders(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
@@ -96,7 +100,7 @@ export async function* importBesideOrders(
   }
 }
 
-/** Like `importCatalogue`, but without pauses. Yields each batch's outcomes once it is stored. */
+/** Like `importCatalogue`, but without pauses. Yields the outcomes of each batch after it is stored. */
 export async function* importBatches(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
@@ -139,8 +143,8 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], auditCo
     const isAlone = only !== undefined && others.length === 0
     if (reason === null && (isAlone || sqlState(error) !== QUERY_CANCELED)) throw error
     if (isAlone && reason !== null) return [{ line: only.line, error: reason }]
-    // A row is at fault, or the batch exceeds the statement timeout. Halves are stored separately until the row is
-    // alone.
+    // Either a row is at fault, or the batch exceeds the statement timeout. The halves are stored separately, until the
+    // row at fault is alone.
     const middle = Math.ceil(batch.length / 2)
     return [
       ...(await storeBatch(pool, batch.slice(0, middle), auditContext)),
@@ -149,7 +153,9 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], auditCo
   }
 }
 
-/** Retries while other imports create some of the products. Each attempt finds at least one more of them. */
+/**
+ * Retries if other imports create some of the products at the same time. Each attempt finds at least one more of them.
+ */
 async function upsertWithRetry(
   pool: Pool,
   products: readonly ImportedProduct[],

@@ -30,7 +30,7 @@ const label = (max: number) =>
     .filter((text) => HAS_VISIBLE.test(text))
 const identifier = (max: number) => label(max).filter((text) => !HAS_INVISIBLE.test(text))
 const plain = { noNullPrototype: true }
-// A product is stored in NFC, however its file spells it.
+// Products are stored in NFC, whatever form their file uses.
 const inNfc = <T>(value: T): T => JSON.parse(JSON.stringify(value).normalize('NFC')) as T
 const pixels = fc.option(fc.integer({ min: 1, max: 100_000 }))
 const image = fc.record(
@@ -149,7 +149,7 @@ test('reads every valid product as it was written, in both formats, wherever the
   )
 })
 
-test('reads any bytes as lines, the same wherever they are split', async () => {
+test('reads arbitrary bytes as the same lines, wherever they are split', async () => {
   const part = fc.constantFrom(
     HEADER,
     '\n',
@@ -173,7 +173,7 @@ test('reads any bytes as lines, the same wherever they are split', async () => {
   )
 })
 
-test('a cell for spreadsheets has no formula, wherever it is cut, and is read as it was', () => {
+test('a cell for spreadsheets contains no formula, wherever it is cut, and is read as it was written', () => {
   const cell = fc.string({ unit: fc.constantFrom(';', '\t', '\n', '=', '-', "'", ' ', 'a'), maxLength: 12 })
   fc.assert(
     fc.property(cell, fc.boolean(), (text, forSpreadsheets) => {

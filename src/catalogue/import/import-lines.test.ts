@@ -6,7 +6,7 @@ import { inPieces } from '../../../test/in-pieces.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 
-// Garbage that is not collected yet must not count.
+// Exposes the garbage collector, because garbage that is not collected yet must not count as used memory.
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
@@ -34,7 +34,7 @@ async function read(file: string | Uint8Array, format?: ImportFormat, pieces: re
   return Array.fromAsync(readImportLines(inPieces(bytes, pieces), { format, currency: 'EUR' }))
 }
 
-/** `<line>: <sku or reason>` of every line: what a person sees of an import. */
+/** Returns `<line>: <sku or reason>` for each line, which is what a person sees of an import. */
 async function summary(file: string | Uint8Array, format?: ImportFormat): Promise<string[]> {
   const lines = await read(file, format)
   return lines.map((line) => `${line.line}: ${'product' in line ? line.product.sku : line.error}`)
@@ -42,7 +42,7 @@ async function summary(file: string | Uint8Array, format?: ImportFormat): Promis
 
 const json = (changes: object = {}) => JSON.stringify({ ...MUG, ...changes })
 
-test('reads a product of each line of NDJSON, and skips blank lines, a byte order mark and carriage returns', async () => {
+test('reads one product from each NDJSON line, and skips blank lines, a byte order mark and carriage returns', async () => {
   const { stock: _, ...withoutStock } = MUG
   const { description: __, image_url: ___, ...least } = withoutStock
   const file = `\ufeff${json()}\r\n\r\n  \n${JSON.stringify({ ...least, sku: ' MUG-2 ' })}`
@@ -52,7 +52,7 @@ test('reads a product of each line of NDJSON, and skips blank lines, a byte orde
   ])
 })
 
-test('distinguishes unchanged stock, stock that is not tracked, a number and a difference', async () => {
+test('distinguishes unchanged stock, untracked stock, a number and a difference', async () => {
   const lines = [{ stock: undefined }, { stock: null }, { stock: 0 }, { stock: undefined, stock_delta: -2, reference: ' DN 1 ' }].map(
     (stock, index) => json({ sku: `N${index}`, ...stock }),
   )
@@ -76,7 +76,7 @@ test('distinguishes unchanged stock, stock that is not tracked, a number and a d
   assert.deepEqual(await stockOf(csv.join('\n')), expected)
 })
 
-test('reads CSV with columns in any order, fields of several lines, and the default currency', async () => {
+test('reads CSV with columns in any order, multi-line fields, and the default currency', async () => {
   const file =
     '\ufeff\r\nprice,category,sku,name,description\r\n12.50,Kitchen,A,"The ""big"" one, blue","Two\r\nlines"\r\n\r\n7,Kitchen,B,Pot,\r\n'
   const { sku: _, name: _name, description: _description, price: _price, stock: _stock, ...unnamed } = MUG
@@ -162,14 +162,14 @@ for (const [what, record, reason] of [
     'after the quote that closes a field comes neither a delimiter nor the end of the line',
   ],
 ] as const) {
-  test(`reports a CSV record with ${what} by its line, and loses none of the records after it`, async () => {
+  test(`reports a CSV record with ${what} by its line, and loses no record after it`, async () => {
     const good = (sku: string) => `${sku},"Mug","two\r\nlines",Kitchen,,1.00,EUR,1`
     const file = [HEADER, good('A'), record, good('B').replace('\r\n', ' '), good('C').replace('\r\n', ' ')].join('\r\n')
     assert.deepEqual(await summary(file, 'csv'), ['2: A', `4: ${reason}`, '5: B', '6: C'])
   })
 }
 
-test('reports a CSV quote that is never closed by the line it opened on, and loses none of the records after it', async () => {
+test('reports a CSV quote that is never closed by the line with the quote, and loses no record after it', async () => {
   const file = `${HEADER}\nA,Mug,"Blue,Kitchen,,1,EUR,1\nB,Mug,,Kitchen,,1,EUR,1\nC,"Mug",,Kitchen,,1,EUR,1\nD,Mug,,Kitchen,,1,EUR,1`
   const reason = 'after the quote that closes a field comes neither a delimiter nor the end of the line'
   assert.deepEqual(await summary(file), [`2: ${reason}`, '3: B', '4: C', '5: D'])
@@ -177,7 +177,7 @@ test('reports a CSV quote that is never closed by the line it opened on, and los
   assert.deepEqual(await summary(plain), ['2: a quote is opened and not closed, at least not within 1 MiB', '3: B', '4: C', '5: D'])
 })
 
-test('the lines that a stray CSV quote has joined are read again without holding up other work', async () => {
+test('reading the lines again that a stray CSV quote has joined does not block other work', async () => {
   const lines = 30_000
   const file = `${HEADER}\nA,Mug,"Blue,Kitchen,,1,EUR,1\n${'B,Mug,,Kitchen,,1,EUR,1\n'.repeat(lines)}`
   let [read, burst, longest] = [0, 0, 0]
@@ -199,7 +199,7 @@ test('the lines that a stray CSV quote has joined are read again without holding
   assert.ok(longest < lines / 3, `${longest} lines in one turn of the event loop`)
 })
 
-test('reports all lines of a bad CSV record', async () => {
+test('reports the lines of a bad CSV record as a range', async () => {
   const file = `${HEADER}\nA,"Mug,,Kitchen,,1,EUR,1\nB,Mug,,Kitchen,,1,EUR,1\nC,Mug",,Kitchen,,1,EUR,1\nD,Mug,,Kitchen,,1,EUR,1\n`
   assert.deepEqual(await summary(file), ['2: name must have no control characters and no line breaks (lines 2 to 4)', '5: D'])
 })
@@ -212,12 +212,12 @@ for (const [header, reason] of [
   ['sku,name,name,category,price', 'the header has the column name twice'],
   ['sku,name,stock', 'the header lacks the column category, price'],
 ] as const) {
-  test(`reads nothing below the CSV header ${header}`, async () => {
+  test(`reads no record below the CSV header ${header}`, async () => {
     assert.deepEqual(await summary(`${header}\nA,Mug,,Kitchen,1\n`, 'csv'), [`1: ${reason}`])
   })
 }
 
-test('a CSV header with very many columns is refused', async () => {
+test('refuses a CSV header with too many columns', async () => {
   const header = (count: number) =>
     ['sku,name,category,price', ...Array.from({ length: count - 4 }, (_, place) => `name:x${place.toString(36)}`)].join(',')
   assert.deepEqual(await summary(`${header(1_001)}\nA\n`, 'csv'), ['1: the header has 1001 columns; at most 1,000 are read'])
@@ -237,13 +237,13 @@ test('reports lines that are not UTF-8 or longer than 1 MiB, and continues', asy
   assert.deepEqual(await summary(csv), [`2: the line is not valid UTF-8${remedy}`, '3: the line is longer than 1 MiB', '4: MUG-1'])
 })
 
-test('memory is bounded for a line without an end', async () => {
+test('memory stays bounded for a line that never ends', async () => {
   async function* endless() {
     for (let count = 0; count < 512; count++) yield Buffer.alloc(1024 * 1024, '"')
     yield Buffer.from(`\n${json()}`)
   }
   const held = () => {
-    // The second run waits until the first one's garbage has been freed.
+    // The second run starts after the garbage of the first run was freed.
     collectGarbage()
     collectGarbage()
     return process.memoryUsage().arrayBuffers
@@ -264,12 +264,12 @@ test('memory is bounded for a line without an end', async () => {
   assert.ok(peak < 16 * 1024 * 1024, `${peak} bytes`)
 })
 
-test('reports the second line of a sku, except after a line that failed', async () => {
+test('reports the second line of a sku, unless the first one failed', async () => {
   const file = [json({ stock: -1 }), json(), json({ sku: 'B' }), json({ name: 'Again' })].join('\n')
   assert.deepEqual((await summary(file)).slice(1), ['2: MUG-1', '3: B', '4: sku MUG-1 was already on line 2'])
 })
 
-test('the format comes from the option, else from the file name, else from the first character', async () => {
+test('the format comes from the option, otherwise from the file name, otherwise from the first character', async () => {
   const formatOf = async (file: string, fileName?: string, format?: ImportFormat) => {
     const [first] = await Array.fromAsync(readImportLines(inPieces(Buffer.from(file), [7]), { format, fileName, currency: 'EUR' }))
     return first === undefined || ('error' in first && first.error === 'the line is not valid JSON') ? 'json' : 'csv'
@@ -281,7 +281,7 @@ test('the format comes from the option, else from the file name, else from the f
   assert.equal(await formatOf('\n  {', '-'), 'json')
 })
 
-test('closes the file when the reader stops early', async () => {
+test('closes the file if the reader stops early', async () => {
   for (const format of ['ndjson', 'csv'] as const) {
     let isClosed = false
     async function* file() {

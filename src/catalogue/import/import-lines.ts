@@ -10,22 +10,23 @@ export type ImportFormat = 'ndjson' | 'csv'
 
 export interface ImportOptions {
   /**
-   * The format. By default the extension of `fileName` decides (.ndjson, .jsonl, .csv), otherwise whether the file
-   * begins with `{`.
+   * The format. If absent, the extension of `fileName` decides (.ndjson, .jsonl or .csv). Without a known extension, the
+   * first line decides: it begins with `{` in NDJSON.
    */
   format?: ImportFormat | undefined
   fileName?: string | undefined
   /** The currency (ISO 4217) of CSV records without one. */
   currency: string
-  /** The encoding of a file without a byte order mark, as TextDecoder names it; UTF-8 by default. */
+  /** The encoding of a file without a byte order mark, by its TextDecoder label. The default is UTF-8. */
   encoding?: string | undefined
 }
 
 const FORMATS: Readonly<Record<string, ImportFormat>> = { '.ndjson': 'ndjson', '.jsonl': 'ndjson', '.csv': 'csv', '.tsv': 'csv' }
 
 /**
- * Reads a catalogue file by line. Every line that is not blank becomes a product or one reason why not; a repeated sku
- * is its line's error. Throws only errors of `source`. Memory: one line, and a digest of each sku.
+ * Reads a catalogue file line by line. Each line that is not blank yields a product, or the reason why it is none. A
+ * repeated sku is an error of its second line. Throws only errors of `source`. Memory: one line, and a digest of each
+ * sku.
  */
 export async function* readImportLines(source: AsyncIterable<Uint8Array>, options: ImportOptions): AsyncGenerator<ImportLine> {
   const seen = new SeenSkus()
@@ -68,12 +69,12 @@ async function* prepend(first: ByteLine, rest: AsyncGenerator<ByteLine>): AsyncG
     yield first
     yield* rest
   } finally {
-    // Closes the file when the reader stops early.
+    // Closes the file if the reader stops early.
     await rest.return(undefined)
   }
 }
 
-/** Reads newline-delimited JSON, one product a line, by `readProduct`. Skips blank lines. */
+/** Reads newline-delimited JSON with one product in each line, by `readProduct`. Blank lines are skipped. */
 async function* readNdjson(lines: AsyncIterable<ByteLine>): AsyncGenerator<ImportLine> {
   for await (const line of lines) {
     if (!isBlank(line)) yield importLine(line.line, () => readProduct(parseJson(line.bytes)))

@@ -47,7 +47,7 @@ async function keptOf(sku: string) {
   return data.map(({ kind, before, after, reference, actor }) => [kind, before, after, reference, actor.type])
 }
 
-test('keeps stock when a feed does not name it, and changes the rest', async () => {
+test('a file without stock keeps the stock and changes the rest', async () => {
   const sku = newSku()
   await feed(line(sku, { stock: 7 }))
   const before = await stockOf(sku)
@@ -58,7 +58,7 @@ test('keeps stock when a feed does not name it, and changes the rest', async () 
   assert.equal((await keptOf(sku)).length, 1)
 })
 
-test('leaves a sold-out product sold out when a feed does not name its stock', async () => {
+test('a sold-out product stays sold out if the file has no stock', async () => {
   const sku = newSku()
   await feed(line(sku, { stock: 0 }))
   await feed(line(sku, { name: 'Another lamp' }))
@@ -66,7 +66,7 @@ test('leaves a sold-out product sold out when a feed does not name its stock', a
   assert.deepEqual({ available, in_stock }, { available: 0, in_stock: false })
 })
 
-test('does not restore what was sold since the feed was written', async () => {
+test('does not restore units that were sold after the file was written', async () => {
   const [buyer] = await addBuyers(store, 1)
   const sku = newSku()
   await feed(line(sku, { stock: 7 }))
@@ -77,7 +77,7 @@ test('does not restore what was sold since the feed was written', async () => {
   assert.equal((await stockOf(sku)).available, 4)
 })
 
-test('does not track the stock of a new product without stock, and records no change', async () => {
+test('a new product without stock is untracked, and no stock change is recorded', async () => {
   const skus = [newSku(), newSku()]
   await feed(line(skus[0] ?? ''), line(skus[1] ?? '', { stock: null }))
   for (const sku of skus) {
@@ -87,7 +87,7 @@ test('does not track the stock of a new product without stock, and records no ch
   }
 })
 
-test('sets a number, ends tracking with null, and records each change', async () => {
+test('sets a number, ends tracking for null, and records each change', async () => {
   const sku = newSku()
   for (const stock of [4, 0, 9, null, 9]) {
     await feed(line(sku, { stock }))
@@ -154,7 +154,7 @@ test('adds a difference once for each reference, however often the file is impor
   ])
 })
 
-test('adds a difference without a reference each time, and does nothing for a difference of 0', async () => {
+test('adds a difference without a reference each time, and a difference of 0 does nothing', async () => {
   const [lamp, fresh] = [newSku(), newSku()]
   await feed(line(lamp, { stock: 5 }))
   for (const expected of [6, 7]) {
@@ -166,7 +166,7 @@ test('adds a difference without a reference each time, and does nothing for a di
   assert.deepEqual([available, in_stock], [0, false], 'a new product starts at 0')
 })
 
-test('refuses a line with an impossible difference as a whole, and stores the others', async () => {
+test('refuses a whole line with an impossible difference, and stores the other lines', async () => {
   const [short, untracked, reused, fresh, good] = [newSku(), newSku(), newSku(), newSku(), newSku()]
   await feed(line(short, { stock: 2 }), line(untracked), line(reused, { stock: 2 }), line(good, { stock: 2 }))
   await feed(line(reused, { stock_delta: 1, reference: 'R' }))
@@ -192,7 +192,7 @@ test('refuses a line with an impossible difference as a whole, and stores the ot
   assert.equal(await stockOf(fresh), undefined)
 })
 
-test('a reference of the API and one of a feed are the same reference', async () => {
+test('the API and files share the references of a product', async () => {
   const [admin] = await addBuyers(store, 1, 'admin')
   const sku = newSku()
   await feed(line(sku, { stock: 5 }))
@@ -204,7 +204,7 @@ test('a reference of the API and one of a feed are the same reference', async ()
   assert.equal((await stockOf(sku)).available, 7)
 })
 
-test('names the operator who sent a feed over HTTP', async () => {
+test('records the operator who sent a file over HTTP', async () => {
   const [admin] = await addBuyers(store, 1, 'admin')
   const sku = newSku()
   const answer = await store.call('POST', '/admin/products/import', {
@@ -217,7 +217,7 @@ test('names the operator who sent a feed over HTTP', async () => {
   assert.deepEqual(data[0]?.actor, { type: 'admin', id: admin?.id })
 })
 
-test('two feeds that add to the same products at once add up, and make a new product once', async () => {
+test('the differences of two concurrent files add up, and a new product is created once', async () => {
   const skus = Array.from({ length: 30 }, newSku)
   await feed(...skus.slice(0, 15).map((sku) => line(sku, { stock: 1 })))
   const results = await Promise.all(
@@ -236,7 +236,7 @@ test('two feeds that add to the same products at once add up, and make a new pro
   for (const [index, sku] of skus.entries()) assert.equal((await stockOf(sku)).available, index < 15 ? 7 : 6)
 })
 
-test('starts from what a concurrent import has stored of the product', async (t) => {
+test('adds to the stock that a concurrent import has stored', async (t) => {
   const sku = newSku()
   const other = await pool.connect()
   t.after(() => other.release(true))
@@ -258,7 +258,7 @@ test('starts from what a concurrent import has stored of the product', async (t)
 })
 
 for (const format of ['ndjson', 'csv'] as const) {
-  test(`an export as ${format} that is edited and imported keeps the current stock, unless it names stock`, async () => {
+  test(`an edited export as ${format} keeps the current stock, unless it names stock`, async () => {
     const [lamp, untracked] = [newSku(), newSku()]
     await feed(line(lamp, { stock: 5 }), line(untracked))
     const exported = async (withStock: boolean) => (await Array.fromAsync(exportCatalogue(pool, format, { withStock }))).join('')

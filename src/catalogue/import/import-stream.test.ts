@@ -8,7 +8,7 @@ import { importStream } from './import-stream.ts'
 const LOGGER = { error: () => {}, info: () => {}, warn: () => {} }
 const row = (index: number) => `S-${index},Name,Things,1.00\n`
 
-test('an import that takes too long ends with how far it came, and what has a result is stored', async (t) => {
+test('an import that takes too long ends with the last line reached, and lines with a result are stored', async (t) => {
   const store = await startStore(t)
   const auditContext = { actor: { type: 'system', id: null }, action: 'import', requestId: null } as const
   let ended = 0

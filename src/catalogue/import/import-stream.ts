@@ -7,7 +7,7 @@ import { importBatches, type LineResult } from './import-catalogue.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportLine } from './imported-product.ts'
 
-/** Larger files need `storefront catalogue import`, because results stay in memory until the client reads them. */
+/** Results stay in memory until the client reads them. Larger files need `storefront catalogue import`. */
 const MAX_STREAMED_LINES = 100_000
 const BATCH_SIZE = 500
 
@@ -16,7 +16,7 @@ export interface ImportStreamOptions {
   encoding: string | undefined
   /** ISO 4217. */
   currency: string
-  /** The time for the whole request. The server closes its connection soon afterwards. */
+  /** How much time is left for the whole request. The server closes the connection soon after that. */
   remainingMs: number
   logger: Pick<Logger, 'error' | 'info' | 'warn'>
   /** Whether an error of `source` means that the client has disconnected. */
@@ -26,7 +26,7 @@ export interface ImportStreamOptions {
 }
 
 /**
- * Imports lines as they arrive. Returns NDJSON: `{line, sku, outcome}` or `{line, error}` for each line, then
+ * Imports lines while they arrive. Returns NDJSON: `{line, sku, outcome}` or `{line, error}` for each line, then
  * `{created, updated, unchanged, failed}`. An interrupted import ends with `{error, code, line}`, whose `line` is the
  * last one with a result, or 0.
  */
@@ -67,16 +67,17 @@ export function importStream(
       yield isUnavailable ? cut('unavailable', 'the database cannot answer') : cut('internal', 'the log of the store has the cause')
     }
   }
-  // Buffers all results. Otherwise a client that sends everything before reading would block itself and the import.
+  // All results are buffered. Otherwise a client that sends the whole file before it reads would block itself and the
+  // import.
   return Readable.from(results(), { highWaterMark: MAX_STREAMED_LINES })
 }
 
-/** The body took longer than a request may. */
+/** The body took longer than a request may take. */
 class TooSlow extends Error {
   override readonly name = 'TooSlow'
 }
 
-/** The chunks of `source`. Throws TooSlow at the deadline, even while a chunk is awaited. */
+/** Yields the chunks of `source`. Throws TooSlow at the deadline, even while it waits for a chunk. */
 async function* untilDeadline(source: AsyncIterable<Uint8Array>, deadline: number): AsyncGenerator<Uint8Array> {
   const chunks = source[Symbol.asyncIterator]()
   const { promise: tooSlow, reject } = Promise.withResolvers<never>()
@@ -85,7 +86,7 @@ async function* untilDeadline(source: AsyncIterable<Uint8Array>, deadline: numbe
   try {
     for (;;) {
       const next = chunks.next()
-      // The connection may break after the deadline, when its chunks are no longer awaited.
+      // The connection may break after the deadline, when this chunk is no longer awaited.
       next.catch(() => {})
       const { value, done } = await Promise.race([next, tooSlow])
       if (done) return

@@ -24,7 +24,7 @@ async function pathsOf(sku: string): Promise<string[][]> {
   return json.categories.map(({ path }: { path: { name: string }[] }) => path.map(({ name }) => name))
 }
 
-test('lines create the categories of their paths, keep those that they do not name, and are unchanged when nothing differs', async () => {
+test('lines create missing categories of their paths, keep categories that they do not name, and are unchanged if nothing differs', async () => {
   const both = line('A', { categories: [['Men', 'Shoes'], ['Sale']] })
   assert.deepEqual(await importLines(both, line('B', { categories: [['Women', 'Shoes']] })), ['created', 'created'])
   assert.deepEqual(await pathsOf('A'), [['Men', 'Shoes'], ['Sale']])
@@ -37,7 +37,7 @@ test('lines create the categories of their paths, keep those that they do not na
   assert.deepEqual(await pathsOf('A'), [['Sale'], ['Men', 'Shoes']])
 })
 
-test('a line with an unknown slug, or a category that is not the first one, is refused alone', async () => {
+test('only the line is refused that has an unknown slug, or a `category` that is not the first of its categories', async () => {
   const outcomes = await importLines(
     line('C', { categories: ['nowhere'] }),
     line('D', { category: 'X', categories: [['Men', 'Shoes']] }),
@@ -54,13 +54,13 @@ test('a line with an unknown slug, or a category that is not the first one, is r
   assert.equal(outcomes[4], 'created')
 })
 
-test('a line with an unknown slug leaves no categories', async () => {
+test('a line with an unknown slug leaves no new categories behind', async () => {
   const [outcome] = await importLines(line('R', { categories: [['Only', 'There'], 'nowhere'] }))
   assert.equal(outcome, 'categories 1: there is no category with the slug nowhere')
   assert.equal((await store.pool.query(`select from categories where name in ('Only', 'There')`)).rowCount, 0)
 })
 
-test('CSV has categories as JSON, and an export is imported without a change', async () => {
+test('CSV has categories as JSON, and importing an export changes nothing', async () => {
   const csv = 'sku,name,price,currency,categories\nH,A hat,1,EUR,"[[""Men"",""Hats""],""sale""]"\n'
   assert.deepEqual(await importText(csv, 'text/csv'), ['created'])
   assert.deepEqual(await pathsOf('H'), [['Men', 'Hats'], ['Sale']])

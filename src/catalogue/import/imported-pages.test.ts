@@ -35,7 +35,7 @@ const pageOf = async (sku: string) => {
 }
 const exported = async (format: 'csv' | 'ndjson') => (await Array.fromAsync(exportCatalogue(store.pool, format))).join('')
 
-test('a file has all that a page shows, and an export is read as unchanged, in both formats', async () => {
+test('a file contains everything that a page shows, and importing an export changes nothing, in both formats', async () => {
   assert.deepEqual(
     await importLines({ sku: 'P-1', slug: 'Lamp one', ...PAGE }, { sku: 'P-2', image_url: 'https://a.example/c' }, { sku: 'P-3' }),
     [...['created', 'created', 'created']],
@@ -51,7 +51,7 @@ test('a file has all that a page shows, and an export is read as unchanged, in b
   assert.equal((await pageOf('P-1')).updated_at > page.updated_at, true)
 })
 
-test('each part alone is a change, and a line without it clears all but the slug', async () => {
+test('each part of a page alone is a change, and a line without it clears everything except the slug', async () => {
   await importLines({ sku: 'C-1', slug: 'c one' })
   for (const [name, value] of Object.entries(PAGE)) {
     assert.deepEqual(await importLines({ sku: 'C-1', [name]: value }), ['updated'], name)
@@ -66,7 +66,7 @@ test('each part alone is a change, and a line without it clears all but the slug
   assert.equal((await store.pool.query('select from product_pages join products on id = product_id where sku = $1', ['C-1'])).rowCount, 0)
 })
 
-test('a slug that is or was of another product is refused on its line, the other lines are stored', async () => {
+test("a line is refused if its slug is or was another product's, and the other lines are stored", async () => {
   await importLines({ sku: 'S-1', slug: 'first' }, { sku: 'S-2', slug: 'second' })
   await importLines({ sku: 'S-1', slug: 'moved' })
   assert.deepEqual(
@@ -92,7 +92,7 @@ test('a slug that is or was of another product is refused on its line, the other
   assert.equal((await store.pool.query(`select from products where sku in ('S-3', 'S-4', 'S-6', 'S-7')`)).rowCount, 0)
 })
 
-test('two files at once with the same slugs leave each slug with one product', async () => {
+test('two concurrent files with the same slugs leave each slug with one product', async () => {
   const file = (prefix: string) => Array.from({ length: 30 }, (_, number) => ({ sku: `${prefix}-${number}`, slug: `race ${number}` }))
   const [left, right] = await Promise.all([importLines(...file('L')), importLines(...file('R').reverse())])
   assert.equal([...left, ...right].filter((outcome) => outcome === 'created').length, 30)

@@ -6,27 +6,27 @@ import { findContradiction, normalizeProduct, trim } from '../normalize-product.
 import { identifier, NAMES_CATEGORY, NewProductBody, type ProductInput, withRule } from '../product-input.ts'
 import { describeLength, MAX_STOCK, MUST, type TextName } from '../product-rules.ts'
 
-/** A product from a catalogue file's line. */
+/** A product from a line of a catalogue file. */
 export type ImportedProduct = ProductInput & {
-  /** Units to add, or to remove if negative, instead of `stock`. A new product starts at 0. */
+  /** The units to add, or to remove if negative. It replaces `stock`. A new product starts at 0. */
   stock_delta?: number
-  /** Identifies the movement of `stock_delta`, which is booked once for each product. */
+  /** Identifies the movement of `stock_delta`. Each product books a reference only once. */
   reference?: string
-  /** Another shop's price in major units, only compared with `price`. */
+  /** The price in another shop system's export, in major units. It is only compared with `price`. */
   source_price?: string
-  /** The file's columns, if it has a header. Existing products keep values without a column. */
+  /** The columns of the file, if it has a header. An existing product keeps the values for which there is no column. */
   columns?: ReadonlySet<string>
 }
 
-/** A line of a catalogue file, numbered from 1, with its product or the reason for its refusal. */
+/** A line of a catalogue file, numbered from 1, with its product or with the reason why it is refused. */
 export type ImportLine = { line: number; product: ImportedProduct } | { line: number; error: string }
 
-/** A line cannot be imported. The message is for the file's author. */
+/** A line that cannot be imported. The message is for the author of the file. */
 export class InvalidLine extends Error {
   override readonly name = 'InvalidLine'
 }
 
-/** Line `line` with the product from `read`, or with the reason if it throws InvalidLine. */
+/** Returns the line with the product that `read` returns, or with the reason if `read` throws InvalidLine. */
 export function importLine(line: number, read: () => ImportedProduct): ImportLine {
   try {
     return { line, product: read() }
@@ -56,9 +56,9 @@ const LineSchema = withRule(
 const lineCheck = Compile(countCodePoints(LineSchema))
 
 /**
- * Parsed JSON as a product: the body of `POST /admin/products`, or `stock_delta` and `reference` in place of `stock`. A
- * null `stock` means not tracked; any other null means absent. `isWhole` is false for a file whose columns may omit
- * prices. Throws InvalidLine.
+ * Reads parsed JSON as a product. It has the form of the body of `POST /admin/products`, or `stock_delta` and
+ * `reference` instead of `stock`. A null `stock` means untracked, and any other null means absent. `isWhole` is false
+ * for a file whose columns may omit prices. Throws InvalidLine.
  */
 export function readProduct(value: unknown, isWhole = true): ImportedProduct {
   if (!isObject(value)) throw new InvalidLine('a product must be an object')
@@ -75,16 +75,16 @@ export function readProduct(value: unknown, isWhole = true): ImportedProduct {
   throw new InvalidLine(explain(product))
 }
 
-/** A text's name in its own refusals. */
+/** The name of a text, for messages that refuse it. */
 function nameOf([property = '', ...rest]: readonly string[]): string {
   if (property === 'options' && rest.length > 0) return 'an option'
   if (property === 'images' && rest.length > 1) return `${rest[1]} of an image`
-  // `seo_title` has the bounds of `seo.title`.
+  // `seo_title` has the limits of `seo.title`.
   if (property === 'translations' && rest.length > 1) return (rest[1] ?? '').replace('seo_', 'seo.')
   return [property, ...rest].join('.')
 }
 
-/** A refused product's first fault. */
+/** The first fault of a refused product. */
 function explain(product: ImportedProduct): string {
   const unknown = explainUnknown('a product', product, LineSchema) ?? explainUnknown('price', product.price, LineSchema.properties.price)
   if (unknown !== null) return unknown
@@ -95,7 +95,7 @@ function explain(product: ImportedProduct): string {
   const missing = (params as { requiredProperties?: string[] }).requiredProperties?.[0]
   const path = [...instancePath.split('/').slice(1), ...(missing === undefined ? [] : [missing])]
   const [property = '', member = ''] = path
-  // The text is too long or blank.
+  // These faults mean that the text is too long or blank.
   if (property !== 'attributes' && (keyword === '~refine' || keyword === 'pattern')) return describeLength(nameOf(path) as TextName)
   const { [property]: schema } = LineSchema.properties as Readonly<Record<string, object>>
   const { type, 'x-must': must = 'be a text', properties = {} }: Ruled = schema ?? {}
@@ -105,7 +105,7 @@ function explain(product: ImportedProduct): string {
   return `${property} must ${type === 'string' ? 'be a text' : must}`
 }
 
-/** A schema with the rule for authors of files. */
+/** A schema with its rule in words, for authors of files. */
 interface Ruled {
   type?: string
   'x-must'?: string
@@ -122,7 +122,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Makes a name from the file safe to print: escapes control characters and cuts long names. */
+/** Makes a name from the file safe to print: control characters are escaped, and long names are cut. */
 export function quote(name: string): string {
   return JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name).replace(/[\x7f-\x9f]/g, '?')
 }

@@ -1,17 +1,20 @@
 import { MAX_STOCK } from '../product-rules.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
-/** A product's stock before and after an import line, or the reason for the line's refusal. */
+/** The stock of a product before and after an import line, or the reason why the line is refused. */
 export type StockDecision = { before: number | null; after: number | null; reference: string | null } | { refusal: string }
 
-/** An existing product's locked stock. */
+/** The locked stock of an existing product. */
 export interface PresentStock {
   available: number | null
-  /** The earlier change under the line's reference; null for none. */
+  /** The units that were booked before under the line's reference. Null if there are none. */
   booked: number | null
 }
 
-/** The stock after a line with a number, a difference or neither. `present` is undefined for a new product. */
+/**
+ * Decides the stock after a line, which has a number, a difference or neither. `present` is undefined for a new
+ * product.
+ */
 export function decideStock(
   line: Pick<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>,
   present: PresentStock | undefined,

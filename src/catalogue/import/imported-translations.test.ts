@@ -30,12 +30,12 @@ const translationsOf = async (sku: string) => {
 }
 const exported = async (format: 'csv' | 'ndjson') => (await Array.fromAsync(exportCatalogue(store.pool, format))).join('')
 
-test('an export without translations does not name them', async () => {
+test('an export without translations has no translation columns or properties', async () => {
   await importLines({ sku: 'T-0' })
   for (const format of ['csv', 'ndjson'] as const) assert.doesNotMatch(await exported(format), /translations|:de/)
 })
 
-test('a file has translations, and an export is read as unchanged, in both formats', async () => {
+test('a file can have translations, and importing an export changes nothing, in both formats', async () => {
   assert.deepEqual(await importLines({ sku: 'T-1', translations: TRANSLATIONS }, { sku: 'T-2' }), ['created', 'created'])
   assert.deepEqual(await translationsOf('T-1'), TRANSLATIONS)
   for (const [format, type] of [
@@ -52,7 +52,7 @@ test('a file has translations, and an export is read as unchanged, in both forma
   }
 })
 
-test('a file that names no translations keeps them, lines replace all, and columns those that they name', async () => {
+test('a file without translations keeps them, NDJSON lines replace all of them, and CSV columns replace only those that they name', async () => {
   await importLines({ sku: 'C-1', translations: TRANSLATIONS })
   assert.deepEqual(await importLines({ sku: 'C-1' }), ['unchanged'])
   assert.deepEqual(await importLines({ sku: 'C-1', translations: null, name: 'B lamp' }), ['updated'])
@@ -71,7 +71,7 @@ test('a file that names no translations keeps them, lines replace all, and colum
   assert.deepEqual(await translationsOf('C-1'), {})
 })
 
-test('explains what a file may not have', async () => {
+test('explains which translations a file may not have', async () => {
   const rule =
     'translations must be an object with at most 30 languages (BCP 47), each an object with some of name, description, seo_title, seo_description, availability_text'
   const tags = 'the languages of translations must be BCP 47 tags in canonical form such as de, pt-BR or zh-Hant'
@@ -105,7 +105,7 @@ test('explains what a file may not have', async () => {
   assert.match((await importCsv('name:de,name:de', 'x,y'))[0], /the column name:de twice/)
 })
 
-test('a CSV price without a currency changes no price in another one', async () => {
+test('a CSV price without a currency does not change prices in other currencies', async () => {
   const price = { amount: 1_000, currency: 'JPY' }
   await importLines({ sku: 'C-1', price })
   const refusal = 'currency is missing: the price of this product is in JPY'
@@ -126,7 +126,7 @@ const pricesOf = async (sku: string) => {
 }
 const STORED = { CHF: { amount: 900 }, USD: { amount: 2_199, compare_at: 2_999 } }
 
-test('a file has prices in other currencies, and an export is read as unchanged, in both formats', async () => {
+test('a file can have prices in other currencies, and importing an export changes nothing, in both formats', async () => {
   assert.deepEqual(await importLines({ sku: 'P-1', prices: PRICES }, { sku: 'P-2' }), ['created', 'created'])
   assert.deepEqual(await pricesOf('P-1'), STORED)
   for (const [format, type] of [
@@ -146,7 +146,7 @@ test('a file has prices in other currencies, and an export is read as unchanged,
   assert.deepEqual(await pricesOf('P-1'), {})
 })
 
-test('a price in a currency that was meanwhile the own one does not come back', async () => {
+test("a price in a currency that was the own price's meanwhile does not come back", async () => {
   const own = (amount: number, currency: string) => ({ sku: 'P-9', price: { amount, currency } })
   assert.deepEqual(await importLines({ ...own(2_000, 'EUR'), prices: [{ amount: 1_999, currency: 'USD' }] }), ['created'])
   assert.deepEqual(await importLines(own(2_500, 'USD')), ['updated'])
@@ -156,7 +156,7 @@ test('a price in a currency that was meanwhile the own one does not come back', 
   assert.deepEqual(await pricesOf('P-9'), {})
 })
 
-test('reads prices of columns in major units of their currency, and explains what they may not be', async () => {
+test('reads price columns in major units of their currency, and explains which values they may not have', async () => {
   assert.deepEqual(await importCsv('price:JPY,price:USD,compare_at_price:USD', '1200,12.5,20'), ['updated'])
   assert.deepEqual(await pricesOf('C-1'), { JPY: { amount: 1_200 }, USD: { amount: 1_250, compare_at: 2_000 } })
   assert.deepEqual(await importCsv('brand', 'Y'), ['updated'])
@@ -184,7 +184,7 @@ test('reads prices of columns in major units of their currency, and explains wha
   assert.deepEqual(await pricesOf('C-1'), {})
 })
 
-test('a CSV file keeps what it has no column for, and its empty cells clear', async () => {
+test('a CSV file keeps the values for which it has no column, and an empty cell clears its value', async () => {
   const images = [
     { url: 'https://images.example/1.jpg', alt: 'The lamp', width: 800, height: 600 },
     { url: 'https://images.example/2.jpg', alt: '', width: null, height: null },
@@ -219,7 +219,7 @@ test('a CSV file keeps what it has no column for, and its empty cells clear', as
   assert.deepEqual(await read(), { sku: 'C-1', ...cleared, compare_at_price: null, seo: { title: null, description: null } })
 })
 
-test('a line is refused when its columns and what stays are too much together', async () => {
+test('a line is refused if its columns and the kept values are too much together', async () => {
   const texts = (count: number) =>
     Object.fromEntries(
       ['de', 'es', 'fr', 'it', 'nl', 'pl', 'pt', 'sv', 'da', 'fi', 'cs']
@@ -232,8 +232,7 @@ test('a line is refused when its columns and what stays are too much together', 
 })
 
 /**
- * Imports a line while another transaction, which has run `statement`, is about to commit. Returns the outcome of the
- * line.
+ * Imports a line while another transaction, which has run `statement`, is about to commit. Returns the line's outcome.
  */
 async function importBeside(statement: string, values: unknown[], line: object) {
   const other = await store.pool.connect()
@@ -245,12 +244,12 @@ async function importBeside(statement: string, values: unknown[], line: object) 
     await other.query('commit')
     return await imported
   } finally {
-    // Closed: an open transaction would hold up other tests.
+    // The connection is closed, because an open transaction would block other tests.
     other.release(true)
   }
 }
 
-test('a file keeps the translations and prices that an operator saves while it is imported', async () => {
+test('a file keeps the translations and prices that an operator saves during its import', async () => {
   await importLines({ sku: 'W-1' }, { sku: 'W-2' })
   for (const sku of ['W-1', 'W-2']) {
     const saved = await importBeside('update products set translations = $2, prices = $3 where sku = $1', [sku, TRANSLATIONS, STORED], {
@@ -262,7 +261,7 @@ test('a file keeps the translations and prices that an operator saves while it i
   }
 })
 
-test('a line whose sku is taken from a product while it is imported creates another product', async () => {
+test('a line creates another product if its sku is taken from a product during the import', async () => {
   await importLines({ sku: 'W-3', stock: 3 })
   assert.deepEqual(await importBeside(`update products set sku = 'W-4' where sku = 'W-3'`, [], { sku: 'W-3', stock: 5 }), ['created'])
   const { rows } = await store.pool.query(

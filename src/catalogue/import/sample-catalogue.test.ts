@@ -30,7 +30,7 @@ test('loads the sample catalogue into an empty store', async (t) => {
   ])
 })
 
-test('has what a front end shows: variants, a tree of categories, brands, attributes, reductions, languages and currencies', async (t) => {
+test('contains what a front end shows: variants, a category tree, brands, attributes, reductions, languages and currencies', async (t) => {
   const store = await startStore(t)
   await loadSampleCatalogue(store.pool, BASE_URL)
   const list = async (query: string) => (await store.call('GET', `/products?limit=100&${query}`)).json.data
@@ -87,7 +87,7 @@ test('has what a front end shows: variants, a tree of categories, brands, attrib
   }
 })
 
-test('every product has a picture, drawn in a colour, well-formed and without a script', async (t) => {
+test('every product has a picture in a colour, which is well-formed and has no script', async (t) => {
   const store = await startStore(t, { shopProductUrl: 'https://shop.example/{slug}' })
   await loadSampleCatalogue(store.pool, BASE_URL)
   const { rows } = await store.pool.query<{ sku: string; image_url: string; images: { url: string; width: number; height: number }[] }>(
@@ -114,7 +114,10 @@ test('every product has a picture, drawn in a colour, well-formed and without a 
   }
 })
 
-/** Reads tags strictly: each is closed in order, and is a shape with plain attributes. */
+/**
+ * Returns the first fault of an SVG, or null. Tags are read strictly: each must be closed in order, and must be a shape
+ * with plain attributes.
+ */
 function findFaultInSvg(text: string): string | null {
   const open: string[] = []
   const tag = /<(\/?)(svg|g|path|rect|circle|ellipse)((?: [a-zA-Z-]+="[^"<&]*")*)(\/?)>/y
@@ -131,7 +134,7 @@ function findFaultInSvg(text: string): string | null {
   return open.length === 0 ? null : `${open.at(-1)} is open`
 }
 
-test('does nothing in a store that has a product', async (t) => {
+test('does nothing in a store that already has a product', async (t) => {
   const { pool } = await createTestDatabase(t)
   await pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
@@ -142,7 +145,7 @@ test('does nothing in a store that has a product', async (t) => {
   assert.deepEqual(rows, [{ sku: 'OWN-1' }])
 })
 
-test('loads once when many processes start together, even with one connection each', async (t) => {
+test('loads once if many processes start together, even if each has only one connection', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const pools = Array.from({ length: 5 }, () => createPool({ url, size: 1, applicationName: 'test', onError: () => {} }))
   const loaded = await Promise.all(pools.map((each) => loadSampleCatalogue(each, BASE_URL))).finally(() =>

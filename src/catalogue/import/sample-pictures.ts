@@ -5,10 +5,13 @@ import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { readOnce } from '../../http/read-once.ts'
 
-/** One drawing a line, in `currentColor` and fixed colours, of 200 by 200 units. */
+/**
+ * The file with the drawings, one in each line. A drawing is 200 by 200 units and uses `currentColor` and fixed
+ * colours.
+ */
 const DRAWINGS = './sample-pictures.svg'
 
-/** The colours in picture names. */
+/** The colours that a picture's name can contain. */
 const COLOURS: ReadonlyMap<string, string> = new Map([
   ['amber', '#d9932f'],
   ['black', '#34383b'],
@@ -40,8 +43,8 @@ const COLOURS: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * `GET /sample-pictures/mug.sage.svg`: the sample catalogue's pictures, which an example shop on another origin may
- * show.
+ * Serves the pictures of the sample catalogue, for example `GET /sample-pictures/mug.sage.svg`. An example shop on
+ * another origin may show them.
  */
 export function samplePictureRoutes(server: HttpServer): void {
   const readDrawings = readOnce(async (file) => drawingsOf(await readFile(new URL(file, import.meta.url), 'utf8')))
@@ -63,7 +66,7 @@ function drawingsOf(svg: string): Map<string, string> {
   return new Map([...svg.matchAll(/^<g id="([a-z-]+)">(.*)<\/g>$/gm)].map(([, kind = '', drawing = '']) => [kind, drawing]))
 }
 
-/** The drawing in a colour, on a slightly tinted background. */
+/** A drawing in a colour, on a slightly tinted background. */
 function pictureOf(drawing: string, colour: string): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" width="800" height="800" viewBox="10 12 180 180" color="${colour}" stroke-linecap="round" stroke-linejoin="round"><path fill="#ebe6dc" d="M0 0h200v200H0z"/><path fill="currentColor" fill-opacity=".15" d="M0 0h200v200H0z"/>${drawing}</svg>`
 }

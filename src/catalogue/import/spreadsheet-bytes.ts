@@ -1,6 +1,6 @@
 import { InvalidLine } from './imported-product.ts'
 
-/** Real headers are far shorter. */
+/** The limit for a header. Real headers are far shorter. */
 const MAX_HEAD_BYTES = 65_536
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
@@ -12,7 +12,7 @@ export const SAVE_AS_UTF8 =
   ': save the file as "CSV UTF-8", or name its encoding, such as --encoding windows-1252 (over HTTP: charset=windows-1252)'
 
 /**
- * Converts `source` to UTF-8 with line feeds: Excel writes UTF-16 ("Unicode text") and, on a Mac, carriage returns. A
+ * Converts `source` to UTF-8 with line feeds. Excel writes UTF-16 ("Unicode text"), and carriage returns on a Mac. A
  * byte order mark overrides `encoding`. Throws InvalidLine for a file that is not text. Buffers up to the first line
  * feed.
  */
@@ -26,7 +26,7 @@ async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): A
     if (decoder === undefined) {
       assertNoOtherFile(chunk)
       const label = findMarkedEncoding(chunk) ?? encoding
-      // Each line is checked for UTF-8 later.
+      // UTF-8 bytes pass unchanged, because each line is checked later.
       decoder = new TextDecoder(label).encoding === 'utf-8' ? null : new TextDecoder(label)
     }
     yield decoder === null ? chunk : Buffer.from(decoder.decode(chunk, { stream: true }))
@@ -36,8 +36,8 @@ async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): A
 }
 
 /**
- * Joins chunks until `isEnough` accepts the next chunk and the bytes so far for judging the file's start. Each byte is
- * examined once.
+ * Yields the chunks of `source`, with the first ones joined into one. `isEnough` gets each chunk and the length so far,
+ * and says when the beginning of the file can be judged. No byte is examined twice.
  */
 async function* withHead(
   source: AsyncIterable<Uint8Array>,
@@ -69,7 +69,7 @@ function assertNoOtherFile(head: Buffer): void {
   if (what !== undefined) throw new InvalidLine(`the file is ${what}`)
 }
 
-/** Finds the encoding by its byte order mark; UTF-16 also by the NUL of every ASCII character. */
+/** Finds the encoding by the byte order mark. UTF-16 is also found by the NUL that each ASCII character contains. */
 function findMarkedEncoding(head: Buffer): string | null {
   const [a, b, c, d] = head
   if (a === 0xef && b === 0xbb && c === 0xbf) return 'utf-8'
@@ -92,8 +92,8 @@ async function* withLineFeeds(source: AsyncIterable<Uint8Array>): AsyncGenerator
 }
 
 /**
- * Returns a function that takes a table's chunks in order. It returns whether the first line ends with a carriage
- * return alone; undefined while more chunks are needed.
+ * Returns a function that takes the chunks of a table in order. Its result says whether the first line ends with a
+ * carriage return only. It is undefined while more chunks are needed.
  */
 function firstLineEnd(): (chunk: Buffer) => boolean | undefined {
   let isQuoted = false

@@ -1,16 +1,16 @@
 import { InvalidLine } from './imported-product.ts'
 
-/** The text that a spreadsheet shows for a value that it could not calculate or show. */
+/** The text that a spreadsheet writes if it could not calculate or show a value. */
 const FAULT = /^(?:#(?:NAME\?|REF!|VALUE!|N\/A|DIV\/0!|NUM!|NULL!|SPILL!|CALC!)|#{4,}|Err:\d{3})$/
-/** A long number, such as a barcode, that Excel shortened in a narrow column. Its last digits are lost. */
+/** A long number, such as a barcode, as Excel shortens it in a narrow column. The last digits are lost. */
 const SHORTENED = /^\d(?:[.,]\d+)?E[+-]\d{2,}$/
 
-/** Throws InvalidLine when a spreadsheet has lost the value of a cell. */
+/** Throws InvalidLine if a spreadsheet has lost the value of a cell. */
 export function assertNotLost(column: string, text: string): void {
   if (FAULT.test(text.trim())) throw new InvalidLine(`${column} is ${text.trim()}: the spreadsheet could not calculate or show this cell`)
 }
 
-/** Throws InvalidLine when a spreadsheet has shortened an identifier that looks like a number. */
+/** Throws InvalidLine if a spreadsheet has shortened an identifier that looks like a number. */
 export function assertNotShortened(column: string, text: string): void {
   if (SHORTENED.test(text.trim()))
     throw new InvalidLine(
@@ -20,14 +20,14 @@ export function assertNotShortened(column: string, text: string): void {
 
 const PLAIN = /^\d+(?:\.\d+)?$/
 const DECIMAL_COMMA = /^(\d+),(\d+)$/
-/** A single separator before three digits is ambiguous: thousands or thousandths. */
+/** One separator before three digits is ambiguous, because it may separate thousands or decimals. */
 const AMBIGUOUS = /^[1-9]\d{0,2}[.,]\d{3}$/
 const GROUPED = /^\d{1,3}(?:([.,'’ ])\d{3})(?:\1\d{3})*(?:([.,])(\d+))?$/
 
 /**
- * A number as people and spreadsheets write it (`12.50`, `12,50`, `1.299,00`, `1 299.00`, `1'299`), converted to a
- * decimal point without thousands separators. If commas separate the file's columns, `1.299` has three decimals;
- * otherwise it throws InvalidLine, and `1,299` always does. Null if it is not such a number.
+ * Reads a number as people and spreadsheets write it (`12.50`, `12,50`, `1.299,00`, `1 299.00`, `1'299`). Returns it
+ * with a decimal point and without thousands separators, or null if it is no such number. `1.299` has three decimals in
+ * a file with commas between its columns, and otherwise throws InvalidLine. `1,299` always throws it.
  */
 export function readDecimal(column: string, written: string, delimiter: string): string | null {
   const text = written.replace(/[\u00a0\u2009\u202f]/g, ' ').trim()

@@ -23,7 +23,7 @@ const withPrices = (a: string, b: string) =>
 
 async function read(bytes: Buffer, encoding?: string) {
   const results: string[] = []
-  // Pieces of 7 bytes, because a network divides a file anywhere.
+  // The file arrives in pieces of 7 bytes, because a network can divide it anywhere.
   for await (const line of readImportLines(inPieces(bytes, [7]), { format: 'csv', currency: 'EUR', encoding })) {
     if ('error' in line) results.push(`${line.line}: ${line.error}`)
     else {
@@ -67,7 +67,7 @@ for (const [what, bytes, encoding] of FILES) {
   })
 }
 
-test('keeps line breaks of cells in a file with carriage returns only, where a spreadsheet writes line feeds inside', async () => {
+test('keeps line breaks within cells in a file whose lines end with carriage returns, where a spreadsheet writes line feeds inside cells', async () => {
   const rows = ROWS.map((row) => ['"', ...row].slice(1))
   const text = write(
     [
@@ -79,7 +79,7 @@ test('keeps line breaks of cells in a file with carriage returns only, where a s
   assert.deepEqual(await read(Buffer.from(text)), SAME)
 })
 
-test('reads a long first line that arrives byte by byte in time that grows with its length', { timeout: 10_000 }, async () => {
+test('the time for a long first line that arrives byte by byte grows linearly with its length', { timeout: 10_000 }, async () => {
   const bytes = Buffer.from(`sku,name,category,price,"${'x'.repeat(65_000)}"`)
   let length = 0
   for await (const chunk of toUtf8Lines(inPieces(bytes, [1]))) length += chunk.length
@@ -116,7 +116,7 @@ const PRICES: readonly [written: string, delimiter: string, outcome: number | Re
   ['########', ';', /the spreadsheet could not calculate or show this cell/],
 ]
 for (const [written, delimiter, outcome] of PRICES) {
-  test(`a price written ${written} between ${delimiter} is ${typeof outcome === 'number' ? outcome : 'refused'}`, async () => {
+  test(`a price written ${written} in a file with ${delimiter} as separator is ${typeof outcome === 'number' ? outcome : 'refused'}`, async () => {
     const [result = ''] = await read(
       Buffer.from(
         write(
@@ -133,7 +133,7 @@ for (const [written, delimiter, outcome] of PRICES) {
   })
 }
 
-test('refuses a sku that a spreadsheet has shortened, and keeps one that only looks like a number', async () => {
+test('refuses a sku that a spreadsheet has shortened, and accepts one that only looks like a number', async () => {
   const rows = ['1.23457E+12', '1,23457E+12', '00123', '1E5', '90.750'].map((sku) => [sku, 'A', 'C', '1.00'])
   const results = await read(Buffer.from(write([['sku', 'name', 'category', 'price'], ...rows])))
   assert.deepEqual(
@@ -165,7 +165,7 @@ const OTHERS: readonly [what: string, bytes: Buffer, reason: RegExp][] = [
   ],
 ]
 for (const [what, bytes, reason] of OTHERS) {
-  test(`refuses ${what} with what to do`, async () => {
+  test(`refuses ${what} and says what to do`, async () => {
     const results = await read(bytes)
     assert.equal(results.length, 1)
     assert.match(results[0] ?? '', reason)

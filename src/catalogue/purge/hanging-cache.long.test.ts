@@ -16,7 +16,7 @@ import { createPurgers } from './purger.ts'
 
 const logger = pino({ level: 'silent' })
 
-test('a cache that never answers holds up no purge of another one', async (t) => {
+test('a cache that never answers does not delay the purges of another cache', async (t) => {
   const { url, pool } = await createTestDatabase(t)
   const purged = new Map<string, number>()
   const cache = createServer((request, response) => {
@@ -44,7 +44,8 @@ test('a cache that never answers holds up no purge of another one', async (t) =>
   await copies.start()
   await deliveries.start()
   await service.start()
-  // More changes than the queue has places, each committed after the other cache has taken the one before.
+  // There are more changes than the queue has places. Each is committed after the other cache has taken the previous
+  // one.
   for (let change = 0; change < 40; change++) {
     const { id } = await addProduct(pool)
     await eventually(async () => purged.has(productTag(id)), { what: 'the purge of the other cache' })

@@ -14,7 +14,7 @@ import { createCataloguePurge, deleteOldPurges } from './purge-catalogue.ts'
 
 const logger = pino({ level: 'silent' })
 
-/** A purge service with a cache that the test implements. */
+/** Starts a purge service with one cache, which is the function `purge`. Without it there is no cache. */
 async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags: readonly string[]) => Promise<void>) | null) {
   const { url, pool } = database
   const deliveries = new DeliveryQueue({ pool, logger, longestPauseSeconds: 0 })
@@ -34,7 +34,7 @@ async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags:
 
 const countChanges = async ({ pool }: TestDatabase) => (await pool.query('select from catalogue_changes')).rowCount
 
-test('purges the lists and the product of each change, and again when every process has the change', async (t) => {
+test('purges the lists and the product of each change, and purges again when every process knows the change', async (t) => {
   const database = await createTestDatabase(t)
   const purged: string[] = []
   await startPurge(t, database, async (tags) => void purged.push(...tags))
@@ -54,7 +54,7 @@ test('purges changes that were committed before the start', async (t) => {
   assert.deepEqual([...purged].sort(), ['products', productTag(lamp.id), productTag(vase.id)].sort())
 })
 
-test('purges everything when more products changed than one call can name, as by each batch of an import beside orders', async (t) => {
+test('purges everything if more products changed than one call can name, as in each batch of an import while orders arrive', async (t) => {
   const database = await createTestDatabase(t)
   await database.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
@@ -66,7 +66,7 @@ test('purges everything when more products changed than one call can name, as by
   assert.deepEqual([...purged], ['catalogue'])
 })
 
-test('purges everything when the catalogue gets a language or loses it, and only then', async (t) => {
+test('purges everything when the catalogue gains or loses a language, and only then', async (t) => {
   const database = await createTestDatabase(t)
   const { pool } = database
   const ids = await Promise.all([1, 2].map(async () => (await addProduct(pool)).id))
@@ -93,7 +93,7 @@ test('purges everything when the catalogue gets a language or loses it, and only
   assert.deepEqual(seen, [true, false, true, true, false, true])
 })
 
-test('retries until the cache has accepted the purge, also after the process was replaced', async (t) => {
+test('retries until the cache has accepted the purge, even after the process was replaced', async (t) => {
   const database = await createTestDatabase(t)
   let refusals = 0
   const first = await startPurge(t, database, async () => {
@@ -108,7 +108,7 @@ test('retries until the cache has accepted the purge, also after the process was
   await eventually(async () => purged.has(productTag(lamp.id)), { what: 'the purge' })
 })
 
-test('a purge that fails for days is not given up by the number of its attempts', async (t) => {
+test('retries a purge that fails for days, however many attempts it takes', async (t) => {
   const database = await createTestDatabase(t)
   await database.pool.query(
     `insert into cache_purges (purge_id, cache, tags, attempts) values (gen_random_uuid(), 'test', '{products}', 997)`,
@@ -121,7 +121,7 @@ test('a purge that fails for days is not given up by the number of its attempts'
   await eventually(async () => refusals >= 5, { what: 'further attempts' })
 })
 
-test('deletes purges of what no cache can serve any more', async (t) => {
+test('deletes purges of answers that no cache can serve any more', async (t) => {
   const { pool } = await createTestDatabase(t)
   await pool.query(
     `insert into cache_purges (purge_id, cache, tags, queued_at)
@@ -155,7 +155,7 @@ test('purges nothing for a change that was rolled back', async (t) => {
   assert.ok(!purged.has(productTag(id)))
 })
 
-test('removes changes from the outbox when there is no cache to purge', async (t) => {
+test('removes changes from the outbox if there is no cache to purge', async (t) => {
   const database = await createTestDatabase(t)
   await addProduct(database.pool)
   const service = await startPurge(t, database, null)

@@ -14,7 +14,7 @@ interface Heard {
   body: string
 }
 
-/** A server that takes down what it is asked, and answers with `status` and `answer`. */
+/** A server that records the requests, and replies with `status` and `answer`. */
 async function listen(t: TestContext, answer = '{"status":"ok"}', status = 200) {
   const heard: Heard[] = []
   const server = createServer(async (request, response) => {
@@ -61,7 +61,7 @@ test('asks Cloudflare to purge by tags, with the token in its header', async (t)
   assert.deepEqual(JSON.parse(heard[0]?.body ?? ''), { tags: ['products', 'product-1'] })
 })
 
-test('splits many tags over calls that every cache accepts', async (t) => {
+test('splits many tags into calls that every cache accepts', async (t) => {
   const { heard, port } = await listen(t)
   const tags = Array.from({ length: 250 }, (_, index) => `product-${index}`)
   await purge(`varnish://127.0.0.1:${port}`, tags)
@@ -73,7 +73,7 @@ test('splits many tags over calls that every cache accepts', async (t) => {
   assert.deepEqual(sent.flat(), tags)
 })
 
-test('fails, to be retried, unless the cache confirms the purge', async (t) => {
+test('fails, so that it is retried, unless the cache confirms the purge', async (t) => {
   for (const [answer, status] of [
     ['{"success":false}', 200],
     ['{"success":true}', 403],
@@ -88,7 +88,7 @@ test('fails, to be retried, unless the cache confirms the purge', async (t) => {
   await assert.rejects(purge(`varnish://127.0.0.1:${port}`, ['a']), 'a redirect would lose the method')
 })
 
-test('refuses a setting without a known cache, and does not repeat its token', () => {
+test('refuses a setting without a known cache, and does not show its token', () => {
   const read = (url: string) => readConfig({ CDN_PURGE_URL: url }).cdnPurgeUrls
   assert.deepEqual(read('varnish://a:6081, fastly://:t@s'), ['varnish://a:6081', 'fastly://:t@s'])
   assert.deepEqual(readConfig({}).cdnPurgeUrls, [])

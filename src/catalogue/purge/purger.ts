@@ -4,19 +4,19 @@ import type { TagHeader } from '../../http/cacheable.ts'
 export interface Purger {
   /** The cache's address without secrets, for logs and purges. */
   name: string
-  /** Returns when the cache has accepted the purge, otherwise throws. Idempotent. */
+  /** Returns after the cache has accepted the purge, otherwise throws. Idempotent. */
   purge(tags: readonly string[]): Promise<void>
 }
 
 const TIMEOUT_MS = 10_000
 /**
- * 100 tags are 2.3 kB. This is below Varnish's header limit (8 kB) and the limits for a call of Cloudflare (100) and
- * Fastly (256).
+ * The most tags in a call. 100 tags are 2.3 kB, which is below Varnish's header limit (8 kB) and the limits of a call
+ * to Cloudflare (100) and Fastly (256).
  */
 const MAX_TAGS = 100
 
 /**
- * The tag headers for the caches of `CDN_PURGE_URL`; by default `Surrogate-Key`, which the shipped Varnish
+ * The tag headers that the caches in `CDN_PURGE_URL` read. The default is `Surrogate-Key`, which the shipped Varnish
  * configuration reads.
  */
 export function tagHeadersOf(urls: readonly string[]): TagHeader[] {
@@ -24,7 +24,10 @@ export function tagHeadersOf(urls: readonly string[]): TagHeader[] {
   return headers.length === 0 ? ['surrogate-key'] : [...new Set(headers)]
 }
 
-/** The caches of `CDN_PURGE_URL`, whose forms are in docs/operate/traffic.md. Throws for any other form. */
+/**
+ * Creates the purgers for the caches in `CDN_PURGE_URL`. Its forms are in docs/operate/traffic.md. Throws for any other
+ * form.
+ */
 export function createPurgers(urls: readonly string[]): Purger[] {
   return urls.map((url) => {
     const { protocol, host, hostname, password, searchParams } = new URL(url)
@@ -42,7 +45,7 @@ export function createPurgers(urls: readonly string[]): Purger[] {
   })
 }
 
-/** Sends `PURGE` with the tags in `Surrogate-Key` to deploy/varnish/default.vcl, which needs no Varnish module. */
+/** Sends `PURGE` with the tags in `Surrogate-Key`, for deploy/varnish/default.vcl. It needs no Varnish module. */
 function createVarnishPurger(host: string): Purger {
   return inChunks(`varnish://${host}`, async (tags) => {
     await call(`http://${host}/`, { method: 'PURGE', headers: { 'surrogate-key': tags.join(' ') } })
@@ -50,8 +53,8 @@ function createVarnishPurger(host: string): Purger {
 }
 
 /**
- * https://www.fastly.com/documentation/reference/api/purging/#bulk-purge-tag; a soft purge lets Fastly serve stale
- * answers while the store is down.
+ * See https://www.fastly.com/documentation/reference/api/purging/#bulk-purge-tag. After a soft purge, Fastly may serve
+ * stale answers while the store is down.
  */
 function createFastlyPurger(api: string, serviceId: string, token: string): Purger {
   return inChunks(`fastly://${serviceId}`, async (tags) => {
@@ -63,7 +66,7 @@ function createFastlyPurger(api: string, serviceId: string, token: string): Purg
   })
 }
 
-/** https://developers.cloudflare.com/api/resources/cache/methods/purge/ */
+/** See https://developers.cloudflare.com/api/resources/cache/methods/purge/. */
 function createCloudflarePurger(api: string, zoneId: string, token: string): Purger {
   return inChunks(`cloudflare://${zoneId}`, async (tags) => {
     const answer = await call(`${api}/client/v4/zones/${zoneId}/purge_cache`, {

@@ -13,7 +13,7 @@ import { ADVERTISING_PARAMETERS } from '../../http/advertising-parameters.ts'
 import { PROBLEMS } from '../../http/problem.ts'
 import { productTag } from '../events.ts'
 
-// One store behind one Varnish, which the store purges. Answers stay fresh for an hour, so only a purge renews them.
+// One store is behind one Varnish, which the store purges. Answers stay fresh for an hour, so only a purge renews them.
 const options = { skip: varnishMissing }
 const [backendPort, purgePort] = varnishMissing === false ? [await freePort(), await freePort()] : [0, 0]
 const running = varnishMissing === false ? await start() : null
@@ -52,7 +52,7 @@ function setup() {
   return running
 }
 
-test('sends one request to the store when a hundred readers want one page', options, async () => {
+test('sends one request to the store if a hundred readers want the same page', options, async () => {
   const { varnish, asked } = setup()
   const answers = await Promise.all(
     Array.from({ length: 100 }, async () => {
@@ -81,7 +81,7 @@ test('sends the same cached bytes to a request with a token or a cookie', option
   assert.equal(first.headers.get('surrogate-key'), null, 'tags are for caches only')
 })
 
-test('caches the catalogue only', options, async () => {
+test('caches only the catalogue', options, async () => {
   const { store, varnish } = setup()
   const { token } = await store.register()
   const me = await fetch(`${varnish.url}/me`, { headers: { authorization: `Bearer ${token}` } })
@@ -90,7 +90,7 @@ test('caches the catalogue only', options, async () => {
   assert.equal((await fetch(`${varnish.url}/admin/products`, { method: 'POST' })).status, 401)
 })
 
-test('keeps the tree of categories until one changes', options, async () => {
+test('keeps the category tree until a category changes', options, async () => {
   const { store, varnish, asked } = setup()
   const read = async () => {
     const answer = await fetch(`${varnish.url}/categories`)
@@ -104,7 +104,7 @@ test('keeps the tree of categories until one changes', options, async () => {
   await promptly(store.pool, async () => (await read()).names.includes('New here'), { withinMs: 5_000, what: 'the new category' })
 })
 
-test('passes feeds on as they are, and keeps none', options, async () => {
+test('passes feeds on unchanged, and stores none', options, async () => {
   const { varnish, asked, lamp } = setup()
   for (let time = 1; time <= 2; time++) {
     const answer = await fetch(`${varnish.url}/feeds/products.ndjson`)
@@ -115,7 +115,7 @@ test('passes feeds on as they are, and keeps none', options, async () => {
   assert.equal((await fetch(`${varnish.url}/feeds/products.ndjson`, { method: 'HEAD' })).status, 200)
 })
 
-test('keeps a page once for each language of the catalogue, whatever headers clients send', options, async () => {
+test('stores a page once for each language of the catalogue, whatever headers clients send', options, async () => {
   const { store, varnish, asked } = setup()
   const translated = await store.addProduct({ name: 'A chair' })
   const translations = { de: { name: 'Ein Stuhl' }, fr: { name: 'Une chaise' } }
@@ -161,7 +161,7 @@ test('keeps a page once for each language of the catalogue, whatever headers cli
   assert.equal(countAsked(), before)
 })
 
-test('chooses the language that the store itself would', options, async () => {
+test('chooses the same language as the store', options, async () => {
   const { store, varnish } = setup()
   const chair = await store.addProduct({ name: 'A stool' })
   await store.pool.query('update products set translations = $2 where id = $1', [
@@ -186,7 +186,7 @@ test('chooses the language that the store itself would', options, async () => {
   )
 })
 
-test('keeps a page once, whatever advertisers have added to its address', options, async () => {
+test('stores a page once, whatever parameters advertisers add to its address', options, async () => {
   const { varnish, lamp, asked } = setup()
   const path = `/products?ids=${lamp.id}&limit=11`
   const first = await (await fetch(varnish.url + path)).text()
@@ -204,7 +204,7 @@ test('keeps a page once, whatever advertisers have added to its address', option
   )
 })
 
-test('refuses to ban except by tags', options, async () => {
+test('accepts bans only by tags', options, async () => {
   const { varnish } = setup()
   for (const key of ['', '.*', 'a|b', 'a)(b']) {
     assert.equal((await fetch(`${varnish.url}/`, { method: 'PURGE', headers: { 'surrogate-key': key } })).status, 400, key)
@@ -235,7 +235,7 @@ test('only the configured hosts may purge, also through a proxy', options, async
   assert.equal((await fetch(url)).headers.get('x-cache'), 'miss')
 })
 
-test('never sends one reader the request id of another', options, async () => {
+test("never sends a reader another reader's request id", options, async () => {
   const { varnish } = setup()
   const url = `${varnish.url}/products?limit=9`
   const ids = []
@@ -245,9 +245,9 @@ test('never sends one reader the request id of another', options, async () => {
   assert.ok(!ids.includes('from-a-visitor'))
 })
 
-test('sends a request to the other process when one hangs', options, async (t) => {
+test('sends a request to the other process if one process hangs', options, async (t) => {
   const { store } = setup()
-  // Answers the probe of Varnish and no other request.
+  // This server answers Varnish's probe and no other request.
   const hanging = createServer((asked, answer) => void (asked.url === '/livez' && answer.end()))
   await new Promise<void>((resolve) => void hanging.listen(0, '127.0.0.1', resolve))
   t.after(() => {
@@ -264,7 +264,7 @@ test('sends a request to the other process when one hangs', options, async (t) =
   )
 })
 
-test('shows a changed price through Varnish after the first purge, or after the second', options, async () => {
+test('shows a changed price through Varnish after the first or the second purge', options, async () => {
   const { store, varnish, lamp } = setup()
   for (const path of [`/products/${lamp.id}`, `/products?ids=${lamp.id}`]) {
     const read = async () => {
@@ -301,11 +301,11 @@ test('serves the stale page while the store is down', options, async (t) => {
     },
     { what: 'a stale answer' },
   )
-  // The requests of Varnish fail until its probe marks the store as down; then it serves its own copy.
+  // Varnish's requests fail until its probe marks the store as down. Then it serves its own copy.
   for (let time = 0; time < 10; time++) assert.equal((await read()).text, fresh.text)
 })
 
-test('one of two processes is enough; without both the answer is a problem document', options, async (t) => {
+test('one of two processes is enough, and without both the answer is a problem document', options, async (t) => {
   const [first, second] = [await freePort(), await freePort()]
   const store = await startStore(t, { port: first, corsOrigins: ['https://shop.example'], sharedCacheSeconds: 1 })
   const other = await startSecondProcess(t, store, { port: second, corsOrigins: ['https://shop.example'], sharedCacheSeconds: 1 })

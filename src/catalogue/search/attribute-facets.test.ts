@@ -15,7 +15,7 @@ await store.pool.query(
 )
 await store.pool.query('analyze products')
 
-test('counts 300,000 attributes by a sample, in time, and nearly right', async () => {
+test('counts 300,000 attributes by a sample, in time and close to the exact numbers', async () => {
   const { status, json, text } = await store.call('GET', '/products/facets?include=attributes&min_price=1')
   assert.equal(status, 200, text)
   assert.equal(json.exact, false)
@@ -26,7 +26,7 @@ test('counts 300,000 attributes by a sample, in time, and nearly right', async (
   }
 })
 
-test('reads each attribute of the sample once: the values are not counted again for each name', async () => {
+test('reads each attribute of the sample once, instead of counting the values again for each name', async () => {
   const plans: string[] = []
   const { countAttributes } = await import('./attribute-facets.ts')
   const { sql } = await import('../../db/sql.ts')

@@ -4,17 +4,17 @@ import { matchSource } from '../categories/list-source.ts'
 import type { LocatedFilters } from '../product-query.ts'
 import { filterConditions, type TextQuery } from './filter-sql.ts'
 
-/** The most products that are counted. For more, the answer is the planner's estimate. */
+/** The most products that are counted exactly. For more, the answer is the planner's estimate. */
 const COUNTED = 10_000
 /**
- * The highest cost of finding products, in the planner's unit: about the time of reading a page, and more than an index
- * needs for them.
+ * The highest cost of finding products that are counted exactly, in the planner's unit. It is about the time of reading
+ * a page, and more than finding that many products by an index costs.
  */
 export const MAX_COST = 12_000
-/** The most category members that are counted, by their index. */
+/** The most category members that are counted exactly, by their index. */
 const MEMBERS_COUNTED = 20_000
 
-/** The number of matching products; with `isCollapsed` a group counts as one. */
+/** The number of matching products. With `isCollapsed`, a group counts as one. */
 export async function countProducts(
   db: Queryable,
   filters: LocatedFilters & { isCollapsed: boolean },
@@ -25,7 +25,7 @@ export async function countProducts(
     categoryIds?.length === 1 && !isCollapsed && filterConditions('product', { ...filters, categoryIds: null }, textQuery).length === 1
   if (isCategoryAlone) return countMembers(db, categoryIds[0] ?? '')
   const { estimate, cost } = await estimateProducts(db, filters, textQuery)
-  // An exact count would be slow, because PostgreSQL builds a bitmap of all matches before it counts the first.
+  // Counting would be slow, because PostgreSQL builds a bitmap of all matches before it counts the first one.
   if (estimate > 2 * COUNTED || cost > MAX_COST) return { value: estimate, exact: false }
   const { from, conditions } = matchSource(filters, textQuery)
   const { rows } = await db.query<{ matches: number; entries: number }>(
@@ -42,7 +42,7 @@ export async function countProducts(
   return { value: Math.max(entries, Math.round((estimate * entries) / matches)), exact: false }
 }
 
-/** Counts one category without other filters, reading only its index. */
+/** Counts the products of one category without other filters. It reads only the index. */
 async function countMembers(db: Queryable, categoryId: string): Promise<{ value: number; exact: boolean }> {
   const { rows } = await db.query<{ members: number }>(
     sql`select count(*) as members
@@ -54,11 +54,11 @@ async function countMembers(db: Queryable, categoryId: string): Promise<{ value:
   return { value: Math.max(members, estimate), exact: false }
 }
 
-// Groups and ids cannot be mixed up, because one of the two is null.
+// Groups and ids cannot be confused, because one of the two columns is always null.
 const ENTRY = sql`distinct (variant_group, case when variant_group is null then id end)`
 const ANY = sql`*`
 
-/** The planner's estimates from its statistics: the number of products, and the cost of finding them. */
+/** The planner's estimates for the number of matching products and for the cost of finding them. */
 export function estimateProducts(
   db: Queryable,
   filters: LocatedFilters,
@@ -68,7 +68,7 @@ export function estimateProducts(
   return estimateRows(db, sql`select from ${from} where ${allOf(conditions)}`)
 }
 
-/** The planner's estimate for a statement, which takes a few hundred microseconds. */
+/** The planner's estimates for a statement. Planning takes a few hundred microseconds. */
 export async function estimateRows(db: Queryable, statement: Sql): Promise<{ estimate: number; cost: number }> {
   const { rows } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number; 'Total Cost': number } }] }>(
     sql`explain (format json) ${statement}`,

@@ -21,7 +21,7 @@ async function read(path: string): Promise<{ data: Listed[]; next: string | unde
   return { data: answer.json.data, next: link('next'), prev: link('prev') }
 }
 
-/** Products of the ages given in minutes, all of which have the word. */
+/** Inserts products that all have the searched word. `age` is in minutes. */
 async function insert(products: readonly { sku: string; name: string; age: number; group?: string | null }[]): Promise<void> {
   await store.pool.query(
     `insert into products (id, sku, name, description, category, variant_group, price_amount, price_currency, in_stock, created_at)
@@ -31,7 +31,7 @@ async function insert(products: readonly { sku: string; name: string; age: numbe
   )
 }
 
-test('the product whose whole name is the search comes first, however many newer ones have the words', async (t) => {
+test('a product whose whole name is the search comes first, however many newer products have the words', async (t) => {
   t.after(() => store.pool.query('delete from products'))
   const others = Array.from({ length: 3 * CANDIDATES }, (_, age) => ({ sku: `N${age}`, name: `Lamp shade ${age}`, age }))
   await insert([...others, { sku: 'L', name: 'Lamp', age: 10_000 }, { sku: 'W', name: 'Wi-Fi Lamp (5,5)', age: 10_001 }])
@@ -57,7 +57,7 @@ test('the product whose whole name is the search comes first, however many newer
   assert.notEqual((await read('/products?q=lam')).data[0]?.sku, 'L', 'it is not the whole name')
 })
 
-test('products that the search excludes take no place of those that have its name', async (t) => {
+test('excluded products take no place from products whose whole name is the search', async (t) => {
   t.after(() => store.pool.query('delete from products'))
   const excluded = Array.from({ length: NAMED + 1 }, (_, age) => ({ sku: `X${age}`, name: 'Lamp', group: 'blue', age }))
   const others = Array.from({ length: 2 * CANDIDATES }, (_, index) => ({ sku: `N${index}`, name: `Lamp shade ${index}`, age: 100 + index }))
@@ -77,7 +77,7 @@ test('a walk by relevance shows each unchanged product and group once, those wit
       fc.integer({ min: 9, max: 60 }),
       fc.constantFrom('next', 'prev'),
       fc.boolean(),
-      // The products that have the name, and the group of each of the others.
+      // The indexes of the products that have the name, and then the group of each other product.
       fc.uniqueArray(fc.nat(COUNT - 1), { maxLength: 30 }),
       fc.integer({ min: 2, max: COUNT }),
       fc.array(fc.array(step, { maxLength: 4 }), { maxLength: 12 }),

@@ -47,7 +47,7 @@ const PRODUCTS = [
   product('Part', { sku: '3e1x-7', description: '‘Velvet’—soft…really' }),
 ]
 
-/** What each search finds, by name. */
+/** The names of the products that each search finds. */
 const SEARCHES: Record<string, string[]> = {
   moonbeam: ['“Moonbeam” Lamp'],
   '“moonbeam”': ['“Moonbeam” Lamp'],
@@ -88,7 +88,7 @@ const SEARCHES: Record<string, string[]> = {
   紙: ['AT&T 折り紙 ガラス鍋'],
   ラス鍋: ['AT&T 折り紙 ガラス鍋'],
   'table -lamp': ['Café Table'],
-  // No product has these words: similar ones are searched.
+  // No product has these words, so similar words are searched.
   магнетофон: ['Магнитофон «Ёлочка»'],
   φαναρη: ['ΟΔΟΣ Φανάρι'],
   mooonbeam: ['“Moonbeam” Lamp'],
@@ -111,7 +111,7 @@ async function assertSearches(pool: Pool): Promise<void> {
   for (const { name } of PRODUCTS) assert.ok((await search(pool, name)).includes(name), `${name} is found by its own name`)
 }
 
-/** Every character but those of which there are thousands of a kind. */
+/** All characters, except those of large uniform blocks with thousands of characters. */
 function allCharacters(): string[] {
   const characters: string[] = []
   for (let code = 1; code <= 0x10ffff; code++) {
@@ -121,11 +121,11 @@ function allCharacters(): string[] {
   return characters
 }
 
-/** Characters that `toWords` and the database do not take for the same words. */
+/** The characters for which `toWords` and the database produce different words. */
 async function findDifferent(pool: Pool): Promise<string[]> {
   const characters = allCharacters()
   const { rows } = await pool.query<{ character: string; words: string }>(
-    // Characters newer than the server's Unicode stay unchanged there.
+    // Characters that are newer than the server's Unicode version stay unchanged there.
     `select character, search_text('x' || character || 'Y') as words
      from unnest($1::text[], $2::text[]) as ours (character, decomposed)
      where normalize(character, nfkd) = decomposed`,
@@ -145,7 +145,7 @@ const servers: [string, string | false, () => Promise<{ pool: Pool; url: string 
 ]
 
 for (const [server, skip, open] of servers) {
-  test(`searches find the same products on ${server}, and split words at the same characters`, { skip }, async () => {
+  test(`searches find the same products on ${server}, and words are split at the same characters`, { skip }, async () => {
     const { pool, url } = await open()
     await migrate(url)
     for (const added of PRODUCTS) await createProduct({ pool }, added, auditContextOfCommand('test'))
@@ -154,7 +154,7 @@ for (const [server, skip, open] of servers) {
   })
 }
 
-test('a word that is too long for the index is truncated, in ASCII and in other scripts', async (t) => {
+test('truncates a word that is too long for the index, in ASCII and in other scripts', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   await migrate(url)
   const { rows } = await pool.query<{ text: string; words: string[] }>(

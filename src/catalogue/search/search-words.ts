@@ -1,28 +1,30 @@
 /**
- * A search for products with all words of `required` and none of `excluded`. Required words keep the search's order and
- * may repeat.
+ * A search for products that have all words of `required` and none of `excluded`. Required words are in the order of
+ * the search, and may repeat.
  */
 export interface SearchWords {
   required: string[]
-  /** Places of required words that the next one follows without a blank, as in `SKU-500`. */
+  /** The indexes of required words after which the next word follows without a blank, as in `SKU-500`. */
   linked: number[]
   excluded: string[]
 }
 
-/** Searches with more words are refused, because each word costs an index look-up. */
+/** The most words of a search. Each word costs an index look-up, so longer searches are refused. */
 export const MAX_WORDS = 20
 
-// These are the steps of the database's function `search_text`. A test compares both character by character.
+// The following steps are those of the database's function `search_text`. A test compares both character by character.
 const SIGNS = /[™℠]/gu
 /**
- * Accents and vowel points of Latin, Greek, Cyrillic, Hebrew and Arabic. In other scripts a mark makes another letter.
+ * Accents and vowel points of Latin, Greek, Cyrillic, Hebrew and Arabic. In other scripts, a mark changes the letter.
  */
 const ACCENTS = [
   String.raw`\u0300-\u036f\u0483-\u0487`,
   String.raw`\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7`,
   String.raw`\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed`,
 ].join('')
-/** Accents and invisible characters within a word. The zero-width space separates words instead. */
+/**
+ * Accents and invisible characters within a word. The zero-width space is not among them, because it separates words.
+ */
 const MARKS = new RegExp(String.raw`(?!\u200b)[\p{Default_Ignorable_Code_Point}\p{Me}${ACCENTS}]`, 'gu')
 const SEPARATORS = /(?![\u2190-\u2bff\u{1f000}-\u{1faff}])[\p{P}\p{Z}\p{Cc}\p{Cf}\p{Sc}\p{Sk}\p{Sm}¦©®°]/gu
 const SYMBOLS = /[\u2190-\u2bff\u{1f000}-\u{1faff}]/gu
@@ -33,7 +35,9 @@ const WITH_PLAIN = new RegExp(`[${[...PLAIN.keys()].join('')}]`, 'gu')
 /** Longer words are truncated, here and in the database. */
 const MAX_WORD_LENGTH = 500
 
-/** A text's words, split like the database splits a product's: in lower case, without accents, each symbol a word. */
+/**
+ * The words of a text, as the database splits a product's texts: in lower case, without accents, each symbol as a word.
+ */
 export function toWords(text: string): string[] {
   return text
     .replace(SIGNS, ' ')
@@ -48,7 +52,9 @@ export function toWords(text: string): string[] {
     .map((word) => [...word].slice(0, MAX_WORD_LENGTH).join(''))
 }
 
-/** Private-use characters for signs within words: a decimal separator, and `+` and `#` at the end. */
+/**
+ * Private-use characters that stand for signs within words: a decimal separator, and `+` and `#` at the end of a word.
+ */
 const SIGNS_IN_WORDS = new Map([
   ['\ue000', '.'],
   ['\ue001', '+'],
@@ -56,7 +62,9 @@ const SIGNS_IN_WORDS = new Map([
 ])
 const SIGN_IN_WORD = /[\ue000-\ue002]/g
 
-/** The steps of the database's function `search_signs`. In a size such as `20 × 30`, a word replaces the sign. */
+/**
+ * Applies the steps of the database's function `search_signs`. In a size such as `20 × 30`, a word replaces the sign.
+ */
 function keepSigns(q: string): string {
   return q
     .replace(/(?<![\d.,])(\d+)[.,](\d+)(?!\d|[.,]\d)/g, '$1\ue000$2')
@@ -66,17 +74,17 @@ function keepSigns(q: string): string {
     .replace(/(?<=\d) *[×*] *(?=\d)/g, ' x ')
 }
 
-/** A `-` before a word excludes it; there are no other operators. */
+/** Parses a search. A `-` before a word excludes it. There are no other operators. */
 export function parseSearch(q: string): SearchWords {
   const required: string[] = []
   const linked: number[] = []
   const excluded = new Set<string>()
-  // Removes private-use characters, which here stand for signs.
+  // Private-use characters are removed from the input, because they stand for signs here.
   for (const part of keepSigns(q.replace(SIGN_IN_WORD, ' ')).split(/[\s\p{Cc}]+/u)) {
     const from = required.length
     for (const word of toWords(part)) {
       if (part.startsWith('-')) excluded.add(word)
-      // A name, a size or an abbreviation may repeat a word.
+      // Repeated words count within the limit, because a name, a size or an abbreviation may repeat a word.
       else if (required.length < MAX_WORDS || !required.includes(word)) required.push(word)
     }
     for (let place = from; place < required.length - 1; place++) linked.push(place)
@@ -92,17 +100,18 @@ export function normalizeSearch({ required, linked, excluded }: SearchWords): st
 }
 
 /**
- * The number of last words that match as prefixes. PostgreSQL collects all matches of a prefix before it compares them.
- * See docs/decisions/catalogue-search.md#a-share-of-the-database.
+ * The number of last words that also match as prefixes. PostgreSQL collects all matches of a prefix before it compares
+ * them. See docs/decisions/catalogue-search.md#a-share-of-the-database.
  */
 const MAX_PREFIXES = 5
 /** Shorter words match only as a whole. */
 const MIN_PREFIX_LENGTH = 3
 /**
- * The shortest prefix for the last word, which the shopper may still be typing. Too many words begin with one letter.
+ * The shortest prefix for the last word, which the shopper may still be typing. A single letter would begin too many
+ * words.
  */
 const MIN_LAST_PREFIX_LENGTH = 2
-/** In these scripts two characters are a word, so prefixes may be as short as the last word's. */
+/** In these scripts a word often has two characters, so all prefixes may be as short as that of the last word. */
 const SHORT_WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
 /** Scripts without blanks between words, as in the database's function `search_unspaced`. */
 const UNSPACED = [
@@ -110,7 +119,7 @@ const UNSPACED = [
   String.raw`\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\u{20000}-\u{3fffd}`,
 ].join('')
 const IS_UNSPACED = new RegExp(`[${UNSPACED}]`, 'u')
-/** Numbers, characters of scripts without blanks, and letters. */
+/** Splits a word into numbers, single characters of scripts without blanks, and letters. */
 const PARTS = new RegExp(`[\\d\\ue000]+|[${UNSPACED}]|[^\\d\\ue000${UNSPACED}]+`, 'gu')
 
 function isPrefix(word: string, fromLast: number): boolean {
@@ -119,8 +128,8 @@ function isPrefix(word: string, fromLast: number): boolean {
 }
 
 /**
- * Adjacent pairs in `word` of unspaced characters, or of letters and digits. They match texts that divide the word.
- * Empty if the word is one pair.
+ * The adjacent pairs within `word`, of characters of scripts without blanks or of letters and digits. They match texts
+ * that divide the word. Empty if the word is one pair.
  */
 function dividedWord(word: string): string[] {
   const parts = word.match(PARTS) ?? []
@@ -131,12 +140,12 @@ function dividedWord(word: string): string[] {
   return pairs.length > 1 || pairs[0]?.length === 2 ? [...new Set(pairs.flat())] : []
 }
 
-/** The most words that join into one. */
+/** The most words that are joined into one. */
 const MAX_JOINED = 6
 
 /**
- * For each word, the joined words that contain it: `wi fi` is `wifi`, `u s a` is `usa`, `m8 x 20` is `m8x20`. `5 5`
- * does not become `55`.
+ * For each word, the joined words that contain it: `wi fi` gives `wifi`, `u s a` gives `usa`, `m8 x 20` gives `m8x20`.
+ * `5 5` does not become `55`.
  */
 function joinWords(words: readonly string[]): Set<string>[] {
   const joined = words.map(() => new Set<string>())
@@ -145,7 +154,7 @@ function joinWords(words: readonly string[]): Set<string>[] {
       const [before = '', after = ''] = [words[to - 2], words[to - 1]]
       const [endsInDigit, startsWithDigit] = [/\d$/.test(before), /^\d/.test(after)]
       if (endsInDigit && startsWithDigit) break
-      // Letters beside digits, and single letters, may join more than two words.
+      // More than two words are joined only between letters and digits, and between single letters.
       const isLinked = endsInDigit !== startsWithDigit || ([...before].length === 1 && [...after].length === 1)
       if (!isLinked && to > from + 2) break
       for (const set of joined.slice(from, to)) set.add(words.slice(from, to).join(''))
@@ -157,8 +166,8 @@ function joinWords(words: readonly string[]): Set<string>[] {
 
 /**
  * The search in PostgreSQL's `tsquery` syntax. The last words match as prefixes. Each word also matches joined with its
- * neighbours and, with `similar`, as a similar word and without its signs. Empty, which matches nothing, if no word is
- * required. Words have no ASCII punctuation, so none can close its quotes.
+ * neighbours. With `similar`, it also matches as a similar word and without its signs. Empty if no word is required,
+ * which matches nothing. Words have no ASCII punctuation, so none can close its quotes.
  */
 export function toTextQuery({ required, linked, excluded }: SearchWords, similar?: ReadonlyMap<string, readonly string[]>): string {
   if (required.length === 0) return ''
@@ -170,7 +179,8 @@ export function toTextQuery({ required, linked, excluded }: SearchWords, similar
     return parts.length === 1 ? [] : parts.filter((part) => part !== '')
   }
   const alternatives = (word: string, index: number) => [
-    // A word with a linked successor is complete. As a prefix, one that begins all SKUs would collect every product.
+    // A word that the next one follows without a blank is complete. As a prefix, a word that begins all SKUs would
+    // collect every product.
     isPrefix(word, required.length - 1 - index) && !linked.includes(index) ? `'${word}':*` : quote(word),
     ...all(dividedWord(word)),
     ...[...(joined[index] ?? [])].map(quote),
@@ -181,7 +191,7 @@ export function toTextQuery({ required, linked, excluded }: SearchWords, similar
   return [...clauses, ...excluded.map((word) => `!'${word}'`)].join(' & ')
 }
 
-/** The search word for products whose whole name is the search: see the database's function `search_name`. */
+/** A search word for products whose whole name is the search: see the database's function `search_name`. */
 export function toNameQuery({ required }: Pick<SearchWords, 'required'>): string {
   return `'=${[...required.join('').replace(SIGN_IN_WORD, '')].slice(0, MAX_WORD_LENGTH).join('')}'`
 }

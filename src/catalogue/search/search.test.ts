@@ -27,7 +27,7 @@ async function names(query: string): Promise<string[]> {
   return answer.json.data.map(({ name }: { name: string }) => name)
 }
 
-test('finds words and their beginnings in name, sku, category, and description, in any case', async () => {
+test('finds words and their beginnings in name, sku, category and description, in any case', async () => {
   assert.deepEqual(await names('q=keyb'), ['Keyboard'])
   assert.deepEqual(await names('q=KEYBOARD'), ['Keyboard'])
   assert.deepEqual(await names('q=computers'), ['Keyboard'])
@@ -37,7 +37,7 @@ test('finds words and their beginnings in name, sku, category, and description, 
   assert.deepEqual(await names('q=lamp+keyboard'), [])
 })
 
-test('a word matches as a prefix depending on its place and length', () => {
+test('whether a word matches as a prefix depends on its place and length', () => {
   for (const [q, query] of [
     ['la', "('la':*)"],
     ['l', "('l')"],
@@ -58,18 +58,18 @@ test('a word matches as a prefix depending on its place and length', () => {
   )
 })
 
-test('a search of many single letters has a bounded number of words', () => {
+test('a search with many single letters has a limited number of words', () => {
   const query = toTextQuery(parseSearch('1 a '.repeat(50)))
   assert.ok(query.split("'").length < 2 * 20 * 20, query)
 })
 
-test('ranks a word in the name before one in other places', async () => {
+test('a word in the name ranks before a word in other texts', async () => {
   assert.deepEqual((await names('q=table')).slice(-1), ['Floor lamp'])
   assert.deepEqual(new Set(await names('q=table')), new Set(['Oak table', 'Table lamp', 'Floor lamp']))
   assert.deepEqual(await names('q=table&sort=price'), ['Table lamp', 'Floor lamp', 'Oak table'])
 })
 
-test('a mistyped word finds the most similar one, only if no product has the word itself', async () => {
+test('a mistyped word finds the most similar word, but only if no product has the typed one', async () => {
   assert.deepEqual(await names('q=keyborad'), ['Keyboard'])
   assert.deepEqual(await names('q=watterproof'), ["Women's boots"])
   assert.deepEqual(await names('q=keyborad&sort=price'), ['Keyboard'])
@@ -77,12 +77,12 @@ test('a mistyped word finds the most similar one, only if no product has the wor
   assert.deepEqual(await names('q=keyboard&category=lamps'), [], 'there are keyboards: no lamp is one')
 })
 
-test('searches similar words for the first five words of four letters or more, not for shorter ones', async () => {
+test('searches similar words for the first five words with at least four letters, and not for shorter words', async () => {
   const found = await findSimilarWords(store.pool, ['keyborad', 'tab', 'lamb', 'tabel', 'bots', 'watterproof', 'keybaord'])
   assert.deepEqual([...found.keys()].toSorted(), ['bots', 'keyborad', 'lamb', 'tabel', 'watterproof'])
 })
 
-test('a word of one of the newest products is found without the index, which would collect all its matches', async () => {
+test('a word of one of the newest products is found without the index, which would collect all matches', async () => {
   const client = await store.pool.connect()
   try {
     await client.query('begin')
@@ -97,7 +97,7 @@ test('a word of one of the newest products is found without the index, which wou
   }
 })
 
-test('finds words that are not ASCII, and nothing for text without a word', async () => {
+test('finds words that are not ASCII, and finds nothing for a text without a word', async () => {
   await add('Café Größe 椅子', { category: 'Éclairs' })
   assert.deepEqual(await names(`q=${encodeURIComponent('café')}`), ['Café Größe 椅子'])
   assert.deepEqual(await names(`q=${encodeURIComponent('größ')}`), ['Café Größe 椅子'])
@@ -116,7 +116,7 @@ test('combines filters', async () => {
   assert.deepEqual(await names(`ids=${ids[1].toUpperCase()},${ids[0]},${ids[0]}&sort=name`), ['Floor lamp', 'Table lamp'])
 })
 
-test('counts only on request', async () => {
+test('counts only if requested', async () => {
   assert.equal((await store.call('GET', '/products?category=lamps')).json.count, undefined)
   const { count } = (await store.call('GET', '/products?category=lamps&limit=1&include=count')).json
   assert.deepEqual(count, { value: 2, exact: true })
@@ -134,7 +134,7 @@ test('counts categories and price ranges for the same filters', async () => {
   ])
 })
 
-test('facets of a mistyped search count the products of its list', async () => {
+test('facets of a mistyped search count the products in its list', async () => {
   await store.addProduct({ name: 'Telescope stand', category: 'optics' })
   for (const q of ['telescpoe', 'telescope']) {
     const listed = (await store.call('GET', `/products?q=${q}`)).json.data
@@ -143,7 +143,7 @@ test('facets of a mistyped search count the products of its list', async () => {
   }
 })
 
-test('a mistyped word finds words of sold products, also when archived ones have more similar words', async () => {
+test('a mistyped word finds words of sold products, even if archived products have more similar words', async () => {
   const archived = ['marmaladx', 'marmaladz', 'marmalada', 'marmaladt', 'marmaladu', 'marmaladi'].map((name) =>
     store.addProduct({ name, category: 'gone' }),
   )
@@ -170,7 +170,7 @@ test('refuses contradictions, too many words, and parameters of other lists', as
   }
 })
 
-test('shows each match once, forwards and backwards, when there are more than are ranked', async () => {
+test('shows each match once, forwards and backwards, if there are more matches than are ranked', async () => {
   const total = CANDIDATES + 30
   await store.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, created_at)
@@ -179,7 +179,7 @@ test('shows each match once, forwards and backwards, when there are more than ar
      from generate_series(1, $1) as number`,
     [total],
   )
-  // These products have the word in their description instead of their name.
+  // The word of these products is in their description, not in their name.
   await store.pool.query(`update products set description = 'a gizmo' where category = 'many' and name = 'thing'`)
   const forwards: string[][] = []
   let path: string | undefined = '/products?q=gizmo&limit=25'
@@ -211,7 +211,7 @@ test('shows each match once, forwards and backwards, when there are more than ar
   await store.pool.query(`delete from products where category = 'many'`)
 })
 
-test('a walk by relevance shows every unchanged product, while any number of matches is added', async () => {
+test('a walk by relevance shows every unchanged product while any number of matches is added', async () => {
   const insert = (prefix: string, count: number, name = 'widget') =>
     store.pool.query(
       `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, created_at)
@@ -222,7 +222,7 @@ test('a walk by relevance shows every unchanged product, while any number of mat
     )
   for (const total of [CANDIDATES - 40, CANDIDATES + 40]) {
     await insert('there', total)
-    // These products are as old as the matches, or older.
+    // These products have the age of the matches, or are older.
     await insert('unmatched', 3 * CANDIDATES, 'gadget')
     const seen: string[] = []
     let path: string | undefined = '/products?q=widget&limit=10&category=walked'

@@ -3,19 +3,21 @@ import { type Sql, sql } from '../../db/sql.ts'
 import { matchesText, type TextQuery, textQueryExpression } from './filter-sql.ts'
 import { type SearchWords, toTextQuery } from './search-words.ts'
 
-/** Similar words of one mistyped word. */
+/** The most similar words for one mistyped word. */
 const MAX_SIMILAR = 5
 /**
- * Shorter words share trigrams with thousands of words, so each would cost tens of milliseconds. See
- * docs/decisions/catalogue-search.md.
+ * Shorter words have no similar words, because they share trigrams with thousands of words. Each would cost tens of
+ * milliseconds. See docs/decisions/catalogue-search.md.
  */
 const MIN_LENGTH = 4
-/** The most words of a search that similar ones replace. */
+/** The most words of a search for which similar words are found. */
 const MAX_WORDS = 5
-/** Candidates for each word. Some belong only to archived or changed products. */
+/** The number of candidates for each word. Some candidates belong only to archived or changed products. */
 const MAX_CANDIDATES = 50
 
-/** The newest products, which are checked before the index: that collects all matches of a word to find one. */
+/**
+ * The newest products. They are checked before the index, because the index collects all matches of a word to find one.
+ */
 const NEWEST = sql`newest as materialized (
   select search, translated_search from products where archived_at is null order by created_at desc, id desc limit 50
 )`
@@ -26,8 +28,8 @@ const DOUBLED = String.raw`\1\1`
 const NEAREST_WORD = sql`(${QUOTE} || regexp_replace(nearest.word, ${SPECIAL}, ${DOUBLED}, 'g') || ${QUOTE})::tsquery`
 
 /**
- * For each of `words`, the sold products' words that share most trigrams with it. Short words and words without similar
- * ones have no entry.
+ * For each of `words`, the words of sold products that share the most trigrams with it. Short words, and words without
+ * similar ones, have no entry.
  */
 export async function findSimilarWords(db: Queryable, words: readonly string[]): Promise<Map<string, string[]>> {
   const { rows } = await db.query<{ word: string; similar: string[] }>(
@@ -53,21 +55,21 @@ export async function findSimilarWords(db: Queryable, words: readonly string[]):
   return new Map(rows.filter(({ similar }) => similar.length > 0).map(({ word, similar }) => [word, similar]))
 }
 
-/** A search's text query: its own words, or similar words if no product has them. */
+/** The text query of a search. It has the search's own words, or similar words if no product matches those. */
 export async function resolveTextQuery(db: Queryable, search: SearchWords): Promise<TextQuery> {
   const textQuery = toTextQuery(search)
   if (textQuery === '' || (await matchesAny(db, textQuery))) return textQuery
   return toTextQuery(search, await findSimilarWords(db, search.required))
 }
 
-/** Whether any sold product matches, without other filters. */
+/** Whether any sold product matches the query, without other filters. */
 export async function matchesAny(db: Queryable, textQuery: TextQuery): Promise<boolean> {
   const query = textQueryExpression(textQuery ?? '')
   const { rows } = await db.query<{ matches: boolean }>(sql`with ${NEWEST} select ${isMatched(query)} as matches`)
   return rows[0]?.matches ?? false
 }
 
-/** The condition that a sold product matches, in a statement with NEWEST. */
+/** The condition that a sold product matches. The statement must include NEWEST. */
 function isMatched(query: Sql): Sql {
   return sql`(exists (select from newest where ${matchesText(sql`newest`, query)}) or any_product_matches(${query}))`
 }

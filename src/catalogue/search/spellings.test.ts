@@ -11,7 +11,7 @@ async function find(q: string): Promise<string[]> {
   return answer.json.data.map(({ name }: { name: string }) => name).toSorted()
 }
 
-/** Spellings of one thing: a product in any of them is found by all of them. */
+/** Each list has spellings of the same thing. A product written in any of them is found by all of them. */
 const SPELLINGS: readonly (readonly string[])[] = [
   ['gr49', 'gr 49', 'Gr. 49', 'GR-49', 'gr.49', 'Gr_49'],
   ['100ml', '100 ml', '100-ML'],
@@ -29,7 +29,10 @@ const SPELLINGS: readonly (readonly string[])[] = [
   ['ガラス鍋', 'ガラス鍋 '],
   ['手机iphone', '手机 iPhone'],
 ]
-/** Spellings of which only those that are one word, or have a sign between the words, find those that are one word. */
+/**
+ * Each list has spellings of the same thing as one word, with or without signs in it. Spellings with blanks are missing,
+ * because a search for the one word does not find them.
+ */
 const SIGNED: readonly (readonly string[])[] = [
   ['wifi', 'Wi-Fi', 'WiFi', 'wi‑fi', 'WI_FI'],
   ['att', 'AT&T', 'A.T.T.'],
@@ -50,7 +53,7 @@ for (const spellings of [...SPELLINGS, ...SIGNED]) {
   })
 }
 
-test('words with a blank between them find the word that they are together', async (t) => {
+test('words with a blank between them find the joined word', async (t) => {
   t.after(() => store.pool.query('delete from products'))
   await store.addProduct({ name: 'Wifi Handtasche', category: 'things' })
   for (const q of ['wi fi', 'hand tasche', 'wi fi hand tasche']) assert.deepEqual(await find(q), ['Wifi Handtasche'], q)
@@ -75,13 +78,13 @@ test('a search for a number or a word with signs finds no other one', async (t) 
   }
 })
 
-test('a sign that no product has is left out of the search', async (t) => {
+test('a sign that no product has is ignored', async (t) => {
   t.after(() => store.pool.query('delete from products'))
   await store.addProduct({ name: 'Lamp 7 and 3 C', category: 'things' })
   for (const q of ['lamp+', 'c++', '7.3', '7,3 lamp']) assert.deepEqual(await find(q), ['Lamp 7 and 3 C'], q)
 })
 
-test('a part of a text without blanks finds it, in scripts that have none', async (t) => {
+test('a part of a text finds it, in scripts without blanks between words', async (t) => {
   t.after(() => store.pool.query('delete from products'))
   for (const name of ['折り畳み傘', '新日本語辞典', 'หมวกกันน็อค']) await store.addProduct({ name, category: 'things' })
   for (const [q, name] of [
@@ -106,7 +109,7 @@ test('the canonical spelling of a search is the same search', () => {
   }
 })
 
-test('the backfill gives products of an earlier release the words of this one, also those of translations', async (t) => {
+test("the backfill gives products of an earlier release this release's words, also for translations", async (t) => {
   t.after(() => store.pool.query('delete from products'))
   await store.addProduct({ name: 'Wi-Fi Router', category: 'things' })
   const translated = await store.addProduct({ name: 'Router', category: 'things' })
