@@ -10,7 +10,7 @@ import { DeliveryQueue } from '../deliveries/delivery-queue.ts'
 import { createAccountMailWorker, queueAccountMail } from './account-mail.ts'
 import { MailRefused } from './mailer.ts'
 
-test('an account mail that cannot be decrypted waits without using up attempts', async (t) => {
+test('an account mail that cannot be decrypted waits, and no attempt is counted', async (t) => {
   const { pool } = await createTestDatabase(t)
   const logger = pino({ level: 'silent' })
   const [store, process] = ['the secret of the store, long enough', 'another secret, which is long enough'].map((secret) =>
@@ -35,7 +35,7 @@ test('an account mail that cannot be decrypted waits without using up attempts',
   assert.deepEqual(mail, { attempts: 0, last_error: 'not decrypted', waits: true })
 })
 
-test('a refused mail to the staff counts by itself and is logged with its address, and that of a customer without', async (t) => {
+test('a refused staff mail is counted separately and logged with its address, and a customer mail is logged without it', async (t) => {
   const { pool } = await createTestDatabase(t)
   const lines: string[] = []
   const logger = pino({}, { write: (line: string) => lines.push(line) })

@@ -16,8 +16,8 @@ import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
 import { viewNotices } from './view-notices.ts'
 
 /**
- * Account mails. They contain tokens, so their rows are deleted after delivery. People wait for them, so the pauses
- * between attempts stay short.
+ * The queue of account mails. They contain tokens, so their rows are deleted after delivery. People wait for them, so
+ * the pauses between attempts stay short.
  */
 export const ACCOUNT_MAILS: DeliveryKind = {
   name: 'account-mail',
@@ -39,27 +39,27 @@ export const ACCOUNT_MAIL_GROUP: MailGroup = {
   ],
 }
 /**
- * The start of the link's fragment, if it differs from the mail's kind. It names what the shop's page does with the
- * token.
+ * The beginning of the link's fragment for mails where it differs from the kind. It tells the shop's page what to do
+ * with the token.
  */
 const ACTIONS: Partial<Record<AccountMailKind, string>> = { email_change_requested: 'revert-email', email_changed: 'revert-email' }
 
 export interface AccountMailValues {
   /** The mail's one-time token. */
   token?: string
-  /** Whether the token belongs on the console's page instead of the shop's. */
+  /** Whether the link leads to the console's page instead of the shop's. */
   isForConsole?: boolean
   role?: string
-  /** The inviting operator's address; null if no operator invited. */
+  /** The address of the operator who sent the invitation. Null if it was not an operator. */
   inviter?: string | null
-  /** The list in a staff mail. */
+  /** The entries of a staff mail. */
   notices?: StaffNotices
 }
 
 export interface AccountMailContent extends AccountMailValues {
   kind: AccountMailKind | 'none'
   to?: string
-  /** The mail's language; null for the store's. */
+  /** The language of the mail. Null for the store's language. */
   language?: Language | null
   expiresAt: Date
 }
@@ -82,7 +82,7 @@ export async function queueAccountMail(tx: Transaction, encryption: Encryption, 
   )
 }
 
-/** When the oldest queued mail to each receiver expires. Receivers without a mail are missing. */
+/** The expiry time of the oldest queued mail to each receiver. Receivers without a queued mail are missing. */
 export async function findWaiting(tx: Transaction, receivers: readonly string[], now: Date): Promise<Map<string, Date>> {
   const { rows } = await tx.query<{ receiver: string; expires_at: Date }>(
     sql`select receiver, min(expires_at) as expires_at
@@ -94,7 +94,8 @@ export async function findWaiting(tx: Transaction, receivers: readonly string[],
 }
 
 /**
- * Encrypts queued mails with the new secret. Returns their number, and the number of undecryptable mails, which stay.
+ * Encrypts queued mails with the new secret. Returns how many it has encrypted, and how many stay unchanged because
+ * they cannot be decrypted.
  */
 export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: number }> {
   const { rows } = await tx.query<Pick<QueuedMail, 'mail_id' | 'encrypted'>>(
@@ -114,8 +115,8 @@ export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt
 }
 
 /**
- * When a mail with this id (a UUID of version 7, RFC 9562) was queued. Providers expect each attempt with an id to be
- * the same mail.
+ * The time at which a mail was queued, from its id (a UUID of version 7, RFC 9562). Providers expect all attempts with
+ * the same id to be the same mail, so its date must not change.
  */
 function queuedAt(id: string): Date {
   return new Date(Number.parseInt(id.replace('-', '').slice(0, 12), 16))
@@ -123,7 +124,7 @@ function queuedAt(id: string): Date {
 
 export interface AccountMailWorkerOptions {
   deliveries: DeliveryQueue
-  /** The caller closes it after this worker has stopped. */
+  /** The mailer. The caller closes it after this worker has stopped. */
   mailer: Mailer
   encryption: Encryption
   render: RenderAccountMail
@@ -146,7 +147,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
     const text = encryption.decrypt(encrypted)
     const content: AccountMailContent | null = text === null ? null : JSON.parse(text)
     const about = content !== null && isStaffMailKind(content.kind) ? 'staff' : 'account'
-    // A staff address is a setting that an operator has to correct.
+    // The log names a staff address, because it is a setting that an operator has to correct.
     const logged = { mail: id, kind: content?.kind, ...(about === 'staff' ? { address: content?.to } : {}) }
     if (expires_at <= now()) {
       logger.warn(logged, 'an account mail expired before it went out')
@@ -184,11 +185,11 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
     async start(): Promise<void> {
       worker ??= deliveries.work<QueuedMail>(ACCOUNT_MAILS, accountMailWork(mailer.connections), deliver)
     },
-    /** Ends an outage of the mail server that lasted `outageMs`. */
+    /** Tells the worker that an outage of the mail server has ended, which lasted `outageMs`. */
     endPauses(outageMs: number): void {
       worker?.endPauses(outageMs)
     },
-    /** Idempotent, safe before start. */
+    /** Stops the worker. Idempotent, and safe before start. */
     async stop(): Promise<void> {
       await worker?.stop()
     },
@@ -196,8 +197,8 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
 }
 
 /**
- * Renders an account mail, by default in the store's language. `locale` overrides the language's usual format of
- * amounts.
+ * Renders an account mail. Without a language it uses the store's. `locale` replaces the usual amount format of the
+ * language.
  */
 export type RenderAccountMail = (
   kind: AccountMailKind,
@@ -206,15 +207,15 @@ export type RenderAccountMail = (
   locale?: string,
 ) => RenderedMail
 
-/** The pages that account mails link to. */
+/** The pages to which account mails link. */
 export interface AccountMailPages {
-  /** The shop's page for one-time tokens; null to show the token in the mail. */
+  /** The shop's page for one-time tokens. Null if the mail shows the token itself. */
   accountUrl: string | null
-  /** The operators' page, which accepts their tokens. */
+  /** The page for operators, which accepts their tokens. */
   consoleUrl: string
 }
 
-/** Reads the templates of every language, once. */
+/** Reads the templates of all languages once, and returns the renderer. */
 export function createAccountMailRenderer(
   { accountUrl, consoleUrl }: AccountMailPages,
   templates: TemplateReader,
@@ -225,7 +226,7 @@ export function createAccountMailRenderer(
   return (kind, { token = '', isForConsole = false, role = '', inviter = null, notices }, chosen, chosenLocale) => {
     const language = chosen ?? defaultLanguage
     const page = isForConsole ? consoleUrl : accountUrl
-    // Browsers send the fragment, and so the token, neither to a server nor as a referrer.
+    // Browsers send the fragment neither to a server nor as a referrer, so the token stays secret.
     const link = page === null || token === '' ? null : `${page}#${ACTIONS[kind] ?? kind.replaceAll('_', '-')}=${token}`
     const account = { token, link, language, console: consoleUrl, role, inviter }
     if (notices === undefined || !isStaffMailKind(kind)) return render(kind, language, account)

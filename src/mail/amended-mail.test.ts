@@ -21,7 +21,7 @@ const SHIPPING: Step = { path: 'adjustments', body: { kind: 'shipping', label: '
 const PAID: Step = { method: 'PUT', path: 'payment', body: { provider: 'stripe', reference: 'pi_1', state: 'paid' } }
 const to = (status: string, reason?: string): Step => ({ path: 'transitions', body: { to: status, ...(reason && { reason }) } })
 
-/** The mails of an order of 2 mugs at 10.00 and a pot at 5.00, in the order of its changes. */
+/** Orders 2 mugs at 10.00 and a pot at 5.00, and returns the mails of the order's changes. */
 async function mailsAfter(steps: (Step | ((mug: string) => Step))[]) {
   const [mug, pot] = [await store.addProduct({ amount: 1_000, name: 'Mug' }), await store.addProduct({ amount: 500, name: 'Pot' })]
   const items = [
@@ -45,7 +45,7 @@ const oneMug =
   (mug: string) => ({ path, body: { lines: [{ product_id: mug, quantity: 1 }], ...more } })
 
 for (const change of [SHIPPING, PAID]) {
-  test(`the mail of a whole cancellation lists the lines that the order had, after ${change.path}`, async () => {
+  test(`the mail about a cancelled order lists all lines that the order had, after ${change.path}`, async () => {
     const content = (await mailsAfter([change, to('confirmed'), to('cancelled', 'sold out')])).at(-1)
     const total = change === SHIPPING ? 2_990 : 2_500
     assert.ok(content)
@@ -58,7 +58,7 @@ for (const change of [SHIPPING, PAID]) {
   })
 }
 
-test('units that were cancelled earlier are in no later mail, and each mail adds up to its total', async () => {
+test('later mails omit cancelled units, and the lines of each mail add up to its total', async () => {
   const sumOf = ({ order }: ReturnType<typeof toMailContent>) =>
     [...order.items.map(({ total }) => total), ...(order.adjustments ?? []).map(({ amount }) => amount)].reduce(
       (sum, amount) => sum + amount,
@@ -101,7 +101,7 @@ test('units that were cancelled earlier are in no later mail, and each mail adds
   for (const content of [...cancelled, ...rest, ...returned, ...parcels]) assert.equal(sumOf(content), content.order.total, content.kind)
 })
 
-test('a mail after a refund shows what was paid back below the total, in each language', async () => {
+test('a mail after a refund shows the refunded amount below the total, in each language', async () => {
   const refund: Step = { path: 'refunds', body: { amount: { amount: 735, currency: 'EUR' }, reference: 're_1' } }
   const [created, confirmed] = await mailsAfter([PAID, refund, to('confirmed')])
   const REFUNDED = { en: 'Refunded', de: 'Erstattet', fr: 'Remboursé', es: 'Reembolsado' }
@@ -114,7 +114,7 @@ test('a mail after a refund shows what was paid back below the total, in each la
   }
 })
 
-test('the mail of a part gives the reason once, with the units that it is about', async () => {
+test('a mail about a part of an order gives the reason once, beside the units that it concerns', async () => {
   const reason = 'one was broken'
   const steps = [oneMug('cancellations', { reason }), oneMug('shipments', { reason }), oneMug('returns', { reason, restock: false })]
   const mails = await mailsAfter([to('confirmed'), ...steps])
@@ -135,7 +135,7 @@ test('the mail of a part gives the reason once, with the units that it is about'
   }
 })
 
-test('the mail about another billing address or VAT number names the change in each language, and neither of them', async () => {
+test('a mail about another billing address or VAT number says which of them changed, in each language, without showing it', async () => {
   const billing_address = { name: 'Ada', company: 'Quadrille', line1: 'Ring 1', city: 'Wien', postal_code: '1010', country: 'AT' }
   const [, content] = await mailsAfter([{ path: 'amendments', body: { billing_address, vat_number: 'ATU12345678' } }])
   assert.ok(content)

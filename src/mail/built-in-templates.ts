@@ -8,7 +8,7 @@ import { FR } from './texts/fr.ts'
 
 export const MAIL_TEXTS: Readonly<Record<Language, MailTexts>> = { en: EN, de: DE, fr: FR, es: ES }
 
-/** A part of a mail in both formats. */
+/** A part of a mail, as text and as HTML. */
 interface Part {
   txt: string
   html: string
@@ -20,7 +20,7 @@ const LINE = 'border-bottom:1px solid #e5e7eb'
 const HEAD = 'border-bottom:2px solid #e5e7eb'
 const MUTED = 'class="muted" style="margin:0 0 8px;color:#6b7280"'
 
-/** Mail programs without dark mode ignore this. */
+/** Styles for dark mode. Mail programs without a dark mode ignore them. */
 const DARK = `
 @media (prefers-color-scheme: dark) {
   body { background: #111827 !important; color: #f3f4f6 !important }
@@ -31,7 +31,7 @@ const DARK = `
   a { color: #93c5fd }
 }
 `
-/** The shop's logo, or its name. */
+/** The shop's logo. Without a logo, the shop's name. */
 const SHOP = `{{#logo_url}}
 <p style="margin:0 0 24px"><img src="{{logo_url}}" alt="{{shop}}" height="40" style="display:block;border:0"></p>
 {{/logo_url}}
@@ -40,7 +40,7 @@ const SHOP = `{{#logo_url}}
 {{/shop}}{{/logo_url}}
 `
 
-/** Builds a language's Mustache templates by name, such as `created.txt` and `account/footer.html`. Pure. */
+/** Builds the Mustache templates of a language by name, such as `created.txt` and `account/footer.html`. Pure. */
 export function buildTemplates(texts: MailTexts): ReadonlyMap<string, string> {
   const { greeting, greetingWithoutName } = texts
   const blocks = blocksOf(texts)
@@ -98,7 +98,7 @@ function blocksOf(texts: MailTexts): Record<Block, Part> {
   return {
     amendments: { txt: amendments.map(({ txt }) => txt).join(''), html: amendments.map(({ html }) => html).join('') },
     order: partial('order'),
-    // The mail states the reason above, below the items it concerns.
+    // The mail has already stated the reason above, below the items it concerns.
     orderWithoutReason: onlyWith('without_reason', partial('order')),
     lines: partial('lines'),
     tracking: onlyWith('tracking_number', tracking(texts)),
@@ -125,7 +125,7 @@ function onlyWith(value: string, { txt, html }: Part): Part {
   return { txt: wrap(txt), html: wrap(html) }
 }
 
-/** Texts contain Mustache tags, which have none of these characters, and no markup. */
+/** Escapes a text for HTML. Texts contain no markup, and their Mustache tags have none of the escaped characters. */
 function toHtml(text: string): string {
   return text.replace(/[&<>]/g, mustache.escape)
 }
@@ -196,7 +196,7 @@ function orderLink({ seeOrder }: MailTexts): Part {
   }
 }
 
-/** A button, because the URL is too long to read. */
+/** The link is a button, because the URL is too long to read. */
 function buttonLink(url: string, text: string): string {
   return `<p style="margin:24px 0 16px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:{{color}};color:{{on_color}};font-weight:bold;text-decoration:none">${toHtml(text)}</a></p>
 `
@@ -244,7 +244,7 @@ ${onlyWith('refunded', row(toHtml(refunded), '{{refunded}}', colon)).html}</tfoo
   }
 }
 
-/** `each` is shown if there is a `unit_price`. */
+/** A row of the order table. `each` is shown only for lines with a `unit_price`. */
 function row(label: string, amount: string, colon: string, each = ''): Part {
   const note = (text: string) => (each === '' ? '' : `{{#unit_price}}${text}{{/unit_price}}`)
   return {

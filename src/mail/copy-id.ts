@@ -1,11 +1,11 @@
-/** Limits a mail's copies, so an operator cannot flood a mailbox. */
+/** The most copies of a mail, so that an operator cannot flood a mailbox. */
 export const MAX_COPIES = 5
 
 const SUFFIX = /\.copy[1-9]$/
 /** A pattern for the end of a copy's id. */
 export const COPY_PATTERN = `\\.copy[1-${MAX_COPIES}]`
 
-/** The id of a mail's copy with this number, also used in its Message-ID. */
+/** The id of a mail's copy with this number. The Message-ID uses it, too. */
 export function copyId(eventId: string, number: number): string {
   return `${eventId}.copy${number}`
 }
@@ -14,7 +14,7 @@ export function isCopy(eventId: string): boolean {
   return SUFFIX.test(eventId)
 }
 
-/** The id of the mail that this is a copy of, or the id itself. */
+/** The id of the original if `eventId` is that of a copy, otherwise `eventId` itself. */
 export function originalOf(eventId: string): string {
   return eventId.replace(SUFFIX, '')
 }

@@ -10,9 +10,9 @@ import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
 /**
- * Joins for SELECT: the order, reader and address of a `mail`; the address is null if there is none. Mails of a guest
- * with a proven address go to the account's current address, unless an amendment gave the order its own address. A
- * notice goes to the address that its event's amendment replaced.
+ * Joins the order, the reader and the address of a `mail`; the address is null if there is none. A guest with a proven
+ * address gets mails at the account's current address, unless an amendment gave the order its own address. A notice
+ * goes to the address that its event's amendment replaced.
  */
 export const WITH_READER = sql`left join orders on orders.id = mail.order_id
   left join users as buyer on buyer.id = mail.user_id
@@ -40,8 +40,8 @@ export const WITH_READER = sql`left join orders on orders.id = mail.order_id
   ) as readable`
 
 /**
- * Order mails, one for each event, with notices to a former address and copies. Their content is kept until they are
- * sent, so late retries work. With these pauses the 16 attempts take about a day.
+ * The queue of order mails: one mail for each event, notices to a former address, and copies. The content is kept until
+ * the mail is sent, so that late retries work. With these pauses, the 16 attempts take about a day.
  */
 export const MAIL_DELIVERIES: DeliveryKind = {
   name: 'email',
@@ -58,7 +58,7 @@ export const MAIL_DELIVERIES: DeliveryKind = {
   isKept: true,
   onDelivered: [sql`status = 'sent'`, sql`sent_at = now()`, sql`content = null`, sql`receiver = null`],
   onFailed: [sql`failed_at = now()`, sql`receiver = null`],
-  // The same transaction sets the real receiver later.
+  // The transaction that requeues mails sets their real receivers before it ends.
   onRequeued: [sql`receiver = ${NO_RECEIVER}`, sql`bounced_at = null`, sql`bounce_reason = null`],
 }
 
@@ -70,7 +70,7 @@ export interface NewDelivery {
   sendAfter: Date
 }
 
-/** The address of an account, or of a guest or the account that has taken the guest over; null if there is none. */
+/** The address of an account, of a guest, or of the account that has taken the guest over. Null if there is none. */
 export async function findReaderEmail(db: Queryable, userId: string): Promise<string | null> {
   const { rows } = await db.query<{ address: string | null }>(
     sql`select address
@@ -80,7 +80,10 @@ export async function findReaderEmail(db: Queryable, userId: string): Promise<st
   return rows[0]?.address ?? null
 }
 
-/** The keys of needless notices, which have no address, or whose address gets another mail about the amendment. */
+/**
+ * The keys of notices that need not be sent, because they have no address, or because their address gets another mail
+ * about the amendment.
+ */
 export async function findNeedlessNotices(tx: Transaction, mails: readonly NewDelivery[]): Promise<Set<string>> {
   const notices = mails.filter(({ content }) => content.kind === 'readdressed')
   if (notices.length === 0) return new Set()
@@ -96,7 +99,7 @@ export async function findNeedlessNotices(tx: Transaction, mails: readonly NewDe
   return new Set(rows.map(({ event_id }) => event_id))
 }
 
-/** The current receivers, by mail. Addresses may change before sending. */
+/** The current receiver of each mail. The address may still change before the mail is sent. */
 async function findReceivers(tx: Transaction, mails: readonly MailKey[]): Promise<Map<string, string>> {
   const { rows } = await tx.query<{ event_id: string; email: string }>(
     sql`select mail.event_id, recipient.email
@@ -121,7 +124,7 @@ export async function findUnknown(tx: Transaction, eventIds: readonly string[]):
   return new Set(eventIds).difference(new Set(rows.map(({ event_id }) => event_id)))
 }
 
-/** Inserts a row for each mail whose event has none. Returns the receiver of each inserted row. */
+/** Inserts a row for each mail whose event has none yet. Returns the receivers of the inserted rows. */
 export async function insertDeliveries(tx: Transaction, mails: readonly NewDelivery[], now: Date): Promise<string[]> {
   const userIds = mails.map((mail) => mail.content.user_id)
   const receivers = await findReceivers(
@@ -131,7 +134,8 @@ export async function insertDeliveries(tx: Transaction, mails: readonly NewDeliv
     })),
   )
   const { rows } = await tx.query<{ receiver: string }>(
-    // A mail that may be sent now gets the database's time, which may be behind this process's time.
+    // For a mail that may be sent now, this uses the database's time, because it may be behind the time of this
+    // process.
     sql`insert into email_deliveries (event_id, order_id, user_id, event_type, status, content, send_after, receiver, due_at)
     select event_id, order_id, user_id, event_type, 'queued', content::json, send_after, receiver,
       case when send_after > ${now} then send_after else now() end
@@ -148,11 +152,11 @@ export async function insertDeliveries(tx: Transaction, mails: readonly NewDeliv
 
 export interface MailToSend {
   event_id: string
-  /** The recipient; null for a deleted account, and for a guest without an address. */
+  /** The address of the recipient. Null for a deleted account, and for a guest without an address. */
   address: string | null
-  /** The account's name; null also for an unverified address, because a stranger may have chosen the name. */
+  /** The name of the account. Null if the address is not verified, because a stranger may then have chosen the name. */
   name: string | null
-  /** The account's language; null for the store's. */
+  /** The language of the account. Null for the store's language. */
   language: Language | null
   content: MailContent
   order_id: string
@@ -161,18 +165,18 @@ export interface MailToSend {
 }
 
 export interface RetryOptions {
-  /** The mail to retry; null for all. */
+  /** The mail to retry. Null for all failed mails. */
   eventId: string | null
-  /** The limit for each account. Retried mails count like new ones. */
+  /** The hourly limit for each account. Retried mails count like new ones. */
   maxPerHour: number | null
   now: Date
-  /** The most mails to retry, the oldest first; all by default. */
+  /** The most mails to retry, the oldest first. By default all. */
   atMost?: number
   /** The operator who retries the mails. */
   auditContext?: AuditContext
 }
 
-/** Queues failed mails again, with as many attempts as new ones. Returns their number. */
+/** Queues failed mails again, with the same number of attempts as new mails. Returns how many it has queued. */
 export async function retryFailed(pool: Pool, { eventId, maxPerHour, now, atMost, auditContext }: RetryOptions): Promise<number> {
   return requeueDeliveries(pool, MAIL_DELIVERIES, {
     ...(atMost === undefined ? {} : { atMost }),
@@ -192,8 +196,8 @@ export async function retryFailed(pool: Pool, { eventId, maxPerHour, now, atMost
 }
 
 /**
- * Gives mails their receivers and new send times, in the order of the old times. The old times no longer count for the
- * limit.
+ * Sets the receivers and new send times of mails, in the order of their old times. The old times no longer count
+ * towards the limit.
  */
 async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHour: number | null, now: Date): Promise<void> {
   const { rows } = await tx.query<MailKey>(
@@ -233,7 +237,7 @@ export interface ListedDelivery {
 
 export interface DeliveryFilter {
   status?: DeliveryStatus | undefined
-  /** An order's id (a UUID) or number. */
+  /** The order's id (a UUID) or its number. */
   order?: string | undefined
   eventId?: string | undefined
   limit: number

@@ -89,7 +89,7 @@ function recordingMailer(send: (mail: Mail) => Promise<void>): Mailer & { mails:
   return mailer
 }
 
-test('an order event becomes one mail to the customer, however often it is delivered', async (t) => {
+test('each order event makes one mail to the customer, however often it is delivered', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   const [ada, bob] = [await insertUser(db, 'ada@example.com', 'Ada <script>'), await insertUser(db, 'bob@example.com')]
   const items = [makeOrderItem({ name: 'Mug <script>' })]
@@ -115,14 +115,14 @@ test('an order event becomes one mail to the customer, however often it is deliv
   )
 })
 
-test('nothing is queued when the batch cannot be queued whole', async (t) => {
+test('queues nothing if a batch cannot be queued as a whole', async (t) => {
   const { db, subscriber } = await setUp(t)
   const events = [makeOrderEvent(), makeOrderEvent({ order: { user_id: 'not a uuid' } })]
   await assert.rejects(publish(subscriber, events))
   assert.equal((await db.pool.query('select from email_deliveries')).rowCount, 0)
 })
 
-test('mails wait while the mail server is unavailable and are sent when it is back', async (t) => {
+test('mails wait while the mail server is unavailable, and are sent when it is back', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
   await server.stop()
@@ -140,7 +140,7 @@ test('mails wait while the mail server is unavailable and are sent when it is ba
   assert.equal(back.mails.length, 1)
 })
 
-test('a permanently refused recipient fails at once with the reason, and other mails of the batch are sent once', async (t) => {
+test('a permanently refused recipient fails at once with the reason, and the other mails of the batch are sent once', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   server.refuse('gone@example.com', { code: 550, text: '5.1.1 <gone@example.com> unknown' })
   server.refuse('busy@example.com', { code: 451, text: '4.7.1 try later', times: 2 })
@@ -156,7 +156,7 @@ test('a permanently refused recipient fails at once with the reason, and other m
   assert.deepEqual(rows, [{ event_id: events[1]?.id, receiver: null }])
 })
 
-test('a mail that keeps failing is given up after its last try, and holds up no other', async (t) => {
+test('a mail that keeps failing is given up after its last attempt, and delays no other', async (t) => {
   const mailer = recordingMailer(async ({ to }) => {
     if (to.address === 'poison@example.com') throw new Error('cannot talk to poison@example.com')
   })
@@ -171,7 +171,7 @@ test('a mail that keeps failing is given up after its last try, and holds up no 
   assert.equal(mailer.mails.filter(({ eventId }) => eventId === poison.id).length, 2)
 })
 
-test('a mail for a deleted account fails and is not retried', async (t) => {
+test('a mail to a deleted account fails and is not retried', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   const event = makeOrderEvent()
   const other = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
@@ -182,7 +182,7 @@ test('a mail for a deleted account fails and is not retried', async (t) => {
   assert.equal(server.mails.length, 1)
 })
 
-test('a mail whose sending ended in a crash is sent again as the same message', async (t) => {
+test('a mail that was interrupted by a crash is sent again as the same message', async (t) => {
   let isFirst = true
   let smtp: Mailer | undefined
   const mailer = recordingMailer(async (mail) => {
@@ -204,7 +204,7 @@ test('a mail whose sending ended in a crash is sent again as the same message', 
   )
 })
 
-test('a hundred mails of one batch all go out, each once', async (t) => {
+test('a hundred mails of one batch are sent, each once', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   const userId = await insertUser(db, 'ada@example.com')
   const events = Array.from({ length: 100 }, () => makeOrderEvent({ order: { user_id: userId } }))
@@ -213,7 +213,7 @@ test('a hundred mails of one batch all go out, each once', async (t) => {
   assert.equal(new Set(server.mails.map(({ messageId }) => messageId)).size, 100)
 })
 
-test('a stop waits for the mail in flight and closes the mailer, and may come before the start and twice', async (t) => {
+test('stopping waits for the mail in flight and closes the mailer, and works before start and twice', async (t) => {
   const begun = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
   const mailer = recordingMailer(async () => {

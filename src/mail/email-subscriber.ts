@@ -21,27 +21,27 @@ const MAX_ATTEMPTS = 16
 export interface EmailSubscriberOptions {
   pool: Pool
   deliveries: DeliveryQueue
-  /** The mailer, which `stop` closes. */
+  /** The mailer. `stop` closes it. */
   mailer: Mailer
   render: RenderMail
-  /** Makes the token in a mail's order link. It is the same for each attempt, unless an address has changed. */
+  /** Makes the token for the order link in a mail. All attempts get the same token, unless an address has changed. */
   makeOrderToken: (link: OrderTokenParts) => string
-  /** Waits until the orders of these events can be read; by default no wait is needed. */
+  /** Waits until the orders of these events can be read. Absent if no wait is needed. */
   untilReadable?: (events: readonly OrderEvent[], signal: AbortSignal) => Promise<void>
   logger: Logger
   now: () => Date
-  /** The most mails per hour and account; further ones are sent later. Null for no limit. */
+  /** The most mails for an account in an hour. Further mails are sent later. Null for no limit. */
   maxPerHour: number | null
   maxAttempts?: number
-  /** Mails the staff about new orders, if given. */
+  /** Notes new orders for staff mails. Absent or null if the staff gets no mails. */
   staffMails?: Pick<StaffMails, 'noticeOrders' | 'wake'> | null
   /** Called with the outcome of each attempt. */
   onTried?: OnMailTried
-  /** Is null when traces are off. */
+  /** Null if traces are off. */
   tracing?: Tracing | null
 }
 
-/** The values that an order link is bound to. */
+/** The values to which the token of an order link is bound. */
 export interface OrderTokenParts {
   orderId: string
   email: string
@@ -50,8 +50,8 @@ export interface OrderTokenParts {
 }
 
 /**
- * Sends the customer a mail for each order event that has one, at least once, deduped by event id. The handler only
- * queues, so a slow mail server delays nothing else.
+ * Sends the customer a mail for each order event that has one, at least once, deduplicated by the event id. The handler
+ * only queues the mail, so a slow mail server delays nothing else.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const {
@@ -138,11 +138,11 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
         deliver,
       )
     },
-    /** Ends an outage of the mail server that lasted `outageMs`. */
+    /** Tells the worker that an outage of the mail server has ended, which lasted `outageMs`. */
     endPauses(outageMs: number): void {
       worker?.endPauses(outageMs)
     },
-    /** Waits for mails in flight, five seconds at most, and closes the mailer. Idempotent, safe before start. */
+    /** Waits at most five seconds for mails in flight, and closes the mailer. Idempotent, and safe before start. */
     async stop(): Promise<void> {
       await worker?.stop()
       await mailer.close()
@@ -150,13 +150,13 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   }
 }
 
-/** The events without a mail, each once. */
+/** The events that have no mail yet, each once. */
 async function findFresh(tx: Transaction, events: readonly OrderEvent[]): Promise<OrderEvent[]> {
   const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
   return [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
 }
 
-/** Queues the mails of events. Returns their receivers. */
+/** Queues the mails for events. Returns the receivers of the queued mails. */
 async function queueMails(tx: Transaction, fresh: readonly OrderEvent[], limit: number | null, now: Date): Promise<string[]> {
   if (fresh.length === 0) return []
   const contents = fresh.flatMap((event) => mailsOf(event).map((content) => ({ content, orderId: event.data.order.id })))

@@ -4,10 +4,10 @@ import type { MailContent } from './render-mail.ts'
 import type { StaffNotice } from './staff-notices.ts'
 
 export const EXAMPLE_CUSTOMER = 'Ada Lovelace'
-/** A token that was never sent to anybody. */
+/** A token for previews, which was never sent to anybody. */
 const EXAMPLE_TOKEN = 'one-time-token-of-an-example'
 
-/** An invented order for template previews. Pure. */
+/** The content of a mail about an invented order, for template previews. Pure. */
 export function exampleMailContent(kind: OrderMailKind, currency: string): MailContent {
   return {
     event_id: '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1',
@@ -33,7 +33,7 @@ export function exampleMailContent(kind: OrderMailKind, currency: string): MailC
   }
 }
 
-/** The values of an invented account's mail, for template previews. Pure. */
+/** The values of a mail to an invented account, for template previews. Pure. */
 export function exampleAccountMailValues(kind: AccountMailKind, currency: string): AccountMailValues {
   const isInvitation = kind === 'operator_invited'
   const id = '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55'

@@ -3,21 +3,21 @@ import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hostOf, type Mail, type Mailer, type Sender, toMessage } from './mailer.ts'
 
-// RFC 5322, section 2.1.1.
+// The longest line in bytes (RFC 5322, section 2.1.1).
 const MAX_LINE_BYTES = 998
 
 const FILES_AT_ONCE = 16
 
 /**
- * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible,
- * and on disk when `send` returns. Repeating a mail replaces its file. Creates a missing `directory`.
+ * Writes each mail to the file `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes
+ * visible, and it is on disk when `send` returns. Repeating a mail replaces its file. A missing `directory` is created.
  */
 export function createFileMailer({ directory, ...sender }: { directory: string } & Sender): Mailer {
   hostOf(sender.from)
   return {
     connections: FILES_AT_ONCE,
     async send(mail) {
-      // Imported for the first mail, so a start does not wait.
+      // The module is imported for the first mail, so that starting the process does not wait for it.
       const { createTransport } = await import('nodemailer')
       const composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
       const { message } = await composer.sendMail({ ...toMessage(mail, sender), ...readableText(mail) })
@@ -29,8 +29,8 @@ export function createFileMailer({ directory, ...sender }: { directory: string }
 }
 
 /**
- * The unencoded text, because quoted-printable would break a token or link over two lines. Empty if a line is too long
- * for RFC 5322.
+ * Returns the text unencoded, because quoted-printable would break a token or link over two lines. Empty if a line is
+ * too long for RFC 5322.
  */
 function readableText({ text }: Mail): { text?: { raw: string } } {
   const lines = text.split(/\r?\n/)
@@ -54,7 +54,7 @@ async function writeWhole(directory: string, name: string, content: Buffer): Pro
     await rm(temporary, { force: true })
     throw error
   }
-  // Syncing the folder makes the new name durable.
+  // Syncing the folder makes the file's new name durable.
   await using folder = await open(directory, 'r')
   await folder.sync()
 }

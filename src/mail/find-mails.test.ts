@@ -21,7 +21,7 @@ interface PlanNode {
   Plans?: PlanNode[]
 }
 
-/** The rows of `email_deliveries` that the statement of a search reads. */
+/** Counts the rows of `email_deliveries` that a search reads. */
 async function countRowsRead(search: MailSearch): Promise<number> {
   let read = 0
   const explain = async (query: { text: string; values: unknown[] }) => {
@@ -39,7 +39,7 @@ function rowsOf(node: PlanNode): number {
   return own + (node.Plans ?? []).reduce((sum, plan) => sum + rowsOf(plan), 0)
 }
 
-test('a page reads about as many mails as it shows, however many there are, also of an account without recent ones', async (t) => {
+test('a page reads about as many mails as it shows, however many mails exist, even for an account without recent ones', async (t) => {
   await pool.query(
     `insert into email_deliveries (event_id, order_id, user_id, event_type, status, queued_at, send_after)
      select id || '.1', case when number = 77 then $4::uuid else id end,

@@ -7,50 +7,50 @@ import type { MailContent } from './render-mail.ts'
 export interface FoundMail {
   event_id: string
   order_id: string
-  /** The order's number; null when its row was deleted. */
+  /** The number of the order. Null if its row was deleted. */
   order_number: string | null
   event_type: string
-  /** Where the mail goes, or would go now; null for a deleted account. */
+  /** The address to which the mail went, or would go now. Null for a deleted account. */
   to: string | null
   status: DeliveryStatus
   attempts: number
   queued_at: Date
   send_after: Date | null
-  /** The earliest time of the next attempt; null if none is planned. */
+  /** The earliest time of the next attempt. Null if none is planned. */
   next_attempt_at: Date | null
   sent_at: Date | null
   failed_at: Date | null
   last_error: string | null
-  /** When and why a sent mail bounced. */
+  /** When the sent mail bounced. `bounce_reason` says why. */
   bounced_at: Date | null
   bounce_reason: string | null
-  /** When the customer reported it as spam. */
+  /** When the customer reported the mail as spam. */
   complained_at: Date | null
 }
 
 /** A mail with the data to render it. */
 export type MailWithContent = FoundMail & {
-  /** Is null once the mail is sent. */
+  /** Null after the mail was sent. */
   content: MailContent | null
-  /** The account's name; null also for an unverified address, as in `readMailsToSend`. */
+  /** The name of the account. Null if the address is not verified, as in `readMailsToSend`. */
   customer_name: string | null
-  /** The account's current language; null for the store's. */
+  /** The current language of the account. Null for the store's language. */
   language: Language | null
 }
 
 export interface MailSearch {
   status?: DeliveryStatus | undefined
-  /** An order's id (a UUID) or number. */
+  /** The order's id (a UUID) or its number. */
   order?: string | undefined
-  /** The accounts whose mails are found. An empty list finds no mails. */
+  /** Finds only mails of these accounts. An empty list finds no mails. */
   userIds?: readonly string[] | undefined
-  /** Whether neither the mail nor a later copy has reached the customer. */
+  /** Whether to find only mails that did not reach the customer, neither themselves nor by a later copy. */
   isUndelivered?: boolean | undefined
-  /** Finds mails queued at this time or later. */
+  /** Finds only mails that were queued at this time or later. */
   from?: Date | undefined
-  /** Finds mails queued before this time. */
+  /** Finds only mails that were queued before this time. */
   to?: Date | undefined
-  /** The last mail of the previous page. */
+  /** The last mail on the previous page. */
   after?: { queuedAt: Date; eventId: string } | undefined
   limit: number
 }
@@ -60,8 +60,8 @@ const KEY = sql`mail.event_id, mail.queued_at`
 const NEWEST_FIRST = sql`order by queued_at desc, event_id desc`
 
 /**
- * Lists mails, the newest first. For each status and account it reads as many rows as it returns; for an order it reads
- * all its mails.
+ * Lists mails, the newest first. It reads as many rows for each status and account as it returns. For an order it reads
+ * all mails of the order.
  */
 export async function findMails(db: Queryable, search: MailSearch): Promise<FoundMail[]> {
   const { order, limit } = search
@@ -77,7 +77,7 @@ export async function findMails(db: Queryable, search: MailSearch): Promise<Foun
   return rows
 }
 
-/** One mail with its content; null if it does not exist. */
+/** Returns a mail with its content; null if it does not exist. */
 export async function findMail(db: Queryable, eventId: string): Promise<MailWithContent | null> {
   const content = sql`, mail.content, readable.name as customer_name, reader.language`
   const { rows } = await db.query<MailWithContent>(
@@ -98,7 +98,10 @@ function selectMails(more: Sql): Sql {
     case when mail.status = 'queued' and mail.lease is null then mail.due_at end as next_attempt_at ${more}`
 }
 
-/** One index has status and time, another has account, status and time. The query reads each status's newest mails. */
+/**
+ * The newest mails of each status and account. Each is found by an index on status and time, or on account, status and
+ * time.
+ */
 function pageOfAll(search: MailSearch): Sql {
   const { userIds, status, limit } = search
   const owners = userIds === undefined ? noSql : sql`cross join unnest(${userIds}::uuid[]) as owner (id)`
@@ -114,7 +117,7 @@ function pageOfAll(search: MailSearch): Sql {
     ) as newest`
 }
 
-/** An index has failed and bounced mails by time. */
+/** The failed and bounced mails, which have an index by time. */
 function pageOfUndelivered(search: MailSearch): Sql {
   const { userIds, status } = search
   const conditions = [IS_UNDELIVERED, ...conditionsOf(search)]
@@ -123,7 +126,10 @@ function pageOfUndelivered(search: MailSearch): Sql {
   return sql`select ${KEY} from email_deliveries as mail where ${allOf(conditions)}`
 }
 
-/** A failed or bounced mail without a later copy that is queued or delivered. Spam complaints prove delivery. */
+/**
+ * The condition for a failed or bounced mail without a later copy that is queued or delivered. A mail that was reported
+ * as spam was delivered.
+ */
 export const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is not null) and mail.complained_at is null and not exists (
   select
   from email_deliveries as later
@@ -132,7 +138,10 @@ export const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is 
     and later.event_id collate "C" > mail.event_id collate "C"
 )`
 
-/** Materialized, because the planner may otherwise read all mails by time to find an order's old ones. */
+/**
+ * The mails of an order. They are materialized, because the planner may otherwise read all mails by time to find an
+ * order's old ones.
+ */
 function pageOfOrder(search: MailSearch, order: string): Sql {
   const { userIds, status } = search
   const id = order.includes('-') ? sql`${order}::uuid` : sql`(select id from orders where number = ${order}::bigint)`

@@ -23,17 +23,17 @@ async function startShop(t: TestContext) {
   return { server, good, bad, order, countSent }
 }
 
-test('mails continue while the server of a new domain never answers', async (t) => {
+test('mails to others continue while the server of a new domain never answers', async (t) => {
   const { server, good, bad, order, countSent } = await startShop(t)
   server.hang('tarpit.example')
-  // More than there are connections, and than mails that a process holds.
+  // These are more mails than there are connections, and more than a process holds.
   await order(bad, 200)
   await order(good, 100)
   await eventually(async () => (await countSent(good)) === 100, { what: 'the mails of the other domain', timeoutMs: 25_000 })
   assert.equal(await countSent(bad), 0)
 })
 
-test('mails continue while the server of a domain that took mails before no longer answers', async (t) => {
+test('mails to others continue while the server of a domain that accepted mails before no longer answers', async (t) => {
   const { server, good, bad, order, countSent } = await startShop(t)
   await order(bad, 20)
   await order(good, 1)

@@ -11,7 +11,7 @@ const TRANSLATIONS = LANGUAGES.filter((language) => language !== 'en')
 const PAGES = { accountUrl: null, orderUrl: 'https://shop.example/order', consoleUrl: 'http://localhost:3000/console', shop: UNBRANDED }
 const builtIn = readMailTemplates({ directory: null, languages: mailLanguages('en', null), currency: 'EUR', ...PAGES })
 
-/** Every text of a language by its path, such as `orders.created.subject`. */
+/** All texts of a language by their path, such as `orders.created.subject`. */
 function textsOf(language: Language): Map<string, string> {
   const collect = (value: object, path: string): [string, string][] =>
     Object.entries(value).flatMap(([key, inner]) =>
@@ -20,7 +20,7 @@ function textsOf(language: Language): Map<string, string> {
   return new Map(collect(MAIL_TEXTS[language], ''))
 }
 
-test('a language without one of the texts, or with one that no mail has, does not compile', () => {
+test('a language does not compile if a text is missing, or if a text belongs to no mail', () => {
   const { created, ...orders } = MAIL_TEXTS.en.orders
   const { body, ...bodiless } = created
   // @ts-expect-error The mail of a new order is missing.
@@ -34,7 +34,7 @@ test('a language without one of the texts, or with one that no mail has, does no
   assert.ok([withoutMail, withoutText, withStranger, withoutLanguage].every((texts) => Object.keys(texts).length > 0))
 })
 
-test('a translation has the same values as the English text, other words, and no markup', () => {
+test('each translation has the same template values as the English text, different words, and no markup', () => {
   const english = textsOf('en')
   assert.ok(english.size > 80, String(english.size))
   const tags = (text = '') => (text.match(/\{\{.*?\}\}/g) ?? []).toSorted()
@@ -48,7 +48,7 @@ test('a translation has the same values as the English text, other words, and no
   }
 })
 
-test('a mail says the same in its text and in its HTML, in every language', () => {
+test('the text and the HTML of a mail say the same, in every language', () => {
   const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'", '#x2F': '/', '#x3D': '=' }
   const words = (text: string) => text.replaceAll(/\s+/g, ' ').trim()
   const fromHtml = (html: string) =>
@@ -58,19 +58,19 @@ test('a mail says the same in its text and in its HTML, in every language', () =
       const mail = builtIn.preview(name, language)
       assert.ok(mail !== null)
       const [html, text] = [fromHtml(mail.html), words(mail.text)]
-      // A row of the table has two cells where the text has a colon, and a link has its address in the HTML's
-      // attribute.
+      // Where the text has a colon, the HTML has two table cells. The address of a link is an attribute in the HTML.
       const lines = mail.text.split('\n').flatMap((line) => (/[\d€]$/.test(line) ? line.split(/\u00a0?: /) : [line]))
       for (const line of lines.map(words).filter((line) => !/^https?:/.test(line)))
         assert.ok(html.includes(line), `${language} ${name}: ${line}`)
       const pieces = [...mail.html.matchAll(/<(p|li|td)\b[^>]*>([\s\S]*?)<\/\1>/g)].map(([, , inner = '']) => fromHtml(inner))
-      // The number of the order above the heading is in the subject of the text.
+      // The HTML shows the order's number above the heading. In the text it is in the subject, so this piece is
+      // skipped.
       for (const piece of pieces.slice(kind === 'order' ? 1 : 0)) assert.ok(text.includes(piece), `${language} ${name}: ${piece}`)
     }
   }
 })
 
-test('a text is written as it is read: signs that HTML reserves are escaped there only', () => {
+test('texts are written as they are read, and only the HTML escapes reserved characters', () => {
   const { created } = MAIL_TEXTS.en.orders
   const orders = { ...MAIL_TEXTS.en.orders, created: { ...created, heading: 'Q&A <1>', body: 'Tea & co, {{number}}' } }
   const templates = buildTemplates({ ...MAIL_TEXTS.en, orders, orderFooter: 'R&D' })
@@ -79,7 +79,7 @@ test('a text is written as it is read: signs that HTML reserves are escaped ther
   assert.match(templates.get('footer.html') ?? '', />R&amp;D<\/p>/)
 })
 
-test('every template renders in every language: a subject of its own, the values, the language of its HTML', () => {
+test("every template renders in every language with its own subject, its values and the HTML's language", () => {
   const { list, preview } = builtIn
   for (const { name, kind, hasAmounts } of list) {
     const mails = LANGUAGES.map((language) => ({ language, mail: preview(name, language) }))
@@ -99,7 +99,7 @@ test('every template renders in every language: a subject of its own, the values
   }
 })
 
-test('French has its spaces before colons and its apostrophes, Spanish its opening marks, and all are polite', () => {
+test('French has its spaces before colons and its apostrophes, Spanish has its opening marks, and all languages use the polite form', () => {
   const wordsOf = (language: Language) => [...textsOf(language)].map(([name, text]) => [name, text.replace(/\{\{.*?\}\}/g, '')] as const)
   for (const [name, words] of wordsOf('fr')) {
     assert.doesNotMatch(words, /[^\u00a0]:|[^\u202f\u00a0][!?;]|\p{L}'\p{L}|\b(tu|ton|ta|tes|toi)\b/iu, name)
@@ -111,7 +111,7 @@ test('French has its spaces before colons and its apostrophes, Spanish its openi
   for (const [name, words] of wordsOf('de')) assert.doesNotMatch(words, /\b(du|dein\w*|dich|dir)\b/iu, name)
 })
 
-test('amounts are written as in MAIL_LOCALE in mails of its language, and in those of the default one if the store does not have it', () => {
+test('MAIL_LOCALE formats amounts in mails of its language, or of the default language if the store does not have that language', () => {
   const localesOf = (defaultLanguage: 'en' | 'de', locale: string | null) => LANGUAGES.map(mailLanguages(defaultLanguage, locale).localeOf)
   assert.deepEqual(localesOf('en', null), ['en', 'de', 'fr', 'es'])
   assert.deepEqual(localesOf('de', 'de-AT'), ['en', 'de-AT', 'fr', 'es'])

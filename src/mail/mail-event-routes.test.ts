@@ -33,7 +33,7 @@ const bounce = (messageId: string, reason?: string) => ({
   data: { message_id: messageId, ...(reason && { reason }) },
 })
 
-/** Places an order and returns the id of its mail, which is sent, and its Message-ID. */
+/** Places an order and waits until its mail is sent. Returns the ids of the order and the mail, and the Message-ID. */
 async function sendMail(customer: Account): Promise<{ id: string; mail: string; messageId: string }> {
   const { json } = await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id: mug.id, quantity: 1 }] } })
   const mail = `${json.id}.1`
@@ -46,7 +46,7 @@ const untilSent = (mail: string) =>
 const undelivered = async (filter = '') =>
   (await get(`/admin/mails?undelivered=true${filter}`)).json.data.map(({ event_id }: { event_id: string }) => event_id)
 
-test('a mail that came back is in the list of what customers have not got, and in the timeline, until a copy arrives', async () => {
+test('a bounced mail is listed as undelivered and shown in the timeline until a copy is delivered', async () => {
   const customer = await store.register()
   const { id, mail, messageId } = await sendMail(customer)
   const other = await sendMail(await store.register())
@@ -62,11 +62,11 @@ test('a mail that came back is in the list of what customers have not got, and i
   const { timeline } = (await get(`/admin/orders/${id}`)).json
   assert.equal(timeline[0].mail.bounced_at, json.bounced_at)
 
-  // The first of two reports counts.
+  // Only the first report counts.
   assert.equal((await report(bounce(mail, 'another'))).status, 204)
   assert.deepEqual([(await get(`/admin/mails/${mail}`)).json.bounce_reason], [json.bounce_reason])
 
-  // A notice of the same change to a former address is no copy.
+  // A notice to a former address about the same change is not a copy.
   await store.pool.query(
     `insert into email_deliveries (event_id, order_id, user_id, event_type, status)
     select event_id || '.notice', order_id, user_id, 'storefront.order.readdressed', 'sent' from email_deliveries where event_id = $1`,
@@ -82,7 +82,7 @@ test('a mail that came back is in the list of what customers have not got, and i
   assert.equal((await get(`/admin/mails/${copy.json.event_id}`)).json.bounce_reason, 'the mail came back')
 })
 
-test('a mail that was called spam has arrived, and is not sent again', async () => {
+test('a mail reported as spam counts as delivered, and is not sent again', async () => {
   const { id, mail, messageId } = await sendMail(await store.register())
   const again = () => store.call('POST', `/admin/mails/${mail}/send-again`, { token: operator.token })
   const copy = (await again()).json.event_id
@@ -97,12 +97,12 @@ test('a mail that was called spam has arrived, and is not sent again', async () 
   assert.deepEqual([timeline[0].mail.complained_at, timeline[0].mail_copies[0].complained_at], [null, complained_at])
   assert.match(assertProblem(await again(), 409, 'mail_not_repeatable').detail, /spam/)
 
-  // A provider may report both.
+  // A provider may report both a bounce and spam.
   await Promise.all([report({ type: 'mail.complained', data: { message_id: messageId, reason: 'abuse' } }), report(bounce(mail))])
   assert.deepEqual(await undelivered(), known)
 })
 
-test('a mail that failed, came back and is retried has not come back', async () => {
+test('a mail that failed, bounced and was then retried no longer counts as bounced', async () => {
   const customer = await store.register()
   smtp.refuse(customer.email, { code: 550, text: 'no', times: 1 })
   const { json } = await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id: mug.id, quantity: 1 }] } })
@@ -115,7 +115,7 @@ test('a mail that failed, came back and is retried has not come back', async () 
   assert.ok(!(await undelivered()).includes(mail))
 })
 
-test('refuses what is unsigned, altered, old or of the future, and changes nothing', async () => {
+test('refuses reports that are unsigned, altered, too old or from the future, and changes nothing', async () => {
   const { mail, messageId } = await sendMail(await store.register())
   const body = bounce(messageId)
   const minutes = (count: number) => new Date(Date.now() + count * 60_000)
@@ -139,7 +139,7 @@ test('refuses what is unsigned, altered, old or of the future, and changes nothi
   assert.equal((await get(`/admin/mails/${mail}`)).json.bounced_at, null)
 })
 
-test('accepts and ignores other events, and mails that it does not know', async () => {
+test('accepts and ignores other events, and reports about unknown mails', async () => {
   const { mail, messageId } = await sendMail(await store.register())
   for (const event of [
     { type: 'mail.delivered', data: { message_id: messageId } },
@@ -155,7 +155,7 @@ test('accepts and ignores other events, and mails that it does not know', async 
   assert.equal((await get(`/admin/mails/${mail}`)).json.bounced_at, null)
 })
 
-test('the beginning of a long reason is kept, without addresses of any form', async () => {
+test('keeps the beginning of a long reason, without addresses of any form', async () => {
   const { mail } = await sendMail(await store.register())
   const reason = `550 o'brien@example.com "ada lovelace"@example.com <"a\\"b"@example.com>: ${'no such mailbox '.repeat(1_000)}`
   assert.equal((await report(bounce(mail, reason))).status, 204)
@@ -164,7 +164,7 @@ test('the beginning of a long reason is kept, without addresses of any form', as
   assert.equal(bounce_reason.length, 300)
 })
 
-test('there is no such call without a secret', async (t) => {
+test('without a secret the route does not exist', async (t) => {
   const without = await startStore(t)
   assertProblem(await without.call('POST', '/mail-events', { body: bounce('a') }), 404, 'not_found')
 })

@@ -26,13 +26,13 @@ const REPORTS: readonly string[] = MailReportSchema.properties.type.enum
 
 export interface MailEventRoutesOptions {
   pool: Pool
-  /** Whether the provider signed a call; null if the store accepts no calls. */
+  /** Whether the provider has signed the call. Null if the store accepts no calls. */
   isSigned: ((headers: Readonly<Record<string, unknown>>, body: string) => boolean) | null
 }
 
 /**
- * The route by which a mail provider, or a program that translates its reports, reports bounced mails and spam
- * complaints.
+ * Registers the route by which a mail provider reports bounced mails and spam complaints. A program that translates the
+ * provider's reports can call it instead.
  */
 export function mailEventRoutes(server: HttpServer, { pool, isSigned }: MailEventRoutesOptions): void {
   defineRoute(

@@ -1,6 +1,6 @@
 import type { OrderEventName, PartMove } from '../orders/order-status.ts'
 
-/** Parts that all kinds of mail share: `built-in-templates.ts` has them as text and HTML. */
+/** Parts that several kinds of mail share. `built-in-templates.ts` has them as text and as HTML. */
 export type Block =
   | 'amendments'
   | 'order'
@@ -13,10 +13,13 @@ export type Block =
   | 'invitation'
   | 'notices'
 
-/** A mail's parts between greeting and footer: names of its kind's texts, and blocks. */
+/** The parts of a mail between greeting and footer. Each is a text of the mail's kind, or a block. */
 export type Structure = readonly ('body' | 'now' | 'notice' | 'remedy' | 'task' | 'advice' | Block)[]
 
-/** Order mails by kind, which is the last part of their event's type, or names a change to a part of the order. */
+/**
+ * The structure of order mails by kind. The kind is the last part of the event's type, or it names a change to a part
+ * of the order.
+ */
 export const ORDER_MAILS = {
   created: ['body', 'order', 'link'],
   confirmed: ['body', 'order', 'link'],
@@ -35,7 +38,7 @@ const NOTICE = ['notice', 'advice'] as const
 const TOKEN = ['notice', 'action', 'advice'] as const
 const REVERT = ['notice', 'remedy', 'action', 'advice'] as const
 
-/** Account and staff mails by kind. */
+/** The structure of account and staff mails by kind. */
 export const ACCOUNT_MAILS = {
   verify_email: TOKEN,
   reset_password: TOKEN,
@@ -79,30 +82,30 @@ type TextsOf<Mails extends Record<string, Structure>, Always extends string> = {
   readonly [Kind in keyof Mails]: Readonly<Record<Always | Exclude<Mails[Kind][number], Block>, string>>
 }
 
-/** A language's texts. They may contain template values such as `{{number}}`, and no markup. */
+/** The texts of a language. They may contain template values such as `{{number}}`, but no markup. */
 export interface MailTexts {
   greeting: string
   greetingWithoutName: string
-  /** The separator of label and value, without the space after it. */
+  /** The separator between label and value, without the space after it. */
   colon: string
-  /** Names the order above the heading. */
+  /** The line above the heading, which names the order. */
   order: string
   item: string
   total: string
   refunded: string
-  /** The unit price beside a line of several units. */
+  /** The unit price beside a line with several units. */
   each: string
   moreItems: string
   reason: string
-  /** A prefix to the subject of a repeated mail. */
+  /** A prefix for the subject of a copy. */
   copy: string
-  /** Text between carrier and number. */
+  /** The text between the carrier and the tracking number. */
   trackingNumber: string
-  /** Names of amended parts. */
+  /** The following texts name what an amendment changed. */
   newAddress: string
   newBilling: string
   newEmail: string
-  /** The link to the order's page. */
+  /** The link to the page of the order. */
   seeOrder: string
   /** The link with a one-time token. */
   open: string
@@ -111,7 +114,7 @@ export interface MailTexts {
   console: string
   orderFooter: string
   accountFooter: string
-  /** The heading is in the HTML only, and may repeat the subject. */
+  /** The texts of order mails. The heading is only in the HTML, and may repeat the subject. */
   orders: TextsOf<typeof ORDER_MAILS, 'subject' | 'heading'>
   accounts: TextsOf<typeof ACCOUNT_MAILS, 'subject'>
 }

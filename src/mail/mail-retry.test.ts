@@ -10,7 +10,7 @@ import { nextSendTime } from './plan-send-times.ts'
 const HOUR_MS = 3_600_000
 const UNLIMITED = { maxPerHour: null, now: new Date() }
 
-test('failed mails are retried, one or all', async (t) => {
+test('failed mails can be retried, one or all of them', async (t) => {
   let isMended = false
   const { db, mails, publish } = await startMailSubscriber(t, {
     async send({ to }) {
@@ -34,7 +34,7 @@ test('failed mails are retried, one or all', async (t) => {
   assert.deepEqual(mails.map(({ eventId }) => eventId).toSorted(), events.map(({ id }) => id).toSorted())
 })
 
-test('a mail that is retried twice at once is queued once', async (t) => {
+test('concurrent retries queue a mail once', async (t) => {
   const { db, mails, publish } = await startMailSubscriber(t, {
     async send() {
       if (mails.length === 0 && !isMended) throw new MailRefused('550 no')
@@ -54,7 +54,7 @@ test('a mail that is retried twice at once is queued once', async (t) => {
   assert.equal(mails.length, 1)
 })
 
-test('an attempt whose mail was retried meanwhile cannot fail it', async (t) => {
+test('an attempt that began before a mail was retried cannot fail the retried mail', async (t) => {
   const gate = Promise.withResolvers<void>()
   t.after(() => gate.resolve())
   let tries = 0
@@ -68,7 +68,7 @@ test('an attempt whose mail was retried meanwhile cannot fail it', async (t) => 
   })
   const userId = await insertUser(db, 'ada@example.com')
   const [earlier, event] = [makeOrderEvent({ order: { user_id: userId } }), makeOrderEvent({ order: { user_id: userId } })]
-  // A domain that has taken a mail gets more than one at once.
+  // Only a domain that has accepted a mail gets several at once.
   await publish([earlier])
   await waitForDelivery(db, earlier, 'sent')
   await publish([event])
@@ -84,7 +84,7 @@ test('an attempt whose mail was retried meanwhile cannot fail it', async (t) => 
   assert.deepEqual(rows, [{ status: 'sent', attempts: 1 }])
 })
 
-test('a mail whose process ended during the last try is given up, and counts as sent when it went out after all', async (t) => {
+test('a mail whose process died during the last attempt is given up, and counts as sent if it did go out', async (t) => {
   const gate = Promise.withResolvers<void>()
   t.after(() => gate.resolve())
   let tries = 0
@@ -99,12 +99,12 @@ test('a mail whose process ended during the last try is given up, and counts as 
   const userId = await insertUser(db, 'ada@example.com')
   const [earlier, event, lost] = [1, 2, 3].map(() => makeOrderEvent({ order: { user_id: userId } }))
   assert.ok(earlier && event && lost)
-  // A domain that has taken a mail gets more than one at once.
+  // Only a domain that has accepted a mail gets several at once.
   await publish([earlier])
   await waitForDelivery(db, earlier, 'sent')
   await publish([event])
   await eventually(async () => tries === 1)
-  // Another process has given it up, after missed heartbeats of this one.
+  // Does what another process does after it has missed this one's heartbeats: it gives the mail up.
   await db.pool.query(
     `update email_deliveries set status = 'failed', failed_at = now(), receiver = null, lease = null, leased_until = null where event_id = $1`,
     [event.id],
@@ -112,7 +112,7 @@ test('a mail whose process ended during the last try is given up, and counts as 
   gate.resolve()
   const sent = await waitForDelivery(db, event, 'sent')
   assert.deepEqual([sent.attempts, sent.last_error], [1, null])
-  // The process that took it has ended.
+  // Simulates that the process with the last attempt has died.
   await db.pool.query('alter table email_deliveries alter attempts set default 1')
   await publish([lost])
   const failed = await waitForDelivery(db, lost, 'failed')
@@ -163,7 +163,7 @@ test('lists mails by status and by order, newest first', async (t) => {
   assert.partialDeepStrictEqual(failed, expected)
 })
 
-test('an account’s mails beyond the limit wait for their hour and are not lost, and nobody else waits', async (t) => {
+test('an account’s mails beyond the limit wait for their hour and are not lost, and other accounts do not wait', async (t) => {
   const anHourAgo = Date.now() - HOUR_MS
   const { db, mails, publish } = await startMailSubscriber(t, { maxPerHour: 2, now: () => new Date(anHourAgo) })
   const [ada, bob] = await Promise.all([insertUser(db, 'ada@example.com'), insertUser(db, 'bob@example.com')])
@@ -208,7 +208,7 @@ test('retried mails count like new ones, and those beyond an account’s limit w
   for (const event of [...events.slice(0, 3), ...later]) await waitForDelivery(db, event, 'failed')
   await waitForDelivery(db, events[3] ?? eventOf(), 'sent')
   isMended = true
-  // The two that were refused just now do not count beside themselves.
+  // The two mails that have just been refused do not count towards the limit twice.
   assert.equal(await retryFailed(db.pool, { eventId: null, maxPerHour: 2, now: now() }), 5)
   for (const event of [...events, ...later]) await waitForDelivery(db, event, 'sent')
   const startedAt = clock.ms
@@ -233,7 +233,7 @@ test('retried mails count like new ones, and those beyond an account’s limit w
   assert.equal(mails.filter(({ to }) => to.address === 'ada@example.com').length, 4)
 })
 
-test('no hour holds more mails of an account than the limit, however they come', () => {
+test('no hour has more mails of an account than the limit, however they arrive', () => {
   let seed = 42
   const random = () => {
     seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
@@ -256,7 +256,7 @@ test('no hour holds more mails of an account than the limit, however they come',
   }
 })
 
-test('an event that no mail is about is passed over', async (t) => {
+test('an event without a mail is skipped', async (t) => {
   const { db, publish } = await startMailSubscriber(t)
   const user = await insertUser(db, 'ada@example.com')
   const event = { ...makeOrderEvent({ order: { user_id: user } }), type: 'storefront.order.refunded' as 'storefront.order.created' }

@@ -5,7 +5,7 @@ import { UUID_PATTERN } from '../orders/event-defects.ts'
 import { COPY_PATTERN } from './copy-id.ts'
 import { ORDER_MAIL_KINDS } from './mail-kinds.ts'
 
-/** Bodies in the OpenAPI document. A test checks each against its schema. */
+/** Example bodies for the OpenAPI document. A test checks each one against its schema. */
 
 const ORDER_ID = '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55'
 

@@ -46,7 +46,7 @@ test('lists every template, and previews each with an invented order', async () 
   assert.equal(subjects.size, names.length)
 })
 
-test('previews a template in the language and with the amounts asked for, and refuses what is none', async () => {
+test('previews a template in the requested language and amount format, and refuses invalid ones', async () => {
   const preview = async (locale: string) => (await store.call('GET', `/admin/mail-templates/created?locale=${locale}`, { token })).json
   const [english, german, japanese] = [await preview('en'), await preview('de'), await preview('ja-JP')]
   assert.ok(english.rendered.text.includes('Summe: €1,260.30'))
@@ -109,7 +109,7 @@ test("a process without the role email previews the shop's own templates", async
   )
 })
 
-test('a process that cannot use the templates logs the reason and answers everything else; one that sends mails does not start', async (t) => {
+test('a process that cannot use the templates logs the reason and answers everything else, but does not start if it sends mails', async (t) => {
   const mailTemplates = join(tmpdir(), 'no-such-folder')
   const warnings: string[] = []
   const logger = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(JSON.parse(line).reason) })

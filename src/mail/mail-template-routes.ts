@@ -6,7 +6,7 @@ import type { Language } from '../language.ts'
 import { MailTemplateListSchema, MailTemplateParams, MailTemplatePreviewSchema, MailTemplateQuery } from './mail-schemas.ts'
 import type { MailTemplate, MailTemplates } from './mail-templates.ts'
 
-/** Operators' routes for mail templates. `templates` is null if this process cannot use them. */
+/** Registers the operators' routes for mail templates. `templates` is null if this process cannot use them. */
 export function mailTemplateRoutes(server: HttpServer, { templates }: { templates: MailTemplates | null }): void {
   defineRoute(
     server,

@@ -6,38 +6,38 @@ import type { MailLanguages } from './mail-languages.ts'
 import { createMailRenderer, isOrderMailKind, ORDER_MAIL_GROUP, type OrderMailPages, type RenderMail } from './render-mail.ts'
 import { createTemplateReader, type RenderedMail, type ShopInMails } from './templates.ts'
 
-/** A mail template: a pair of files, for text and HTML. */
+/** A mail template, which is a pair of files for text and HTML. */
 export interface MailTemplate {
   name: string
   kind: 'order' | 'account'
   hasAmounts: boolean
   /**
-   * The shop's files behind this template in any language, including the parts it may include. Empty for a built-in
-   * template.
+   * The shop's own files that this template uses in any language, including the parts that it may include. Empty for a
+   * built-in template.
    */
   ownFiles: string[]
 }
 
-/** The store's mail templates, as this process has read them. */
+/** The store's mail templates as this process has read them. */
 export interface MailTemplates {
   render: RenderMail
   renderAccountMail: RenderAccountMail
   list: readonly MailTemplate[]
   languages: MailLanguages
-  /** The mail for an invented order or account; null if no template has this name. */
+  /** Renders the mail for an invented order or account. Null if no template has this name. */
   preview(name: string, language?: Language, locale?: string): RenderedMail | null
 }
 
 export interface MailTemplatesOptions extends AccountMailPages, OrderMailPages {
-  /** The folder of the shop's own templates; null for none. */
+  /** The folder of the shop's own templates. Null for none. */
   directory: string | null
   shop: ShopInMails
   languages: MailLanguages
-  /** The invented order's currency. */
+  /** The currency of the invented order. */
   currency: string
 }
 
-/** Reads every template, once. Throws TemplateError. */
+/** Reads all templates once. Throws TemplateError. */
 export function readMailTemplates({ directory, shop, languages, currency, ...pages }: MailTemplatesOptions): MailTemplates {
   const templates = createTemplateReader(directory, shop)
   const render = createMailRenderer(pages, templates, languages)

@@ -22,9 +22,9 @@ function startWorker(t: TestContext, url: string, smtpUrl: string): ChildProcess
   return worker
 }
 
-test('a mail whose worker is killed in the middle of sending it goes out by another, as the same message', async (t) => {
+test('a mail whose worker is killed during sending is sent by another worker as the same message', async (t) => {
   const { db, deliveries, publish } = await startMailSubscriber(t)
-  // The workers are the other processes.
+  // This process must not send mails, because the workers are other processes.
   await deliveries.stop()
   const server = await startScriptedSmtpServer(t)
   const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })

@@ -31,7 +31,7 @@ async function makeDirectory(t: TestContext): Promise<string> {
   return join(directory, 'mail')
 }
 
-test('an SMTP mail carries both bodies and the headers that identify it', async (t) => {
+test('an SMTP mail has both bodies and the headers that identify it', async (t) => {
   const server = await startSmtpServer(t)
   const mailer = createSmtpMailer({ url: server.url, from: FROM })
   t.after(() => mailer.close())
@@ -50,7 +50,7 @@ test('an SMTP mail carries both bodies and the headers that identify it', async 
   assert.match(mail.headerLines.map(({ line }) => line).join('\n'), /^List-ID: Your orders <orders\.store\.example>$/im)
 })
 
-test('trusts the authority that is named, and says which setting names it when it knows none', { skip: NO_CERTIFICATES }, async (t) => {
+test('trusts the configured authority, and names the missing setting if the authority is unknown', { skip: NO_CERTIFICATES }, async (t) => {
   const authority = new Authority(t)
   const server = await startSmtpServer(t, undefined, authority.issue('server'))
   const mailerFor = (caFile?: string) => {
@@ -74,7 +74,7 @@ test('trusts the authority that is named, and says which setting names it when i
   )
 })
 
-test('line breaks in names and subjects cannot add a header or a recipient', async (t) => {
+test('line breaks in names and subjects add neither a header nor a recipient', async (t) => {
   const server = await startSmtpServer(t)
   const mailer = createSmtpMailer({ url: server.url, from: FROM })
   t.after(() => mailer.close())
@@ -92,7 +92,7 @@ test('line breaks in names and subjects cannot add a header or a recipient', asy
   }
 })
 
-test('distinguishes a permanently refused recipient from a temporarily refused one, without naming the address', async (t) => {
+test('distinguishes permanently from temporarily refused recipients, and does not name the address', async (t) => {
   const server = await startSmtpServer(t)
   server.refuse('gone@example.com', { code: 550, text: '5.1.1 <gone@example.com> no such user' })
   server.refuse('busy@example.com', { code: 451, text: '4.7.1 greylisted, try later', times: 1 })
@@ -109,7 +109,7 @@ test('distinguishes a permanently refused recipient from a temporarily refused o
   assert.equal(server.mails.length, 1)
 })
 
-test('an unavailable mail server is no refusal of the mail', async (t) => {
+test('an unavailable mail server does not count as a refusal of the mail', async (t) => {
   const server = await startSmtpServer(t)
   await server.stop()
   const mailer = createSmtpMailer({ url: server.url, from: FROM })
@@ -117,7 +117,7 @@ test('an unavailable mail server is no refusal of the mail', async (t) => {
   await assert.rejects(mailer.send(makeMail()), (error) => !(error instanceof MailRefused) && /ECONNREFUSED/.test(describeError(error)))
 })
 
-test('a token or link in a mail that is a file can be copied: it stays on one line', async (t) => {
+test('a token or link in a mail file stays on one line, so it can be copied', async (t) => {
   const directory = await makeDirectory(t)
   const mailer = createFileMailer({ directory, from: FROM })
   const link = `https://shop.example/account?from=mail#reset-password=${'t0ken='.repeat(40)}`
@@ -141,7 +141,7 @@ test('a token or link in a mail that is a file can be copied: it stays on one li
   await mailer.close()
 })
 
-test('the file mailer writes one whole message, and only one however often it is sent', async (t) => {
+test('the file mailer writes one complete message, however often a mail is sent', async (t) => {
   const directory = await makeDirectory(t)
   const mailer = createFileMailer({ directory, from: FROM })
   await mailer.send(makeMail())
@@ -157,7 +157,7 @@ test('the file mailer writes one whole message, and only one however often it is
   assert.ok(!/[^\r]\n/.test(first.toString()), 'RFC 5322 lines end in CRLF')
 })
 
-test('the file mailer leaves no half file behind when it cannot write', async (t) => {
+test('the file mailer leaves no partial file behind if it cannot write', async (t) => {
   const directory = await makeDirectory(t)
   const mailer = createFileMailer({ directory, from: FROM })
   await mkdir(join(directory, `${EVENT}.eml`), { recursive: true })
@@ -171,13 +171,13 @@ test('the file mailer writes only into its own folder', async (t) => {
   for (const eventId of ['../evil', '', '.hidden', 'a/b']) await assert.rejects(mailer.send(makeMail({ eventId })), /does not fit/)
 })
 
-test('a sender without an address is refused at construction', () => {
+test('creating a mailer with a sender without an address fails', () => {
   assert.throws(() => createFileMailer({ directory: 'mail', from: 'The Store' }), /MAIL_FROM/)
   assert.throws(() => createSmtpMailer({ url: 'smtp://127.0.0.1', from: 'The Store' }), /MAIL_FROM/)
   assert.equal(toMessage(makeMail(), { from: 'no-reply@store.example' }).messageId, `<${EVENT}@store.example>`)
 })
 
-test('answers go to another address than the sender where one is set, by every mailer', async (t) => {
+test('every mailer sets a configured address for answers', async (t) => {
   const [directory, smtp, replyTo] = [await makeDirectory(t), await startSmtpServer(t), 'Help <help@store.example>']
   const mailers = [createFileMailer({ directory, from: FROM, replyTo }), createSmtpMailer({ url: smtp.url, from: FROM, replyTo })]
   for (const mailer of mailers) {
@@ -189,7 +189,7 @@ test('answers go to another address than the sender where one is set, by every m
   assert.equal(toMessage(makeMail(), { from: FROM }).replyTo, undefined)
 })
 
-test('a reason for the record is short and names no address and no link to an order', () => {
+test('a recorded reason is short, and contains neither an address nor an order link', () => {
   const link = `https://shop.example/order#${'Ab-_'.repeat(16)}`
   assert.equal(describeError(new Error(`550 spam: "${link}"`)), '550 spam: "https://shop.example/order#(token)"')
   const error = new Error(`550 <ada@example.com>: refused\r\n${'x'.repeat(1_000)}`)

@@ -7,49 +7,52 @@ export interface Mail {
   subject: string
   text: string
   html: string
-  /** When the reported change happened. */
+  /** The time of the change that the mail reports. */
   date: Date
-  /** `orders` by default. */
+  /** What the mail is about. The default is `orders`. */
   about?: 'orders' | 'account' | 'staff'
 }
 
 export interface Mailer {
-  /** The number of mails it sends at once; further ones wait. */
+  /** The number of mails that it sends at once. Further mails wait. */
   readonly connections: number
   /**
-   * Returns when the receiving side has accepted the mail. Throws MailRefused when it never will. After any other
-   * error, the same mail may be sent again with the same Message-ID.
+   * Returns when the receiving side has accepted the mail. Throws MailRefused if it will never accept it. After any
+   * other error, the same mail may be sent again with the same Message-ID.
    */
   send(mail: Mail): Promise<void>
   /** Aborts mails in flight. Idempotent. */
   close(): Promise<void>
 }
 
-/** The receiving side will never accept this mail. The message contains no address. */
+/** The receiving side will never accept this mail. The error's message contains no address. */
 export class MailRefused extends Error {
   override readonly name = 'MailRefused'
 }
 
 export type OnMailTried = (outcome: 'sent' | 'retried' | 'failed') => void
 
-/** The part before the @ may be quoted (RFC 5321). */
+/** A mail address. The part before the @ may be quoted (RFC 5321). */
 const ADDRESS = /(?:"(?:[^"\\]|\\.)*"|[^\s<>"(),;:@]+)@[^\s<>"(),;:]+/g
 /** The token at the end of an order link. */
 const ORDER_TOKEN = /#[\w-]{64}/g
 const EXAMINED_LENGTH = 2_000
 const REASON_MAX_LENGTH = 300
 
-/** An error's reason for the database and the log: short, without e-mail addresses and order tokens. */
+/** The reason of an error for the database and the log. It is short, without mail addresses and order tokens. */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   const examined = text.slice(0, EXAMINED_LENGTH).replace(ORDER_TOKEN, '#(token)')
   return oneLine(examined.replace(ADDRESS, '(address)')).slice(0, REASON_MAX_LENGTH)
 }
 
-/** These characters would reorder the rest of a line, such as an amount. Right-to-left scripts do not need them. */
+/** These characters would reorder the rest of a line, for example an amount. Right-to-left scripts do not need them. */
 const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g
 
-/** Foreign text without line breaks and control characters, which could start a header or control a terminal. */
+/**
+ * A text from outside on one line, without control characters. A line break could start a header, and control
+ * characters could control a terminal.
+ */
 export function oneLine(text: string): string {
   return text
     .replace(BIDI_CONTROLS, '')
@@ -57,7 +60,7 @@ export function oneLine(text: string): string {
     .trim()
 }
 
-/** The host of an address such as `Store <no-reply@store.example>`. Throws if there is none. */
+/** The host of an address such as `Store <no-reply@store.example>`. Throws if the address has none. */
 export function hostOf(from: string): string {
   const host = /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1]
   if (host === undefined) throw new Error('MAIL_FROM must be an e-mail address, such as Store <no-reply@store.example>')
@@ -68,13 +71,13 @@ const LIST_NAMES = { orders: 'Your orders', account: 'Your account', staff: 'For
 
 export interface Sender {
   from: string
-  /** The address for answers if it is not `from`. */
+  /** The address for answers. Null if answers go to `from`. */
   replyTo?: string | null
-  /** The header by which the provider detects a repeated mail; null for none. */
+  /** The header by which the provider recognizes a repeated mail. Null for none. */
   idempotencyHeader?: string | null
 }
 
-/** The RFC 5322 message of a mail. A mail always gives the same bytes. */
+/** Builds the RFC 5322 message of a mail. The same mail always gives the same bytes. */
 export function toMessage(mail: Mail, { from, replyTo = null, idempotencyHeader = null }: Sender): SendMailOptions {
   const host = hostOf(from)
   const { about = 'orders' } = mail
@@ -88,7 +91,7 @@ export function toMessage(mail: Mail, { from, replyTo = null, idempotencyHeader 
     date: mail.date,
     messageId: `<${mail.eventId}@${host}>`,
     headers: {
-      // RFC 3834 prevents automatic replies. RFC 2919 helps filters.
+      // RFC 3834 prevents automatic replies, and RFC 2919 helps mail filters.
       'Auto-Submitted': 'auto-generated',
       'List-Id': `${LIST_NAMES[about]} <${about}.${host}>`,
       'X-Storefront-Event': mail.eventId,

@@ -4,8 +4,8 @@ import { sql } from '../db/sql.ts'
 const HOUR_MS = 3_600_000
 
 /**
- * When each of these new mails may be sent, in their order: now, or later if their account has reached `limit` in an
- * hour. Null for no limit. Takes no lock, so simultaneous plans do not see each other.
+ * Plans when each of these new mails may be sent, in their order: now, or later if the account has reached `limit` in
+ * the hour. `limit` is null for no limit. It takes no lock, so concurrent plans do not see each other.
  */
 export async function planSendTimes(tx: Transaction, userIds: readonly string[], limit: number | null, now: Date): Promise<Date[]> {
   if (limit === null) return userIds.map(() => now)
@@ -21,15 +21,15 @@ export async function planSendTimes(tx: Transaction, userIds: readonly string[],
 }
 
 /**
- * An account, or all guests with one address. A stranger can create many such guests, and their mails go to one
- * mailbox.
+ * Whose mails are counted together: an account, or all guests with the same address. A stranger can create many such
+ * guests, and all their mails go to one mailbox.
  */
 interface Mailbox {
   key: string
   user_ids: string[]
 }
 
-// Older guests count separately, so a plan reads a bounded number of rows.
+// Older guests are counted separately, so a plan reads a limited number of rows.
 const GUESTS_OF_MAILBOX = 1_000
 
 async function findMailboxes(tx: Transaction, userIds: readonly string[]): Promise<Map<string, Mailbox>> {
@@ -49,7 +49,7 @@ async function findMailboxes(tx: Transaction, userIds: readonly string[]): Promi
   return new Map(rows.map((row) => [row.user_id, toMailbox(row)]))
 }
 
-/** The send times after `since` of each mailbox's newest mails, the oldest first, at most `limit` each. */
+/** The send times after `since` of each mailbox's newest mails, the oldest first, at most `limit` for each. */
 async function listSendTimes(
   tx: Transaction,
   mailboxes: ReadonlyMap<string, Mailbox>,
@@ -79,8 +79,8 @@ async function listSendTimes(
 }
 
 /**
- * The earliest time for an account's next mail, so no hour has more than `limit`. Pure. `times` are its mails' times in
- * the last hour and later, the oldest first, in milliseconds. The result belongs after them.
+ * The earliest time for the next mail of an account, so that no hour has more than `limit` mails. `times` are the send
+ * times of its mails since an hour ago, the oldest first, in milliseconds. The caller appends the result to them. Pure.
  */
 export function nextSendTime(times: readonly number[], limit: number, now: number): number {
   const nth = times.at(-limit)

@@ -3,15 +3,15 @@ import { sql } from '../db/sql.ts'
 import { describeError } from './mailer.ts'
 
 export interface MailReport {
-  /** `mail.complained` means that the customer got the mail and reported it as spam. */
+  /** `mail.complained` means that the customer received the mail and reported it as spam. */
   type: 'mail.bounced' | 'mail.complained'
-  /** The mail's `Message-ID`, or its `X-Storefront-Event` if the provider replaces the `Message-ID`. */
+  /** The `Message-ID` of the mail. If the provider replaces that, its `X-Storefront-Event`. */
   messageId: string
-  /** Why the mail bounced, in the provider's words. */
+  /** Why the mail bounced, in the words of the provider. */
   reason: string
 }
 
-/** Records a report. Only the first of each type counts. Returns whether the mail is an order mail. */
+/** Records a report. Only the first report of each type counts. Returns whether the mail is an order mail. */
 export async function recordMailReport(db: Queryable, { type, messageId, reason }: MailReport): Promise<boolean> {
   const [, eventId = null] = /^<?([^<>@\s]+)(?:@[^<>@\s]+)?>?$/.exec(messageId.trim()) ?? []
   const { rowCount } = await db.query(

@@ -9,7 +9,7 @@ import { createTemplateReader } from './templates.ts'
 
 const render = createMailRenderer({ orderUrl: 'https://shop.example/order' }, createTemplateReader(null), mailLanguages('en', null))
 
-test('lists the lines and the total of the order in the text and in the HTML', () => {
+test('the text and the HTML list the lines and the total of the order', () => {
   const items = [
     makeOrderItem({ name: 'Mug', quantity: 2, total: { amount: 2_500, currency: 'EUR' } }),
     makeOrderItem({ name: 'Tea pot', quantity: 1, total: { amount: 123_450, currency: 'EUR' } }),
@@ -27,7 +27,7 @@ test('lists the lines and the total of the order in the text and in the HTML', (
   assert.match(mail.html, /<title>We have received your order SF-7<\/title>/)
 })
 
-test('has a mail of its own for every kind of order event', () => {
+test('each kind of order event has a mail of its own', () => {
   const subjects = (['created', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'] as const).map((kind) => {
     const mail = render(toMailContent(makeOrderEvent({ type: `storefront.order.${kind}` })), null)
     for (const body of [mail.text, mail.html]) {
@@ -41,7 +41,7 @@ test('has a mail of its own for every kind of order event', () => {
   assert.throws(() => render(unknown, null), /there is no mail for refunded/)
 })
 
-test('separates what a text says by one empty line, and states the reason of a part once', () => {
+test('separates the parts of a text by one empty line, and states the reason for a part of the order once', () => {
   const event = makeOrderEvent({ order: { number: 'SF-7' } })
   const part = { ...toMailContent(event), reason: 'Sold out', lines: [{ name: 'Lamp', quantity: 3 }] }
   const tracking = { carrier: 'DHL', number: 'JJD0001', url: 'https://track.example/JJD0001' }
@@ -65,7 +65,7 @@ test('separates what a text says by one empty line, and states the reason of a p
   ])
 })
 
-test('escapes markup in names and reasons in the HTML and leaves it alone in the text', () => {
+test('escapes markup in names and reasons in the HTML, and keeps it in the text', () => {
   const script = `<script>alert("1 & '2'")</script>`
   const event = makeOrderEvent({
     type: 'storefront.order.cancelled',
@@ -99,7 +99,7 @@ const shippedWith = (tracking: object | undefined) =>
     },
   })
 
-test('names carrier, number and page of the parcel when the order was shipped with them', () => {
+test('names the carrier, number and page of the parcel if the order was shipped with them', () => {
   const tracking = { carrier: 'DHL', number: 'JJD0001', url: 'https://track.example/p?id=JJD0001&lang=en' }
   const mail = render(toMailContent(shippedWith(tracking)), null)
   assert.ok(mail.text.includes('DHL, tracking number JJD0001\nhttps://track.example/p?id=JJD0001&lang=en\n'), mail.text)
@@ -117,7 +117,7 @@ test('names carrier, number and page of the parcel when the order was shipped wi
   }
 })
 
-test('escapes carrier and number of a parcel in the HTML, keeps them on one line, and links only to the web', () => {
+test("escapes a parcel's carrier and number in the HTML, keeps them on one line, and links only to web addresses", () => {
   const script = '"><script>alert(1)</script>'
   for (const url of ['javascript:alert(1)', 'data:text/html,x', 'https://ada:secret@evil.example/', 'nonsense']) {
     const mail = render(toMailContent(shippedWith({ carrier: `DHL ${script}`, number: 'JJD\r\nBcc: eve', url })), null)
@@ -128,12 +128,12 @@ test('escapes carrier and number of a parcel in the HTML, keeps them on one line
   assert.ok(!quoted.html.includes('"onmouseover'))
 })
 
-test('takes template syntax in names as plain text', () => {
+test('treats template syntax in names as plain text', () => {
   const event = makeOrderEvent({ order: { items: [makeOrderItem({ name: '{{number}} {{> footer}}' })] } })
   assert.ok(render(toMailContent(event), null).text.includes('{{number}} {{> footer}}'))
 })
 
-test('keeps names that hold line breaks on one line', () => {
+test('keeps names with line breaks on one line', () => {
   const event = makeOrderEvent({
     order: { number: 'SF-1\r\nBcc: eve@example.com', items: [makeOrderItem({ name: 'Mug\r\n\r\nTotal: free' })] },
   })
@@ -143,7 +143,7 @@ test('keeps names that hold line breaks on one line', () => {
   assert.ok(mail.text.includes('× Mug Total: free (€'))
 })
 
-test('keeps direction controls out of every text, so that they cannot reorder an amount', () => {
+test('removes direction controls from every text, because they could reorder an amount', () => {
   const evil = 'Mug\u202e \u202aof\u2067 tea\u2069'
   const items = [makeOrderItem({ name: evil })]
   const event = makeOrderEvent({ type: 'storefront.order.shipped', order: { items, number: evil } })
@@ -154,7 +154,7 @@ test('keeps direction controls out of every text, so that they cannot reorder an
   assert.match(mail.text, /Hello Mug of tea,/)
 })
 
-test('lists 100 lines of the largest order, counts the others, and stays below what mail programs cut, in every language', () => {
+test('lists 100 lines of the largest order, counts the others, and stays below the size at which mail programs cut, in every language', () => {
   const name = 'Täßchen '.repeat(12)
   const items = Array.from({ length: 1_000 }, (_, index) => makeOrderItem({ name: `${name}${index + 1}` }))
   const event = makeOrderEvent({ order: { items } })
@@ -172,22 +172,22 @@ test('lists 100 lines of the largest order, counts the others, and stays below w
   assert.doesNotMatch(few.text, /more/)
 })
 
-test('names no place that a mail program would load something from', () => {
+test('contains no address that a mail program would load', () => {
   const mail = render(toMailContent(makeOrderEvent()), null)
   assert.ok(!/src=|url\(/.test(mail.html))
-  // The customer follows this link or not.
+  // This link is allowed, because it is followed only if the customer clicks it.
   assert.deepEqual(
     [...mail.html.matchAll(/<a href="(http[^"]*)"|http/g)].map(([, address]) => address),
     ['https:&#x2F;&#x2F;shop.example&#x2F;order'],
   )
 })
 
-test('carries nothing of the event into the mail that the templates do not need', () => {
+test('the mail contains only the parts of the event that templates need', () => {
   const json = JSON.stringify(toMailContent(makeOrderEvent()))
   for (const secret of ['Lovelace', 'St James', 'blue door', 'reference-of-the-customer']) assert.ok(!json.includes(secret))
 })
 
-test('writes amounts with the decimals that ISO 4217 gives the currency, exactly up to 2^53', () => {
+test('writes amounts exactly up to 2^53, with the decimals that ISO 4217 gives the currency', () => {
   assert.equal(amountFormatter('EUR', 'en')(5), '€0.05')
   assert.equal(amountFormatter('JPY', 'en')(1_200), '¥1,200')
   assert.equal(amountFormatter('KWD', 'en')(1_234_567), 'KWD\u00a01,234.567')

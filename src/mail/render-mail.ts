@@ -8,10 +8,12 @@ import type { MailLanguages } from './mail-languages.ts'
 import { oneLine } from './mailer.ts'
 import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
 
-/** The parts of an order event that its mail's templates need, as JSON. */
+/** The parts of an order event that the templates of its mail need, as JSON. */
 export interface MailContent {
   event_id: string
-  /** The template's name: the last part of the event's type, or a name for a part of the order. */
+  /**
+   * The name of the template. It is the last part of the event's type, or a name for a change to a part of the order.
+   */
   kind: string
   /** RFC 3339. */
   time: string
@@ -19,28 +21,28 @@ export interface MailContent {
   order: {
     number: string
     items: { name: string; quantity: number; total: number }[]
-    /** Charges and discounts below the lines; absent if there are none. */
+    /** Charges and discounts below the lines. Absent if there are none. */
     adjustments?: { label: string; amount: number }[]
     total: number
-    /** The refunded amount; absent if it is zero or unknown. */
+    /** The refunded amount. Absent if it is zero or unknown. */
     refunded?: number
     currency: string
   }
-  /** The amended parts. */
+  /** Which parts of the order an amendment changed. */
   amended?: readonly string[]
-  /** The shipped, cancelled or returned units in a mail about a part of the order. */
+  /** In a mail about a part of the order: its shipped, cancelled or returned units. */
   lines?: { name: string; quantity: number }[]
   reason: string | null
   tracking: { carrier: string; number: string; url?: string } | null
-  /** Opens the order's page without a session. Made at sending and never stored. */
+  /** Opens the page of the order without a session. It is made when the mail is sent, and never stored. */
   order_token?: string
-  /** The event's W3C trace context. */
+  /** The W3C trace context of the event. */
   traceparent?: string
 }
 
 /**
- * Renders a customer's mail, by default in the store's language. `locale` overrides the language's usual format of
- * amounts. Throws if its kind has no template.
+ * Renders a customer's mail. Without a language it uses the store's. `locale` replaces the usual amount format of the
+ * language. Throws if the mail's kind has no template.
  */
 export type RenderMail = (content: MailContent, customerName: string | null, language?: Language | null, locale?: string) => RenderedMail
 
@@ -54,10 +56,13 @@ export const ORDER_MAIL_GROUP: MailGroup = {
     ...['new_address', 'new_billing', 'new_email', 'order_url'],
   ],
 }
-/** Further lines are only counted. Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
+/**
+ * The most lines that a mail lists. Further lines are only counted. Gmail cuts a mail above 102 kB, and a line takes
+ * about 330 bytes.
+ */
 const MAX_LISTED = 100
 
-/** Whether customers get a mail about this event. */
+/** Whether customers get a mail for this event. */
 export function hasMail(event: OrderEvent): boolean {
   return isMailed(event) && isOrderMailKind(mailKindOfEvent(event))
 }
@@ -67,8 +72,8 @@ export function isOrderMailKind(kind: string): kind is OrderMailKind {
 }
 
 /**
- * The kind of an event's mail. A parcel without the whole order, and lines before the last ones, count as a part of the
- * order.
+ * The kind of mail for an event. A parcel that is not the whole order, and cancelled or returned lines before the last
+ * ones, are a change to a part of the order.
  */
 function mailKindOfEvent({ type, data: { order } }: OrderEvent): string {
   const { status, parcels = [], status_history } = order
@@ -117,21 +122,21 @@ export function toMailContent(event: OrderEvent): MailContent {
 
 const NOTICE = '.former'
 
-/** An event's mails. If the e-mail address changed, the former address gets a notice too. */
+/** The mails for an event. If the mail address was changed, the former address also gets a notice. */
 export function mailsOf(event: OrderEvent): MailContent[] {
   const content = toMailContent(event)
   if (!content.amended?.includes('email')) return [content]
   return [content, { ...content, event_id: `${event.id}${NOTICE}`, kind: 'readdressed' }]
 }
 
-/** The event's id from its mail's key. Pure. */
+/** The id of the event, from the key of one of its mails. Pure. */
 export function eventIdOfMail(key: string): string {
   return key.endsWith(NOTICE) ? key.slice(0, -NOTICE.length) : key
 }
 
 /**
- * The units that are not cancelled; they add up to the total. A cancelled order keeps its total, so it keeps its last
- * units.
+ * The lines with their units that are not cancelled, which add up to the total. A cancelled order keeps its total, so
+ * its last cancelled units are listed.
  */
 function itemsOf(event: OrderEvent): MailContent['order']['items'] {
   const { items, status, status_history, original_total } = event.data.order
@@ -155,18 +160,18 @@ function unitsOf({ data: { order } }: OrderEvent): [productId: string, quantity:
 }
 
 export interface OrderMailPages {
-  /** The order page, which takes a token from its fragment. */
+  /** The shop's page for an order, which takes a token from its fragment. */
   orderUrl: string
 }
 
-/** Reads the templates of every language, once. Each mail is a pair of files. */
+/** Reads the templates of all languages once, and returns the renderer. Each mail has a pair of files. */
 export function createMailRenderer(
   { orderUrl }: OrderMailPages,
   templates: TemplateReader,
   { defaultLanguage, localeOf }: MailLanguages,
 ): RenderMail {
   const render = templates.read(ORDER_MAIL_GROUP)
-  // Creating a format takes a fifth of a mail's time. There is one for each language and currency.
+  // One format for each language and currency is kept, because creating it takes a fifth of the time of a mail.
   const formats = new Map<string, FormatAmount>()
   const formatOf = (currency: string, language: Language): FormatAmount => {
     const key = `${language} ${currency}`
@@ -179,7 +184,8 @@ export function createMailRenderer(
     const language = chosen ?? defaultLanguage
     const { currency } = content.order
     const format = chosenLocale === undefined ? formatOf(currency, language) : amountFormatter(currency, chosenLocale)
-    // Browsers send the fragment, and so the token, neither to a server nor as a referrer. Previews have no token.
+    // Browsers send the fragment neither to a server nor as a referrer, so the token stays secret. Previews have no
+    // token.
     const order_url = content.order_token === undefined ? orderUrl : `${orderUrl}#${content.order_token}`
     const view = { ...toView(content, customerName, format), order_url, locale: chosenLocale ?? localeOf(language), language }
     const mail = render(content.kind, language, view)
@@ -212,9 +218,9 @@ function toView(content: MailContent, customerName: string | null, format: Forma
     reason: content.reason === null ? '' : oneLine(content.reason),
     carrier: oneLine(carrier),
     tracking_number: oneLine(number),
-    // Hides the reason from a partial that would show it.
+    // Hides the reason in a partial that would show it a second time.
     without_reason: { reason: '' },
-    // The row may contain any text, but a link must not run a script or hide its address.
+    // The row may contain any text. A link must not run a script, and must not hide its address.
     tracking_url: isWebAddress(url) ? new URL(url).href : '',
   }
 }

@@ -5,8 +5,9 @@ import { isOrderMailKind, mailKindOf, mailsOf, type RenderMail } from './render-
 import type { RenderedMail } from './templates.ts'
 
 /**
- * The mail that was or will be sent. `event` is the mail's or its original's event, rebuilt from the order's row; a
- * sent mail needs it. Returns null for a deleted account, and if neither content nor event is known. Pure.
+ * Renders a mail as it was sent or will be sent. `event` is rebuilt from the order's row; for a copy it is the
+ * original's event. A sent mail needs it, because its content was deleted. Returns null for a deleted account, and if
+ * neither content nor event is known. Pure.
  */
 export function renderStoredMail(render: RenderMail, mail: MailWithContent, event: OrderEvent | null): RenderedMail | null {
   if (mail.to === null || !isOrderMailKind(mailKindOf(mail.event_type))) return null

@@ -38,10 +38,10 @@ const receivedBy = ({ mails }: TestSmtpServer, { email }: Account) =>
   mails.filter(({ to }) => to !== undefined && 'value' in to && to.value[0]?.address === email)
 const withoutLineEnds = (text: unknown) => String(text).replaceAll('\r\n', '\n').trim()
 
-/** It opens the order. */
+/** The token in a link, which opens the order. */
 const LINK_TOKEN = /#[\w-]{64}/
 
-test('shows each mail as the mail server got it, also after its content was deleted, but for the token of its link', async () => {
+test('shows each mail as the mail server got it, even after its content was deleted, but without the token in its link', async () => {
   const customer = await store.register()
   await store.pool.query('update users set name = $2, email_verified_at = now() where id = $1', [customer.id, `Ada ${HOSTILE}`])
   const order = await placeOrder(customer)
@@ -85,7 +85,7 @@ test('shows each mail as the mail server got it, also after its content was dele
   )
 })
 
-test('a failed mail is sent once when two operators retry it at the same time', async () => {
+test('a failed mail is sent once if two operators retry it at the same time', async () => {
   const customer = await store.register()
   smtp.refuse(customer.email, { code: 550, text: `5.7.1 no ${HOSTILE}`, times: 1 })
   const { id } = await placeOrder(customer)
@@ -104,7 +104,7 @@ test('a failed mail is sent once when two operators retry it at the same time', 
   assert.equal(receivedBy(smtp, customer).length, 1)
 })
 
-test('all failed mails are queued again by one call, and none twice by calls at the same time', async () => {
+test('one call queues all failed mails again, and concurrent calls queue none twice', async () => {
   const customers = await Promise.all([store.register(), store.register(), store.register()])
   for (const { email } of customers) smtp.refuse(email, { code: 550, text: 'no', times: 1 })
   for (const customer of customers) await waitFor(`${(await placeOrder(customer)).id}.1`, 'failed')
@@ -122,7 +122,7 @@ test('all failed mails are queued again by one call, and none twice by calls at 
   for (const customer of customers) assert.equal(receivedBy(smtp, customer).length, 1)
 })
 
-test('a mail that is retried by itself shows why and when, and goes out when the mail server is back', async (t) => {
+test('a mail that is retried automatically shows why and when, and is sent when the mail server is back', async (t) => {
   const away = await startSmtpServer(t)
   const other = await startStore(t, { roles: ['api', 'stream', 'email'], smtpUrl: away.url })
   const admin = await registerOperator(other)
@@ -148,7 +148,7 @@ test('a mail that is retried by itself shows why and when, and goes out when the
   assert.equal(receivedBy(back, customer).length, 1)
 })
 
-test('of a deleted account the mail is listed without address and content', async () => {
+test('a mail to a deleted account is listed without address and content', async () => {
   const customer = await store.register()
   const { id } = await placeOrder(customer)
   await waitFor(`${id}.1`, 'sent')
@@ -163,7 +163,7 @@ test('of a deleted account the mail is listed without address and content', asyn
   assert.deepEqual((await get(`/admin/mails?email=${customer.email}`)).json.data, [])
 })
 
-test('a mail whose order is gone, or was written by another program, is shown without its content', async () => {
+test('a mail is shown without its content if its order was deleted or another program wrote it', async () => {
   const customer = await store.register()
   const { id } = await placeOrder(customer)
   await waitFor(`${id}.1`, 'sent')
@@ -175,7 +175,7 @@ test('a mail whose order is gone, or was written by another program, is shown wi
   assert.deepEqual([json.order_number, json.rendered], [null, null])
 })
 
-test('pages of mails queued at the same time have each mail once, with every filter', async (t) => {
+test('pages of mails that were queued at the same time contain each mail once, with every filter', async (t) => {
   const other = await startStore(t)
   const admin = await registerOperator(other)
   const [ada, bob] = [await other.register(), await other.register()]
@@ -216,7 +216,7 @@ test('pages of mails queued at the same time have each mail once, with every fil
   assertProblem(await other.call('GET', `/admin/mails?status=sent&cursor=${cursor}`, { token: admin.token }), 400, 'invalid_cursor')
 })
 
-test('a poll gets 304 until a mail has changed', async () => {
+test('polling gets 304 until a mail has changed', async () => {
   const first = await get('/admin/mails')
   const again = () => store.call('GET', '/admin/mails', { token: operator.token, headers: { 'if-none-match': String(first.headers.etag) } })
   assert.equal((await again()).status, 304)
@@ -225,7 +225,7 @@ test('a poll gets 304 until a mail has changed', async () => {
   assert.equal((await again()).status, 200)
 })
 
-test('an event that has no mail is not found, and a leap second is no time', async () => {
+test('an event without a mail is not found, and a leap second is refused as a time', async () => {
   const { id } = await placeOrder(await store.register())
   await waitFor(`${id}.1`, 'sent')
   assertProblem(await get('/admin/mails?from=2026-06-30T23:59:60Z'), 400, 'invalid_query')

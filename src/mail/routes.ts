@@ -18,7 +18,7 @@ import { eventIdOfMail, mailKindOf } from './render-mail.ts'
 import { renderStoredMail } from './render-stored-mail.ts'
 import { sendAgain } from './send-again.ts'
 
-/** Takes about a second. A call for all failed mails queues no more than this. */
+/** The most mails that a call for all failed mails queues. This takes about a second. */
 const RETRIED_AT_ONCE = 10_000
 const Position = Type.Tuple([
   Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),
@@ -27,17 +27,17 @@ const Position = Type.Tuple([
 
 export interface MailRoutesOptions {
   pool: Pool
-  /** Is null if this process cannot use the templates. */
+  /** Null if this process cannot use the templates. */
   templates: MailTemplates | null
   findUserIds: FindUserIds
-  /** An event, rebuilt from its order's row; null if the row was deleted, or another program wrote it. */
+  /** Rebuilds an event from the row of its order. Null if the row was deleted or another program wrote it. */
   findOrderEvent: (eventId: string) => Promise<OrderEvent | null>
-  /** The hourly limit for each account, which counts repeated mails. */
+  /** The hourly limit of mails for each account. Repeated mails count too. */
   maxPerHour: number | null
   now: () => Date
 }
 
-/** Operators' routes for order mails, which answer "did the mail go out?", and for mail templates. */
+/** Registers the operators' routes for order mails, which show whether a mail was sent, and for mail templates. */
 export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void {
   const { pool, findOrderEvent, maxPerHour, now } = options
   defineList(
@@ -171,7 +171,7 @@ function presentMail(mail: FoundMail | MailWithContent): MailSummary {
     copy_of: isCopy(mail.event_id) ? originalOf(mail.event_id) : null,
     order_id: mail.order_id,
     order_number: mail.order_number,
-    // The store stores only these kinds.
+    // The store never stores other kinds.
     kind: mailKindOf(mail.event_type) as OrderMailKind,
     to: mail.to,
     status: mail.status,

@@ -31,7 +31,7 @@ const sentAbout = (id: string) => smtp.mails.filter((mail) => String(mail.header
 const countCopies = async (id: string) =>
   (await store.pool.query('select count(*)::integer as n from email_deliveries where order_id = $1', [id])).rows[0].n - 1
 
-test('of two operators who send a mail again at once, one does: a copy to the present address, in the timeline', async () => {
+test('if two operators send a mail again at once, one succeeds: a copy goes to the current address and is in the timeline', async () => {
   const customer = await store.register()
   const { id, mail } = await placeOrder(customer)
   await untilIs(mail, 'sent')
@@ -62,7 +62,7 @@ test('of two operators who send a mail again at once, one does: a copy to the pr
   assert.equal((await get(`/admin/mails/${copy.event_id}`)).json.rendered.subject, second.subject)
 })
 
-test('a mail is sent again five times at most, also by the ids of its copies', async () => {
+test('a mail is sent again at most five times, also if the ids of its copies are used', async () => {
   const { id, mail } = await placeOrder(await store.register())
   await untilIs(mail, 'sent')
   for (let number = 1; number <= 5; number++) {
@@ -75,12 +75,12 @@ test('a mail is sent again five times at most, also by the ids of its copies', a
   assert.equal(sentAbout(id).length, 6)
 })
 
-test('refuses what is queued, has failed or is unknown, and mails of erased accounts and lost orders', async () => {
+test('refuses mails that are queued, failed or unknown, and mails of erased accounts and lost orders', async () => {
   const customer = await store.register()
   const { id, mail } = await placeOrder(customer)
   await untilIs(mail, 'sent')
   for (const status of ['queued', 'failed']) {
-    // It stays, because it is not due.
+    // The mail stays in this status, because it is not due.
     await store.pool.query(
       `update email_deliveries set status = $2, receiver = '-', due_at = now() + interval '1 day' where event_id = $1`,
       [mail, status],
@@ -103,7 +103,7 @@ test('refuses what is queued, has failed or is unknown, and mails of erased acco
   assert.equal(await countCopies(id), 1, 'the row of the lost order')
 })
 
-test('a copy counts for the limit of mails an hour', async (t) => {
+test('a copy counts towards the hourly limit of mails', async (t) => {
   const other = await startStore(t, { roles: ['api', 'stream', 'email'], smtpUrl: smtp.url, mailMaxPerHour: 1 })
   const admin = await registerOperator(other)
   const customer = await other.register()
@@ -117,7 +117,7 @@ test('a copy counts for the limit of mails an hour', async (t) => {
   await other.pool.query(`delete from email_deliveries where status = 'queued'`)
 })
 
-test('queues nothing when the activity cannot be recorded', async () => {
+test('queues nothing if the activity cannot be recorded', async () => {
   const { id, mail } = await placeOrder(await store.register())
   await untilIs(mail, 'sent')
   const auditContext = { actor: { type: 'nobody' as 'system', id: null }, action: 'sendMailAgain', requestId: null }
@@ -142,7 +142,7 @@ const EXAMPLE = {
   total: { amount: 0, currency: 'EUR' },
 }
 
-test('a notice goes to who had the mails, is sent once, and is none where nobody else had them', async () => {
+test('a notice goes to the former address, is sent once, and is not sent if the former address gets another mail', async () => {
   const customer = await store.register()
   const { id, mail } = await placeOrder(customer)
   await untilIs(mail, 'sent')

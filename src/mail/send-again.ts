@@ -10,19 +10,19 @@ import { planSendTimes } from './plan-send-times.ts'
 import { eventIdOfMail, toMailContent } from './render-mail.ts'
 
 export interface SendAgainOptions {
-  /** The mail, or a copy of it. */
+  /** The id of the mail, or of a copy of it. */
   eventId: string
-  /** The mail's event, rebuilt from the order's row; null if that is impossible. */
+  /** The event of the mail, rebuilt from the row of the order. Null if that is impossible. */
   event: OrderEvent | null
-  /** The hourly limit for each account. Copies count like new mails. */
+  /** The hourly limit of mails for each account. Copies count like new mails. */
   maxPerHour: number | null
   now: Date
   auditContext: AuditContext
 }
 
 /**
- * Queues a copy of a sent mail to the order's current address. Returns the copy's id. If two calls run at once, one is
- * refused.
+ * Queues a copy of a sent mail to the current address of the order. Returns the id of the copy. If two calls run at
+ * once, one of them is refused.
  */
 export async function sendAgain(pool: Pool, { eventId, event, maxPerHour, now, auditContext }: SendAgainOptions): Promise<string> {
   const originalId = originalOf(eventId)
@@ -60,7 +60,7 @@ interface Original extends Sent {
 
 interface Sent {
   status: DeliveryStatus
-  /** Whether the customer has reported it as spam. */
+  /** Whether the customer has reported the mail as spam. */
   is_spam: boolean
 }
 
@@ -77,7 +77,7 @@ async function getForUpdate(tx: Transaction, eventId: string): Promise<Original>
   return mail
 }
 
-/** The states of a mail's copies. */
+/** The states of the copies of a mail. */
 async function findCopies(tx: Transaction, eventId: string): Promise<Sent[]> {
   const ids = Array.from({ length: MAX_COPIES }, (_, index) => copyId(eventId, index + 1))
   const { rows } = await tx.query<Sent>(

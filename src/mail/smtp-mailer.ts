@@ -5,41 +5,45 @@ import { describeError, hostOf, type Mailer, MailRefused, type Sender, toMessage
 
 export interface SmtpMailerOptions extends Sender {
   /**
-   * `smtp://user:password@host:587` or `smtps://…`; `?maxConnections=3` at the end changes the connection limit.
-   * Contains a password: not for logs.
+   * `smtp://user:password@host:587` or `smtps://…`. `?maxConnections=3` at the end changes the number of connections.
+   * The URL contains a password, so it must not be logged.
    */
   url: string
-  /** PEM file of the authority that signed the server's certificate; by default the authorities of Node.js. */
+  /**
+   * The PEM file of the authority that signed the server's certificate. By default the authorities of Node.js are
+   * trusted.
+   */
   caFile?: string | null
-  /** Five minutes by default. */
+  /** The timeout of an attempt in milliseconds. The default is five minutes. */
   attemptMs?: number
 }
 
-// A mail occupies a connection for some round trips, so this limits the mails a second. Exim accepts 20 connections in
-// total by default.
+// The number of connections. A mail occupies one for some round trips, so this limits the mails in a second. Exim
+// accepts 20 connections in total by default.
 const CONNECTIONS = 16
 /**
- * Bounds a whole attempt with its wait for a connection. A slow server could stay within each step's timeout forever.
+ * The timeout of a whole attempt, including the wait for a connection. A slow server could otherwise stay within the
+ * timeout of each step forever.
  */
 const ATTEMPT_MS = 300_000
-/** The timeout of each probe step. A stopping process does not wait for it. */
+/** The timeout of each step of a probe. A stopping process does not wait for it. */
 const PROBE_STEP_MS = 5_000
 
 export interface SmtpMailer extends Mailer {
-  /** Connects and logs in on a separate connection. Throws when the server refuses or does not answer. */
+  /** Connects and logs in on a separate connection. Throws if the server refuses or does not answer. */
   probe(): Promise<void>
 }
 
 /** Sends mails by SMTP (RFC 5321), over connections that stay open for the next mail. */
 export function createSmtpMailer({ url, caFile = null, attemptMs = ATTEMPT_MS, ...sender }: SmtpMailerOptions): SmtpMailer {
   hostOf(sender.from)
-  // Mails and probes use the same settings.
+  // Mails and probes use the same server settings.
   const server = { url, ...(caFile === null ? {} : { tls: { ca: readAuthority(caFile) } }) }
   const transport = createTransport({
     ...server,
     pool: true,
     maxConnections: CONNECTIONS,
-    // The queue makes the real retries. This one covers a connection that the server closed while it was idle.
+    // The queue makes the real retries. This retry is for a connection that the server closed while it was idle.
     maxRequeues: 1,
     idleTimeout: 30_000,
     dnsTimeout: 10_000,
@@ -81,17 +85,18 @@ function readAuthority(file: string): string {
   }
 }
 
-// Messages from https://nodejs.org/api/tls.html#x509-certificate-error-codes, because nodemailer replaces the error's
-// code.
+// The messages are those of https://nodejs.org/api/tls.html#x509-certificate-error-codes. They are compared, because
+// nodemailer replaces the code of the error.
 const UNTRUSTED = /self-signed certificate|unable to (get (local )?issuer certificate|verify the first certificate)/
 
-/** Adds the setting's name to the message if the certificate's authority is unknown. */
+/** Adds the name of the setting to the message if the authority of the certificate is unknown. */
 function nameAuthority(error: Error): Error {
   if (!UNTRUSTED.test(error.message)) return error
   return Object.assign(error, { message: `${error.message}; set SMTP_CA to the file of the authority that signed it` })
 }
 
-// A refused login, sender or connection (also by 5xx) concerns every mail. Mails wait until an operator repairs it.
+// Whether only this mail is refused. A refused login, sender or connection (even by 5xx) concerns all mails, which then
+// wait until an operator repairs it.
 function isAboutThisMail(error: NodemailerError): boolean {
   return error.permanent === true && (error.command === 'RCPT TO' || error.command === 'DATA')
 }

@@ -24,7 +24,7 @@ async function setUp(t: TestContext, query = '') {
   return { server, open }
 }
 
-/** How a try ends when one step of it is answered so. */
+/** How an attempt ends if the server gives this answer at one of its steps. */
 async function outcome(t: TestContext, step: SmtpStep, answer: string): Promise<{ isRefused: boolean; reason: string }> {
   const { server, open } = await setUp(t)
   server.answer(step, answer)
@@ -43,7 +43,7 @@ const ABOUT_THE_MAIL: SmtpStep[] = ['RCPT', 'DATA', 'body']
 
 for (const step of STEPS) {
   const isFinal = ABOUT_THE_MAIL.includes(step)
-  test(`5xx to ${step} ${isFinal ? 'refuses the mail permanently' : 'is for the operator to repair: the mail waits'}`, async (t) => {
+  test(`5xx to ${step} ${isFinal ? 'refuses the mail permanently' : 'needs an operator, so the mail waits'}`, async (t) => {
     const steps = step === 'EHLO' ? (['EHLO', 'HELO'] as const) : [step]
     const { server, open } = await setUp(t)
     for (const each of steps) server.answer(each, PERMANENT)
@@ -59,13 +59,13 @@ for (const step of STEPS) {
     assert.equal(isRefused, false, reason)
   })
 
-  test(`an end of the connection at ${step} is no refusal`, async (t) => {
+  test(`a connection that ends at ${step} is no refusal`, async (t) => {
     const { isRefused, reason } = await outcome(t, step, 'cut')
     assert.equal(isRefused, false, reason)
   })
 }
 
-test('a connection cut after DATA before 250 leaves it open whether the mail was taken: the same message is sent again', async (t) => {
+test('if the connection is cut between DATA and 250, the same message is sent again', async (t) => {
   const { server, open } = await setUp(t)
   server.answerOnce('body', 'cut')
   const mailer = open()
@@ -73,11 +73,11 @@ test('a connection cut after DATA before 250 leaves it open whether the mail was
   assert.deepEqual(server.messageIds, Array(2).fill(`<${MAIL.eventId}@store.example>`))
 })
 
-test('an attempt ends in a bounded time although the server keeps within that of each step, and leaves its connection to no other', async (t) => {
+test('an attempt ends in a limited time even if the server keeps to the timeout of each step, and its connection is not reused', async (t) => {
   const { server } = await setUp(t)
   const mailer = createSmtpMailer({ url: `${server.url}?maxConnections=1`, from: 'The Store <no-reply@store.example>', attemptMs: 500 })
   t.after(() => mailer.close())
-  // Two of these lines begin an answer, and another one never ends it.
+  // The server begins an answer with two lines and never completes it.
   server.answerOnce('MAIL', '250-wait\r\n250-wait')
   await assert.rejects(mailer.send(MAIL), /the mail server took longer than 0.5 s/)
   await mailer.send(MAIL)
@@ -88,7 +88,7 @@ for (const [query, connections] of [
   ['', 16],
   ['?maxConnections=3', 3],
 ] as const) {
-  test(`a server that takes its time gets ${connections} mails at once with the address "…${query}", and then the others`, async (t) => {
+  test(`a slow server gets ${connections} mails at once with the address "…${query}", and then the others`, async (t) => {
     const { server, open } = await setUp(t, query)
     const mailer = open()
     const answer = Promise.withResolvers<string>()

@@ -33,7 +33,7 @@ function watchServer(t: Parameters<typeof onCleanup>[0], url: string, pauses = F
   return { watch, lines, clock, count, untilProbed }
 }
 
-test('an unavailable server is reported once when a minute has passed, and once when it is back', async (t) => {
+test('an outage of the server is reported once after a minute, and its end is reported once', async (t) => {
   const server = await startSmtpServer(t)
   const { watch, lines, clock, untilProbed } = watchServer(t, server.url)
   await watch.start()
@@ -60,7 +60,7 @@ test('an unavailable server is reported once when a minute has passed, and once 
   assert.deepEqual([back?.level, back?.msg, back?.awaySeconds, others], [30, 'the mail server is back', 120, []])
 })
 
-test('an absence of less than a minute is not reported', async (t) => {
+test('an outage of less than a minute is not reported', async (t) => {
   const server = await startSmtpServer(t)
   const { watch, lines, clock } = watchServer(t, server.url)
   await server.stop()
@@ -72,7 +72,7 @@ test('an absence of less than a minute is not reported', async (t) => {
   assert.deepEqual(lines, [])
 })
 
-test('a mail that fails has the server asked at once; one that goes out, or is refused itself, shows that it is there', async (t) => {
+test('a failed mail causes an immediate probe, and a sent or refused mail shows that the server is available', async (t) => {
   for (const code of [null, 550]) {
     const server = await startSmtpServer(t)
     const { watch, count } = watchServer(t, server.url, { idleMs: 3_600_000, failingMs: 3_600_000 })

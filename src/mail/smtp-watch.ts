@@ -3,35 +3,35 @@ import { Loop } from '../loop.ts'
 import { describeError, type Mailer, MailRefused } from './mailer.ts'
 
 const AWAY_AFTER_MS = 60_000
-/** How often the server is probed while nothing is sent, and while it fails. */
+/** How often the server is probed while no mail is sent, and while it fails. */
 const PAUSES = { idleMs: 30_000, failingMs: 10_000 }
 
 export interface SmtpWatchOptions {
   mailer: Mailer
-  /** Throws when the server would not accept mails. */
+  /** Throws if the server would not accept mails. */
   probe: () => Promise<unknown>
   logger: Logger
   now: () => Date
   /**
-   * Called when a server that failed a probe is available again, with the outage's milliseconds; `Infinity` if this
-   * process never saw it available before.
+   * Called when a server that failed a probe is available again. `awayMs` is the length of the outage. It is `Infinity`
+   * if this process has never seen the server available before.
    */
   onRecovered?: (awayMs: number) => void
   pauses?: typeof PAUSES
 }
 
 /**
- * Watches whether the mail server is available, even when there is nothing to send. Logs an outage once, after a
+ * Watches whether the mail server is available, even if there is nothing to send. An outage is logged once, after a
  * minute.
  */
 export class SmtpWatch {
   readonly #options: SmtpWatchOptions
   readonly #pauses: typeof PAUSES
   readonly #loop: Loop
-  /** Whether a mail failed. The server is then probed even if another mail was sent just before. */
+  /** Whether a mail failed. The server is then probed even if another mail was sent a moment ago. */
   #isSuspected = false
   #wasUp = false
-  /** When the last probe began, by performance.now() and by the clock. */
+  /** The time of the last probe's start: `at` by performance.now(), and `since` by the clock. */
   #probed = { at: Number.NEGATIVE_INFINITY, since: 0 }
   #sentAt = Number.NEGATIVE_INFINITY
   #failing: { since: number; reason: string; isReported: boolean } | null = null
@@ -44,7 +44,7 @@ export class SmtpWatch {
       ...{ firstMs: idleMs, everyMs: idleMs, retryMs: failingMs },
       work: () => this.#probe(),
       onFailure: (error) => {
-        // A mail sent meanwhile is newer evidence.
+        // A mail that was sent during the probe is newer evidence.
         if (this.#sentAt < this.#probed.at) this.#fail(describeError(error))
       },
     })
@@ -54,12 +54,12 @@ export class SmtpWatch {
     return this.#failing === null
   }
 
-  /** Why the server has been unavailable for a minute or longer; null otherwise. */
+  /** The reason why the server has been unavailable for a minute or longer. Null otherwise. */
   get awayReason(): string | null {
     return this.#failing !== null && this.#failingMs() >= AWAY_AFTER_MS ? this.#failing.reason : null
   }
 
-  /** The mailer, which reports its successes and failures to the watch. */
+  /** A mailer that reports its successes and failures to this watch. */
   get mailer(): Mailer {
     const { mailer } = this.#options
     return {
@@ -70,7 +70,7 @@ export class SmtpWatch {
           this.#sentAt = performance.now()
           this.#recover()
         } catch (error) {
-          // A server that refuses one mail is available. Other failures cause a probe.
+          // A server that refuses a single mail is available. Any other failure causes a probe.
           if (error instanceof MailRefused) this.#recover()
           else this.#suspect()
           throw error
@@ -84,7 +84,7 @@ export class SmtpWatch {
     return this.#loop.start()
   }
 
-  /** Does not wait for a probe in flight, which ends by its own timeouts. */
+  /** Stops the watch. It does not wait for a probe in flight, which ends by its own timeouts. */
   async stop(): Promise<void> {
     void this.#loop.stop()
   }

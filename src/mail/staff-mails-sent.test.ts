@@ -7,7 +7,7 @@ import { startSecondProcess, startStore, TEST_SECRET } from '../../test/store.ts
 import { createEncryption } from '../auth/store-secret.ts'
 import { StaffMails } from './staff-mails.ts'
 
-test('the staff gets a new order at once and a lost mail a minute later, from two processes once, and nothing about its own mails', async (t) => {
+test('two processes together send the staff each new order at once, a lost mail a minute later, and nothing about staff mails', async (t) => {
   const smtp = await startSmtpServer(t)
   const staffMails = { to: ['away@store.example', 'staff@store.example'], orders: 'at_once', language: 'es' } as const
   const roles = ['api', 'stream', 'email'] as const
@@ -26,7 +26,7 @@ test('the staff gets a new order at once and a lost mail a minute later, from tw
   const ofStaff = () => smtp.mails.filter(({ to }) => [to].flat().some((each) => each?.text === 'staff@store.example'))
   const staffGets = (count: number) =>
     eventually(async () => ofStaff().length === count && ofStaff(), { what: `${count} mails to the staff` })
-  // The first rounds have noted what there was before.
+  // The first round of each kind has marked what already existed as known.
   await eventually(async () => (await store.pool.query('select from staff_mails where examined_at is null')).rowCount === 0)
 
   const order = await place(ada.token, product)
@@ -37,7 +37,7 @@ test('the staff gets a new order at once and a lost mail a minute later, from tw
 
   const lost = await place(bob.token, other)
   await eventually(async () => (await store.pool.query(`select from email_deliveries where status = 'failed'`)).rowCount === 1)
-  // The next minute of both processes.
+  // Runs the next minute of a process.
   const next = () => {
     const encryption = createEncryption(TEST_SECRET, 'account mail')
     const staff = new StaffMails({ ...staffMails, pool: store.pool, encryption, logger: pino({ level: 'silent' }), now: () => new Date() })
@@ -59,7 +59,7 @@ test('the staff gets a new order at once and a lost mail a minute later, from tw
   assert.equal((await store.pool.query('select from account_mails')).rowCount, 0, 'a staff mail that was refused is told to nobody')
 })
 
-test('without the setting, or without the role email, nothing is noted', async (t) => {
+test('nothing is noted without the setting, or without the role email', async (t) => {
   const smtp = await startSmtpServer(t)
   const store = await startStore(t, { roles: ['api', 'stream', 'email'], smtpUrl: smtp.url })
   const { token } = await store.register()

@@ -32,7 +32,7 @@ function makeStaff(db: TestDatabase, options: Partial<StaffMailsOptions> = {}): 
   return new StaffMails({ ...settings, pool: db.pool, encryption, logger, now: () => new Date(), ...options })
 }
 
-/** A subscriber that notes orders for the staff, and what makes the mails, whose loop stands still. */
+/** Starts a subscriber that notes orders for the staff, and the staff mails, whose loop does not run by itself. */
 async function startStaff(t: TestContext, options: Partial<StaffMailsOptions> = {}, send?: () => Promise<void>) {
   const noted: { staff?: StaffMails } = {}
   const started = await startMailSubscriber(t, {
@@ -41,7 +41,7 @@ async function startStaff(t: TestContext, options: Partial<StaffMailsOptions> = 
   })
   const staff = makeStaff(started.db, options)
   noted.staff = staff
-  // A minute later: the next mail is due.
+  // Simulates that a minute has passed, so that the next mail is due.
   const nextMinute = async () => {
     await started.db.pool.query(`update staff_mails set mailed_at = mailed_at - interval '1 minute'`)
     await staff.queueDue()
@@ -50,7 +50,7 @@ async function startStaff(t: TestContext, options: Partial<StaffMailsOptions> = 
   return { ...started, staff, nextMinute }
 }
 
-/** The mails to the staff that are queued, as they are sent, oldest first. */
+/** The queued staff mails as they would be sent, the oldest first. */
 async function staffMails({ pool }: TestDatabase) {
   const { rows } = await pool.query<{ encrypted: string }>('select encrypted from account_mails order by due_at, mail_id')
   return rows.map(({ encrypted }) => {
@@ -68,7 +68,7 @@ const numbered = (userId: string, number: number, overrides: { time?: string } =
   ...{ time: new Date(Date.now() + number).toISOString(), ...overrides },
 })
 
-test('new orders are told once, in one mail a minute at most, to each address, with a link and without the customer', async (t) => {
+test('new orders are reported once, in at most one mail a minute to each address, with a link and without the customer', async (t) => {
   const { db, publish, staff, nextMinute } = await startStaff(t, { to: ['one@store.example', 'two@store.example'] })
   const userId = await insertUser(db, 'ada@example.com', 'www.evil.example')
   const [first, second, third] = [1, 2, 3].map((number) => numbered(userId, number)) as [OrderEvent, OrderEvent, OrderEvent]
@@ -88,13 +88,13 @@ test('new orders are told once, in one mail a minute at most, to each address, w
   assert.ok(mail.text.includes(`\n2, €25.00\n${url}\n3, €25.00\n`), mail.text)
   assert.ok(unescaped(mail.html).includes(`<li><a href="${url}">2, €25.00</a></li>`), mail.html)
   assert.ok(![mail.text, mail.html].some((body) => /ada@|evil/.test(body)))
-  // A redelivery, a replay and later changes of the orders.
+  // The same events arrive again, with a later change of an order.
   await publish([first, second, third, makeOrderEvent({ type: 'storefront.order.confirmed', order: { user_id: userId } })])
   await nextMinute()
   assert.equal((await staffMails(db)).length, 4)
 })
 
-test('an order of long ago is no news, and neither is one that was published before the setting', async (t) => {
+test('an old order is not reported, and neither is an order from before the setting', async (t) => {
   const { db, publish, nextMinute } = await startStaff(t)
   const userId = await insertUser(db, 'ada@example.com')
   await publish([numbered(userId, 1, { time: new Date(Date.now() - 8 * 86_400_000).toISOString() })])
@@ -106,11 +106,11 @@ test('an order of long ago is no news, and neither is one that was published bef
   assert.deepEqual([...(await subjects(db)), ...(await subjects(other.db))], [])
 })
 
-test('hourly, the orders before the full hour are in one mail, and with never in none', async (t) => {
+test('with `hourly`, the orders before the full hour are in one mail, and with `never` no mail is sent', async (t) => {
   const { db, publish, staff } = await startStaff(t, { orders: 'hourly', language: 'de' })
   const userId = await insertUser(db, 'ada@example.com')
   await publish([1, 2].map((number) => numbered(userId, number)))
-  // At the change of an hour they would be due.
+  // These orders become due only with the next hour.
   await db.pool.query(`update staff_notices set noticed_at = date_trunc('hour', now() + interval '1 minute')`)
   await staff.queueDue()
   assert.deepEqual(await subjects(db), [])
@@ -125,7 +125,7 @@ test('hourly, the orders before the full hour are in one mail, and with never in
   assert.equal((await never.db.pool.query('select from staff_notices')).rowCount, 0)
 })
 
-test('a burst of 10,000 orders is one mail with 50 of them, the number of all, and a link to the rest', async (t) => {
+test('a burst of 10,000 orders is one mail with 50 orders, their total number, and a link to the rest', async (t) => {
   const { db, staff, publish } = await startStaff(t)
   await publish([numbered(await insertUser(db, 'ada@example.com'), 1)])
   await db.pool.query(
@@ -142,7 +142,7 @@ test('a burst of 10,000 orders is one mail with 50 of them, the number of all, a
   assert.ok(mail.html.length < 30_000, String(mail.html.length))
 })
 
-test('two processes at once make one mail, and what a dying one has taken another tells', async (t) => {
+test('two processes make one mail together, and orders that a dying process has taken are reported by another', async (t) => {
   const { db, publish, staff } = await startStaff(t)
   const userId = await insertUser(db, 'ada@example.com')
   await publish([numbered(userId, 1)])
@@ -153,7 +153,7 @@ test('two processes at once make one mail, and what a dying one has taken anothe
   assert.deepEqual(await subjects(db), ['New order 1'])
 })
 
-test('nothing is taken while the mail server is unavailable, and one mail tells all of it later', async (t) => {
+test('nothing is taken while the mail server is unavailable, and one mail reports everything later', async (t) => {
   let isHeldUp = true
   const { db, publish, staff, nextMinute } = await startStaff(t, { isHeldUp: () => isHeldUp })
   const userId = await insertUser(db, 'ada@example.com')
@@ -166,7 +166,7 @@ test('nothing is taken while the mail server is unavailable, and one mail tells 
   assert.deepEqual(await subjects(db), ['New order 1 and 2 more'])
 })
 
-test('an address that accepts no mail for the moment has one waiting mail and holds up no customer of its domain', async (t) => {
+test('an address that temporarily accepts no mail has one waiting mail, and delays no customers in its domain', async (t) => {
   const { db, publish, nextMinute } = await startStaff(t, { to: ['one@store.example', 'slow@store.example'] })
   const userId = await insertUser(db, 'ada@example.com')
   const inAMinute = async (number: number) => {
@@ -182,7 +182,7 @@ test('an address that accepts no mail for the moment has one waiting mail and ho
     [receiverOfStaff('one@store.example'), slow],
   )
   assert.ok(slow !== receiverOfAddress('slow@store.example') && !slow.includes('@'))
-  // The other mail went out.
+  // Simulates that the mail to the other address was sent.
   await db.pool.query('delete from account_mails where receiver <> $1', [slow])
   const wait = (minutes: number) => db.pool.query(`update account_mails set expires_at = expires_at - interval '${minutes} minutes'`)
   await wait(1)
@@ -191,12 +191,12 @@ test('an address that accepts no mail for the moment has one waiting mail and ho
   assert.deepEqual(await inAMinute(3), ['slow: New order 1', 'one: New order 2 and 1 more'])
   await db.pool.query('delete from account_mails where receiver <> $1', [slow])
   assert.deepEqual(await inAMinute(4), ['slow: New order 1', 'one: New order 4'])
-  // The mail went out.
+  // Simulates that the waiting mail was sent.
   await db.pool.query('delete from account_mails')
   assert.deepEqual(await inAMinute(5), ['one: New order 5', 'slow: New order 5'])
 })
 
-test('a kind of mails that cannot be made holds up no other, nor new orders', async (t) => {
+test('a kind of mail that cannot be made delays neither other kinds nor new orders', async (t) => {
   const { db, publish, staff } = await startStaff(t)
   await db.pool.query(`delete from staff_mails where kind = 'staff_sold_out'`)
   await db.pool.query('update staff_mails set examined_at = null')
@@ -206,7 +206,7 @@ test('a kind of mails that cannot be made holds up no other, nor new orders', as
   assert.deepEqual([await subjects(db), rows], [['New order 1'], []])
 })
 
-test("a mail is made although the database's clock went back an hour", async (t) => {
+test("a mail is made even after the database's clock went back an hour", async (t) => {
   const { db, publish, staff } = await startStaff(t)
   await publish([numbered(await insertUser(db, 'ada@example.com'), 1)])
   await db.pool.query(`update staff_mails set examined_at = now() + interval '1 hour', mailed_at = now() + interval '1 hour'`)
@@ -214,7 +214,7 @@ test("a mail is made although the database's clock went back an hour", async (t)
   assert.deepEqual(await subjects(db), ['New order 1'])
 })
 
-test('a product is told when it is sold out and when it is sold out again, once each, and not for its past', async (t) => {
+test('a product is reported once each time it is sold out, and not for its past', async (t) => {
   const db = await createTestDatabase(t)
   const setStock = (id: string, available: number) =>
     db.pool.query('update inventory set available = $2 where product_id = $1', [id, available])
@@ -230,7 +230,7 @@ test('a product is told when it is sold out and when it is sold out again, once 
   for (const { id } of [mug, back, archived]) await setStock(id, 0)
   await setStock(back.id, 3)
   await db.pool.query('update products set archived_at = now() where id = $1', [archived.id])
-  // Levels of stock have changed, and other products have never had any.
+  // A product that never had stock is not reported.
   await addProduct(db.pool, { name: 'Empty', stock: 0 })
   for (let round = 0; round < 3; round++) await nextMinute()
   assert.deepEqual(await subjects(db), ['Sold out: Mug <b> & "co"'])
@@ -247,7 +247,7 @@ test('a product is told when it is sold out and when it is sold out again, once 
   assert.deepEqual(more, [])
 })
 
-test('a mail that no customer has got is told, again when it fails again, and not that of a deleted account', async (t) => {
+test('an undelivered mail is reported, and again when it fails again, but not that of a deleted account', async (t) => {
   const { db, publish, staff, nextMinute } = await startStaff(t, { orders: 'never', language: 'fr' }, async () => {
     throw new MailRefused('550 no')
   })
@@ -280,7 +280,7 @@ test('a mail that no customer has got is told, again when it fails again, and no
     returned.id,
   ])
   await db.pool.query('update email_deliveries set user_id = gen_random_uuid() where event_id = $1', [erased.id])
-  // A corrected address: the notice to the former one fails, too.
+  // The address was corrected. The notice to the former address fails, too, and is not reported.
   await db.pool.query(
     `insert into email_deliveries (event_id, user_id, order_id, event_type, content, status, failed_at, queued_at)
     select order_id || '.9.former', user_id, order_id, 'storefront.order.readdressed', content, status, now(), queued_at
@@ -291,7 +291,7 @@ test('a mail that no customer has got is told, again when it fails again, and no
   assert.equal((await subjects(db)).at(-1), `Non reçu\u00a0: Nous avons bien reçu votre commande ${returned.data.order.number}`)
 })
 
-test('notices older than a week are deleted, and none that is younger', async (t) => {
+test('notices older than a week are deleted, and younger ones stay', async (t) => {
   const { db, publish } = await startStaff(t)
   const userId = await insertUser(db, 'ada@example.com')
   await publish([1, 2].map((number) => numbered(userId, number)))
@@ -300,7 +300,7 @@ test('notices older than a week are deleted, and none that is younger', async (t
   assert.equal((await db.pool.query('select from staff_notices')).rowCount, 1)
 })
 
-test('a template of the shop may have every value of a staff mail', () => {
+test("a shop's template can use every value of a staff mail", () => {
   for (const language of ['en', 'de', 'fr', 'es'] satisfies Language[]) {
     const { text, subject } = templates.preview('staff_orders', language) ?? { text: '', subject: '' }
     assert.match(`${subject}\n${text}`, /100042.*52[\s\S]*100042, [\s\S]*52/)

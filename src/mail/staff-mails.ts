@@ -12,18 +12,18 @@ import { receiverOfStaff } from './mail-share.ts'
 import { findNotices, lockStaffMails, noticeOrders, saveStaffMails, takeNotices } from './staff-notices.ts'
 
 const MINUTE_MS = 60_000
-/** Staff need no older news, which the console has. */
+/** The time after which a staff mail expires. The console has all older news. */
 const LIFETIME_MS = 86_400_000
-/** A mail that waits longer was not accepted at once. */
+/** A mail that waits longer was not accepted at the first attempt. */
 const HELD_UP_MS = 30_000
 /**
- * New mails wait until every address accepts mail again, so none misses any. After this time the other addresses stop
- * waiting.
+ * New mails wait until every address accepts mails again, so that each address gets all news. After this time, the
+ * other addresses stop waiting.
  */
 const LONGEST_HOLD_MS = 15 * MINUTE_MS
 
 export interface StaffMailSettings {
-  /** The staff's addresses. */
+  /** The addresses of the staff. */
   to: readonly string[]
   orders: 'at_once' | 'hourly' | 'never'
   language: Language
@@ -32,7 +32,7 @@ export interface StaffMailSettings {
 export interface StaffMailsOptions extends StaffMailSettings {
   pool: Pool
   encryption: Encryption
-  /** Whether the mail server is unavailable. Events meanwhile are reported later in one mail. */
+  /** Whether the mail server is unavailable. One mail later reports everything that happens meanwhile. */
   isHeldUp?: () => boolean
   logger: Logger
   now: () => Date
@@ -40,13 +40,13 @@ export interface StaffMailsOptions extends StaffMailSettings {
 
 /**
  * Mails the staff about new orders, sold-out products and undelivered customer mails. All processes together send at
- * most one mail of each kind a minute, and report each event once.
+ * most one mail of each kind in a minute. Each event is reported once.
  */
 export class StaffMails {
   readonly #options: StaffMailsOptions
   readonly #kinds: readonly StaffMailKind[]
   readonly #loop: Loop
-  /** The earliest time of the next order mail, in milliseconds of `performance.now()`. */
+  /** The earliest time of the next mail about orders, in milliseconds of `performance.now()`. */
   #pausedUntil = 0
 
   constructor(options: StaffMailsOptions) {
@@ -71,18 +71,18 @@ export class StaffMails {
     return this.#loop.stop()
   }
 
-  /** Notes new orders, which are reported if `tx` commits. Returns whether there are any. */
+  /** Notes new orders, which are reported if `tx` commits. Returns whether there were any. */
   async noticeOrders(tx: Transaction, events: readonly OrderEvent[]): Promise<boolean> {
     const { orders, now } = this.#options
     return orders !== 'never' && noticeOrders(tx, events, now())
   }
 
-  /** Call after new orders were committed. */
+  /** Must be called after new orders were committed. */
   wake(): void {
     if (this.#options.orders === 'at_once' && performance.now() >= this.#pausedUntil) this.#loop.wake()
   }
 
-  /** Queues the mails that are due now, once for each kind. */
+  /** Queues one mail of each kind for which a mail is due. */
   async queueDue(signal?: AbortSignal): Promise<void> {
     const failures: unknown[] = []
     for (const kind of this.#kinds) {
@@ -91,7 +91,7 @@ export class StaffMails {
       try {
         pauseMs = await this.#queue(kind)
       } catch (error) {
-        // One kind's failure does not stop the others.
+        // The failure of one kind does not stop the others.
         failures.push(error)
       }
       if (kind === 'staff_orders') this.#pausedUntil = performance.now() + pauseMs
@@ -99,7 +99,7 @@ export class StaffMails {
     if (failures.length > 0) throw failures[0]
   }
 
-  /** The addresses that a mail goes to now; empty if it must wait. */
+  /** The addresses that get a mail now. Empty if the mail must wait. */
   async #findAddresses(tx: Transaction): Promise<readonly string[]> {
     const { to, now } = this.#options
     const waiting = await findWaiting(tx, to.map(receiverOfStaff), now())
@@ -111,7 +111,7 @@ export class StaffMails {
     return isHeldUp ? [] : to.filter((address) => waitMs(address) < HELD_UP_MS)
   }
 
-  /** Queues the next mail of a kind, if one is due. Returns how long the one after it must wait, in milliseconds. */
+  /** Queues the next mail of a kind if it is due. Returns how long the mail after it must wait, in milliseconds. */
   async #queue(kind: StaffMailKind): Promise<number> {
     const { pool, encryption, language, orders, now } = this.#options
     const isAway = this.#options.isHeldUp?.() === true

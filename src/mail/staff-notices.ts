@@ -6,33 +6,38 @@ import { WITH_READER } from './email-deliveries.ts'
 import { IS_UNDELIVERED } from './find-mails.ts'
 import type { StaffMailKind } from './mail-kinds.ts'
 
-/** A staff mail's entry about an order, a product or a mail. It contains no customer input. */
+/** An entry in a staff mail, about an order, a product or a mail. It contains nothing that a customer typed. */
 export interface StaffNotice {
-  /** The id in the console. */
+  /** The id of the item in the console. */
   id: string
-  /** The order's number, or the product's name. */
+  /** The number of the order, or the name of the product. */
   name: string
   total?: { amount: number; currency: string }
-  /** The undelivered mail's kind. */
+  /** The kind of the undelivered mail. */
   mail?: string
 }
 
 export interface StaffNotices {
   count: number
-  /** The first `MAX_LISTED` notices. */
+  /** The first `MAX_LISTED` entries. */
   list: StaffNotice[]
 }
 
 const MAX_LISTED = 50
-/** Older orders and notices are not reported, for example after a restore. */
+/** Orders and notices that are older are not reported, for example after a restore. */
 const OLD_DAYS = 7
-/** Longer than the days in which notices are found, so none is reported twice. */
+/** Notices are kept longer than they can be found again, so none is reported twice. */
 const KEPT_DAYS = 8
-/** Longer than any statement that writes these rows, which get the time of its beginning. */
+/**
+ * Longer than any statement that writes these rows. A row has the time at which its statement began, so it may appear
+ * later than newer rows.
+ */
 const OVERLAP_SECONDS = 3_600
 const MAX_FOUND = 10_000
 
-/** Notes the new orders among events whose mails are queued in the same transaction. Returns whether there are any. */
+/**
+ * Notes the new orders among `events`, whose mails are queued in the same transaction. Returns whether there were any.
+ */
 export async function noticeOrders(tx: Transaction, events: readonly OrderEvent[], now: Date): Promise<boolean> {
   const oldest = now.getTime() - OLD_DAYS * 86_400_000
   const orders = events
@@ -51,16 +56,16 @@ export async function noticeOrders(tx: Transaction, events: readonly OrderEvent[
   return true
 }
 
-/** For FROM, by mail kind: the database's entries since a time. */
+/** For each mail kind, a table for FROM with the entries since a time. Null if the database is not searched. */
 const FOUND: Readonly<Record<StaffMailKind, ((since: Date) => Sql) | null>> = {
-  // The subscriber notes each new order.
+  // The mail subscriber notes new orders.
   staff_orders: null,
   staff_sold_out: (since) => sql`(
     select id::text as subject, sold_out_at as happened_at, json_build_object('id', id, 'name', name) as content
     from ${productsSoldOutSince(since)} as product
   )`,
-  // Staff cannot act on a mail without an address, such as a deleted account's, or on a notice to an address that was
-  // corrected.
+  // Some undelivered mails are left out, because the staff cannot act on them: those without an address, such as a
+  // deleted account's, and notices to an address that was corrected.
   staff_failed_mails: (since) => sql`(
     select mail.event_id as subject, greatest(mail.failed_at, mail.bounced_at) as happened_at,
       json_build_object('id', mail.event_id, 'name', orders.number::text, 'mail', split_part(mail.event_type, '.', 3)) as content
@@ -72,8 +77,8 @@ const FOUND: Readonly<Record<StaffMailKind, ((since: Date) => Sql) | null>> = {
 }
 
 /**
- * Notes unreported entries. `isKnown` marks all of them as reported. Returns the newest one's time if there are more;
- * null otherwise.
+ * Notes the entries that are not reported yet. If `isKnown` is true, they are marked as reported. Returns the time of
+ * the newest entry if there are more, otherwise null.
  */
 export async function findNotices(tx: Transaction, kind: StaffMailKind, since: Date, isKnown: boolean): Promise<Date | null> {
   const found = FOUND[kind]?.(since)
@@ -97,7 +102,7 @@ export async function findNotices(tx: Transaction, kind: StaffMailKind, since: D
   return !isKnown && count === MAX_FOUND ? newest : null
 }
 
-/** A kind's state, locked: another process waits, then sees this one's result. */
+/** Returns the state of a kind and locks it. Another process waits for the lock, and then sees this one's result. */
 export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
   const { rows } = await tx.query<{ since: Date; is_first: boolean; pause_ms: number }>(
     sql`select examined_at is null as is_first,
@@ -116,7 +121,7 @@ export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
   return state
 }
 
-/** Takes the waiting notices for a mail; for an hourly mail, those noticed before this hour. */
+/** Takes the waiting notices for a mail. An hourly mail gets those that were noted before this hour. */
 export async function takeNotices(tx: Transaction, kind: StaffMailKind, isHourly: boolean): Promise<StaffNotices> {
   const { rows } = await tx.query<{ count: number; content: StaffNotice }>(
     sql`with taken as (
@@ -134,7 +139,7 @@ export async function takeNotices(tx: Transaction, kind: StaffMailKind, isHourly
   return { count: rows[0]?.count ?? 0, list: rows.map(({ content }) => content) }
 }
 
-/** `examinedTo` is null for now. */
+/** Stores up to which time entries were examined; null means now. */
 export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, examinedTo: Date | null, isMailed: boolean): Promise<void> {
   await tx.query(
     sql`update staff_mails
@@ -143,7 +148,7 @@ export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, exami
   )
 }
 
-/** Deletes notices that are no longer read. Returns their number. */
+/** Deletes notices that are not read any more. Returns their number. */
 export async function deleteOldStaffNotices(pool: Pool): Promise<number> {
   const { rowCount } = await pool.query(sql`delete from staff_notices where noticed_at < now() - make_interval(days => ${KEPT_DAYS})`)
   return rowCount ?? 0

@@ -26,7 +26,7 @@ const renderer = (folder: string) =>
 const content = toMailContent(makeOrderEvent())
 const SHOP = { name: 'Tea & House', logoUrl: 'https://shop.example/logo.png?a=1&b=2', color: '#ffd400', contact: '+43 1 23456' }
 
-test('a file in the folder stands in for the built-in template of its name, all others stay', (t) => {
+test('a file in the folder replaces the built-in template of its name, and all others stay', (t) => {
   const render = renderer(
     makeFolder(t, {
       'created.txt.mustache': '\uFEFFIhre Bestellung {{number}}\r\n\r\nGuten Tag {{customer}}\r\n{{> order}}',
@@ -42,7 +42,7 @@ test('a file in the folder stands in for the built-in template of its name, all 
   assert.equal(render(content, 'Ada', 'fr').subject, 'Ihre Bestellung SF-1001')
 })
 
-test('a file in the folder of a language stands in for that language only, and comes before the file for all', (t) => {
+test("a file in a language's folder replaces the template in that language only, and precedes the file for all languages", (t) => {
   const render = renderer(
     makeFolder(t, {
       'created.txt.mustache': 'For all {{number}}\n\n{{> order}}',
@@ -61,7 +61,7 @@ test('a file in the folder of a language stands in for that language only, and c
   )
 })
 
-test('files are used through links, as in a volume of Kubernetes, and hidden ones are not', (t) => {
+test('files are read through links, as in a Kubernetes volume, and hidden files are not read', (t) => {
   const folder = makeFolder(t, {
     '..2026_11_27/created.txt.mustache': 'Ihr Auftrag\n\nDanke',
     '..2026_11_27/fr/shipped.txt.mustache': 'Partie\n\nMerci',
@@ -79,7 +79,7 @@ test('files are used through links, as in a volume of Kubernetes, and hidden one
   assert.throws(() => createTemplateReader(folder), /fr\/shippped.txt.mustache is no mail template/)
 })
 
-test('a template that cannot be used is refused at once, in one line that names it', (t) => {
+test('an unusable template is refused at once, in one line that names it', (t) => {
   const cases: Record<string, { name: string; text: string; reason: RegExp }> = {
     unclosed: { name: 'shipped.html.mustache', text: '{{#items}}{{name}}', reason: /Unclosed section "items"/ },
     misspelt: {
@@ -121,7 +121,7 @@ test('a template that cannot be used is refused at once, in one line that names 
   assert.throws(() => renderer('/nowhere/at/all'), /: MAIL_TEMPLATES: \/nowhere\/at\/all is not a folder$/)
 })
 
-test('the files of the built-in templates are accepted from a shop, and make the same mails', (t) => {
+test("the built-in templates are accepted as a shop's own files, and make the same mails", (t) => {
   const directory = makeFolder(t, Object.fromEntries(LANGUAGES.flatMap(builtInFiles)))
   const pages = {
     accountUrl: 'https://shop.example/account',
@@ -144,7 +144,7 @@ test('the files of the built-in templates are accepted from a shop, and make the
   assert.throws(() => readMailTemplates({ ...options, directory }), TemplateError)
 })
 
-test('every mail shows the picture of the shop or its name, its colour with a readable text on it, and its contact', () => {
+test("every mail shows the shop's picture or name, its colour with a readable text on it, and its contact", () => {
   const pages = { accountUrl: 'https://a.example/', orderUrl: 'https://a.example/order', consoleUrl: 'https://a.example/console' }
   const read = (shop: ShopInMails) =>
     readMailTemplates({ directory: null, shop, languages: mailLanguages('en', null), currency: 'EUR', ...pages })
@@ -171,7 +171,7 @@ test('every mail shows the picture of the shop or its name, its colour with a re
   }
 })
 
-test('the text of an account mail has its parts from files, too', (t) => {
+test('the text of an account mail can include parts from files, too', (t) => {
   const directory = makeFolder(t, {
     'account/footer.txt.mustache': '\nYour shop\n',
     'de/account/verify_email.txt.mustache': 'Betreff\n\nHallo\n\n{{> action}}\n{{> footer}}\n',
@@ -183,15 +183,15 @@ test('the text of an account mail has its parts from files, too', (t) => {
   assert.deepEqual(list.find(({ name }) => name === 'email_changed')?.ownFiles, ['account/footer.txt.mustache'])
 })
 
-test('no built-in template, of orders or of accounts, would make a mail program load something', () => {
+test('no built-in template makes a mail program load anything, neither for orders nor for accounts', () => {
   const templates = [...buildTemplates(MAIL_TEXTS.en)].filter(([name]) => name.endsWith('.html'))
   assert.ok(templates.length >= 32, String(templates.length))
   for (const [name, text] of templates) {
-    // The shop's picture is loaded, where it has set one.
+    // The only exception is the shop's picture, if it has set one.
     const withoutLogo = text.replace(/<img src="\{\{logo_url\}\}"/, '')
     assert.doesNotMatch(withoutLogo, /<(img|script|link|iframe|object|video|audio|source|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
-    // The only addresses are links to the shop, to the order, to a parcel and to the console; the reader follows them
-    // or not.
+    // The only addresses are links to the shop, to the order, to a parcel and to the console. They are followed only if
+    // the reader clicks them.
     const ofOrder = name === 'link.html' ? '{{order_url}}' : name.startsWith('account/staff_') ? '{{url}}' : '{{link}}'
     const allowed = /(shipped|amended)\.html$/.test(name) ? '{{tracking_url}}' : ofOrder
     for (const [, target] of text.matchAll(/href="([^"]*)"/g)) assert.equal(target, allowed, name)

@@ -6,19 +6,22 @@ import { LANGUAGES, type Language } from '../language.ts'
 import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 
 const EXTENSION = '.mustache'
-/** The most parts in a template's path, such as `de/account/footer.txt.mustache`. Folder links may be circular. */
+/**
+ * The most parts of a template's path, such as `de/account/footer.txt.mustache`. There is a limit, because folder links
+ * may be circular.
+ */
 const MAX_DEPTH = 3
-/** The shop's values in every mail, by their names in templates. */
+/** The names in templates of the shop's values, which every mail can use. */
 const SHOP_VALUES = ['shop', 'logo_url', 'color', 'on_color', 'contact']
 const FORMATS = ['html', 'txt'] as const
 
-/** A template that cannot be used. The message is one line and names the file. */
+/** A template that cannot be used. The message is one line, and names the file. */
 export class TemplateError extends OperatorError {
   override readonly name = 'TemplateError'
   override readonly exitStatus = 2
 }
 
-/** Mails whose templates are in one folder and share parts, such as the footer. */
+/** Mails whose templates are in one folder, and share parts such as the footer. */
 export interface MailGroup {
   folder: '' | 'account/'
   kinds: readonly string[]
@@ -26,16 +29,16 @@ export interface MailGroup {
   values: readonly string[]
 }
 
-/** The shop's data in mails. */
+/** What mails show of the shop. */
 export interface ShopInMails {
   name: string | null
   logoUrl: string | null
-  /** Six hexadecimal digits after a `#`. */
+  /** A `#` followed by six hexadecimal digits. */
   color: string
   contact: string | null
 }
 
-/** A shop without settings. */
+/** The values for a shop without settings. */
 export const UNBRANDED: ShopInMails = { name: null, logoUrl: null, color: '#0b5394', contact: null }
 
 export interface RenderedMail {
@@ -46,23 +49,23 @@ export interface RenderedMail {
 
 export interface TemplateReader {
   /**
-   * Reads a group in every language, once, and checks the shop's own files. Returns the renderer of its mails. Throws
-   * TemplateError.
+   * Reads the templates of a group in all languages once, and checks the shop's own files. Returns the function that
+   * renders its mails. Throws TemplateError.
    */
   read(group: MailGroup): (kind: string, language: Language, view: object) => RenderedMail
-  /** The shop's own files, in any language, that a mail is made from. */
+  /** The shop's own files, in any language, from which a mail is made. */
   ownFilesOf(group: MailGroup, kind: string): string[]
 }
 
-/** The built-in templates as files that a shop can start from: each text with its path. */
+/** The built-in templates as files from which a shop can start: each path with its text. */
 export function builtInFiles(language: Language): [path: string, text: string][] {
   return [...buildTemplates(MAIL_TEXTS[language])].map(([name, text]) => [`${language}/${name}${EXTENSION}`, text])
 }
 
 /**
- * The mail templates in `directory`, or built-in ones for missing files; null for built-in ones only. A folder named
- * after a language overrides files for that language: `de/created.txt.mustache` precedes `created.txt.mustache`. Throws
- * TemplateError when the folder does not exist or contains an unknown template.
+ * Reads the mail templates in `directory`. Missing files, or null for the directory, mean built-in templates. A folder
+ * named after a language overrides files for that language: `de/created.txt.mustache` precedes `created.txt.mustache`.
+ * Throws TemplateError if the folder does not exist or contains an unknown template.
  */
 export function createTemplateReader(directory: string | null, shop = UNBRANDED): TemplateReader {
   const builtIn = byLanguage((language) => buildTemplates(MAIL_TEXTS[language]))
@@ -71,7 +74,7 @@ export function createTemplateReader(directory: string | null, shop = UNBRANDED)
   const writer = new mustache.Writer()
   const { name, logoUrl, color, contact } = shop
   const ofShop = { shop: name, logo_url: logoUrl, color, on_color: readableOn(color), contact }
-  /** The names of a group's templates in one format, without folder and format. */
+  /** The names of the templates of a group in one format, without folder and format. */
   const namesOf = ({ folder }: MailGroup, format: string) =>
     names.flatMap((name) => new RegExp(`^${folder}(\\w+)\\.${format}$`).exec(name)?.[1] ?? [])
 
@@ -82,7 +85,7 @@ export function createTemplateReader(directory: string | null, shop = UNBRANDED)
     const read = (name: string): string => {
       const fullName = `${group.folder}${name}.${format}`
       const file = filesOf(fullName, language).find((path) => own.has(path))
-      // Tests check the built-in templates.
+      // Built-in templates are not checked here, because tests check them.
       if (directory === null || file === undefined) return builtIn[language].get(fullName) ?? ''
       const path = join(directory, file)
       const text = readFileSync(path, 'utf8')
@@ -126,13 +129,14 @@ export function createTemplateReader(directory: string | null, shop = UNBRANDED)
   }
 }
 
-/** White or black, by the greater contrast (WCAG 2.2). */
+/** White or black, whichever has the greater contrast with the colour (WCAG 2.2). */
 function readableOn(color: string): string {
   const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((start) => {
     const part = Number.parseInt(color.slice(start, start + 2), 16) / 255
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4
   })
-  // At 0.179, the contrast with white, 1.05 / (luminance + 0.05), equals that with black, (luminance + 0.05) / 0.05.
+  // At 0.179 both contrasts are equal: that with white, 1.05 / (luminance + 0.05), and that with black, (luminance +
+  // 0.05) / 0.05.
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? '#000000' : '#ffffff'
 }
 
@@ -140,13 +144,13 @@ function byLanguage<T>(read: (language: Language) => T): Readonly<Record<Languag
   return Object.fromEntries(LANGUAGES.map((language) => [language, read(language)])) as Record<Language, T>
 }
 
-/** The shop's possible files for a language's template; the first existing one counts. */
+/** The files that a shop may have for a template in a language. The first one that exists is used. */
 function filesOf(name: string, language: Language): string[] {
   return [`${language}/${name}${EXTENSION}`, `${name}${EXTENSION}`]
 }
 
 /**
- * The shop's own template files, such as `created.txt.mustache`. Throws TemplateError for a file that names no
+ * The shop's own template files, such as `created.txt.mustache`. Throws TemplateError for a file that is no known
  * template.
  */
 function listOwn(directory: string, names: readonly string[]): string[] {
@@ -161,7 +165,10 @@ function listOwn(directory: string, names: readonly string[]): string[] {
   )
 }
 
-/** A folder's files, sorted; follows links. Skips hidden files, which Kubernetes volumes link to. */
+/**
+ * The files in a folder, sorted. Links are followed. Hidden files are skipped, because Kubernetes volumes only link to
+ * them.
+ */
 function listFiles(directory: string, folder: string): string[] {
   const names = readdirSync(join(directory, folder)).filter((name) => !name.startsWith('.'))
   return names.toSorted().flatMap((name) => {
@@ -172,7 +179,7 @@ function listFiles(directory: string, folder: string): string[] {
   })
 }
 
-/** Mustache renders unknown names as nothing, so a misspelt name would leave a gap in every mail. */
+/** Refuses unknown names. Mustache renders them as nothing, so a misspelt name would leave a gap in every mail. */
 function check(path: string, text: string, values: readonly string[], partials: readonly string[]): void {
   for (const { kind, name } of tagsOf(path, text)) {
     const known = kind === '>' ? partials : values
@@ -181,7 +188,7 @@ function check(path: string, text: string, values: readonly string[], partials: 
 }
 
 interface Tag {
-  /** `>` for a partial, `#` or `^` for a section, empty for a value. */
+  /** `>` for a partial, `#` or `^` for a section, and empty for a value. */
   kind: string
   name: string
 }

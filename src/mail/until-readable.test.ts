@@ -8,7 +8,7 @@ import { untilReadable } from './until-readable.ts'
 
 const store = await startStore({ after })
 
-test('waits until each order of the events is as the events have it, and not for ever', async () => {
+test('waits until every order can be read in the version of its event, for a limited time', async () => {
   const [ada, lamp] = [await store.register(), await store.addProduct()]
   const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
   const placed = await store.call('POST', '/orders', { token: ada.token, body })

@@ -8,8 +8,8 @@ const PAUSE_MS = 20
 const MAX_WAIT_MS = 2_000
 
 /**
- * Waits until the orders of these events can be read in their versions, two seconds at most. Throws when `signal`
- * aborts. The change stream sees a commit before other sessions do, by tens of milliseconds on a busy machine.
+ * Waits until the orders of these events can be read in their versions, but at most two seconds. Throws if `signal`
+ * aborts. The change stream sees a commit before other sessions do, on a busy machine by tens of milliseconds.
  */
 export async function untilReadable(
   { pool, logger }: { pool: Pool; logger: Logger },

@@ -6,7 +6,7 @@ import { oneLine } from './mailer.ts'
 import { isOrderMailKind } from './render-mail.ts'
 import type { StaffNotice, StaffNotices } from './staff-notices.ts'
 
-/** The console's page for all of a kind, and its page for one item. */
+/** The console's page with all items of a kind, and its page for one item. */
 const PAGES: Readonly<Record<StaffMailKind, readonly [all: string, one: string]>> = {
   staff_orders: ['#orders', '#orders?order='],
   staff_sold_out: ['#products', '#products?product='],
@@ -19,7 +19,7 @@ interface View {
   locale: string
 }
 
-/** The values that staff mail templates show. Pure. */
+/** The values for the templates of staff mails. Pure. */
 export function viewNotices(kind: StaffMailKind, { count, list }: StaffNotices, { consoleUrl, language, locale }: View) {
   const [all, one] = PAGES[kind]
   const notices = list.map((notice) => ({
@@ -36,7 +36,7 @@ export function viewNotices(kind: StaffMailKind, { count, list }: StaffNotices, 
   }
 }
 
-/** A mail's usual subject names it. */
+/** The title of an entry. An undelivered mail is named by its usual subject. */
 function titleOf({ name, mail }: StaffNotice, language: Language): string {
   if (mail === undefined || !isOrderMailKind(mail)) return oneLine(name)
   return MAIL_TEXTS[language].orders[mail].subject.replace('{{number}}', name)

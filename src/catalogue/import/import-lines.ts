@@ -10,8 +10,8 @@ export type ImportFormat = 'ndjson' | 'csv'
 
 export interface ImportOptions {
   /**
-   * The format. If absent, the extension of `fileName` decides (.ndjson, .jsonl or .csv). Without a known extension, the
-   * first line decides: it begins with `{` in NDJSON.
+   * The format. If absent, the extension of `fileName` decides (.ndjson, .jsonl or .csv). Without a known extension,
+   * the first line decides: it begins with `{` in NDJSON.
    */
   format?: ImportFormat | undefined
   fileName?: string | undefined

@@ -30,8 +30,8 @@ const SPELLINGS: readonly (readonly string[])[] = [
   ['手机iphone', '手机 iPhone'],
 ]
 /**
- * Each list has spellings of the same thing as one word, with or without signs in it. Spellings with blanks are missing,
- * because a search for the one word does not find them.
+ * Each list has spellings of the same thing as one word, with or without signs in it. Spellings with blanks are
+ * missing, because a search for the one word does not find them.
  */
 const SIGNED: readonly (readonly string[])[] = [
   ['wifi', 'Wi-Fi', 'WiFi', 'wi‑fi', 'WI_FI'],
