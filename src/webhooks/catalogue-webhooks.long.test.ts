@@ -7,7 +7,7 @@ import { isAuthentic, startWebhookReceiver } from '../../test/webhook-receiver.t
 import { createEncryption } from '../auth/store-secret.ts'
 import { addEndpoint } from './webhook-endpoints.ts'
 
-test('an endpoint gets the events of the catalogue that it has chosen, signed; one without types only those of orders', async (t) => {
+test('an endpoint gets the catalogue events that it has chosen, signed, and an endpoint without types gets only order events', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream', 'webhook'], isPrivateWebhookAllowed: true })
   const [chosen, all] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const encryption = createEncryption(TEST_SECRET, 'webhook secret')

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { isPublicAddress, PrivateAddress, publicLookup } from './public-address.ts'
 import { assertPublicName, readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
-test('knows the addresses of the public internet from all others', () => {
+test('distinguishes addresses of the public internet from all others', () => {
   const PRIVATE = [
     ...['127.0.0.1', '127.255.255.254', '0.0.0.0', '10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', '169.254.169.254'],
     ...['100.64.0.1', '192.0.0.192', '198.18.0.1', '224.0.0.1', '255.255.255.255', '240.0.0.1', '192.0.2.1', '203.0.113.9'],
@@ -26,7 +26,7 @@ test('knows the addresses of the public internet from all others', () => {
   }
 })
 
-test('a name that resolves to this machine only is no way in', async () => {
+test('a name that resolves only to this machine is refused', async () => {
   for (const all of [true, false]) {
     const { promise, resolve } = Promise.withResolvers<Error | null>()
     publicLookup('localhost', { all }, resolve)
@@ -36,12 +36,12 @@ test('a name that resolves to this machine only is no way in', async () => {
   }
 })
 
-test('takes URLs of the public internet over https, in one form', () => {
+test('accepts https URLs of the public internet, and normalizes them', () => {
   assert.equal(readWebhookUrl('HTTPS://Hooks.Example.com:8443/a b?t=1', false), 'https://hooks.example.com:8443/a%20b?t=1')
   assert.equal(readWebhookUrl('http://127.0.0.1:9000/', true), 'http://127.0.0.1:9000/')
 })
 
-test('refuses what must not be an endpoint, without repeating it', () => {
+test('refuses a URL that must not be an endpoint, and does not repeat it', () => {
   const REFUSED = [
     ...['hooks', 'ftp://hooks.example.com/', 'file:///etc/passwd', 'http://hooks.example.com/', 'javascript:alert(1)'],
     ...['https://user:hunter2@hooks.example.com/', 'https://hunter2@hooks.example.com/', 'https://hooks.example.com/#hunter2'],
@@ -64,7 +64,7 @@ test('shows a URL without its query', () => {
   assert.equal(toPrintableUrl('https://hooks.example.com/a'), 'https://hooks.example.com/a')
 })
 
-test('an endpoint is refused whose name leads to private addresses only, and not one whose name is unknown', async () => {
+test('refuses an endpoint whose name resolves only to private addresses, and accepts a name that does not resolve', async () => {
   await assert.rejects(assertPublicName('https://localhost/hooks'), { name: 'WebhookRefused', message: /leads to a private address/ })
   await assertPublicName('https://unknown.invalid/')
 })

@@ -6,12 +6,13 @@ export class PrivateAddress extends Error {
   override readonly name = 'PrivateAddress'
 }
 
-// IANA special-purpose registries, https://www.iana.org/assignments/iana-ipv4-special-registry and …ipv6….
+// From the IANA special-purpose registries, https://www.iana.org/assignments/iana-ipv4-special-registry and …ipv6….
 const SPECIAL_V4 = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24', '192.0.2.0/24'],
   ...['192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
 ]
-// In IPv6 only the global unicast range is public, except for tunnels to IPv4, documentation and protocol assignments.
+// In IPv6, only the global unicast range is public. Exceptions within it are tunnels to IPv4, documentation and
+// protocol assignments.
 const GLOBAL_V6 = '2000::/3'
 const SPECIAL_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
@@ -29,8 +30,9 @@ function blockList(networks: readonly string[], family: 'ipv4' | 'ipv6'): BlockL
 }
 
 /**
- * Whether an IP address belongs to the public internet. Excludes loopback, private, link-local (the metadata of
- * clouds), unique local, shared, multicast and reserved addresses, and those mapped or tunnelled to IPv4.
+ * Whether an IP address belongs to the public internet. Loopback, private, link-local (the metadata services of
+ * clouds), unique local, shared, multicast and reserved addresses do not. Neither do IPv6 addresses that contain such
+ * an IPv4 address.
  */
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
@@ -44,8 +46,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * A lookup function for sockets that resolves a name to its public addresses only. The socket connects to a checked
- * address, so DNS rebinding has no effect. Fails with PrivateAddress when the name has no public address.
+ * A lookup function for sockets that resolves a name only to its public addresses. The socket connects to a checked
+ * address, so DNS rebinding has no effect. Fails with PrivateAddress if the name has no public address.
  */
 export const publicLookup: LookupFunction = (host, options, callback) => {
   dns.lookup(host, { ...options, all: true }, (error, found) => {

@@ -10,7 +10,7 @@ import { signWebhook } from './webhook-signature.ts'
 
 const [FIRST, SECOND, DISABLED] = [1, 2, 3].map((number) => `01997a61-7a12-7d33-9b40-00000000000${number}`)
 
-test('lists endpoints without secrets, shows their deliveries, and queues them again', async (t) => {
+test('lists endpoints without secrets, shows their deliveries, and queues deliveries again', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   await store.pool.query(
@@ -63,7 +63,7 @@ test('lists endpoints without secrets, shows their deliveries, and queues them a
   assertProblem(await again(FIRST, {}), 422, 'invalid_body')
 })
 
-test('an endpoint is added, changed, tested, disabled, enabled, rotated and removed, each with an activity', async (t) => {
+test('adding, changing, testing, disabling, enabling, rotating and removing an endpoint records an activity each', async (t) => {
   const store = await startStore(t, { roles: ['api', 'webhook'], isPrivateWebhookAllowed: true })
   const receiver = await startWebhookReceiver(t)
   const { token } = await registerOperator(store)
@@ -128,7 +128,7 @@ test('an endpoint is added, changed, tested, disabled, enabled, rotated and remo
   for (const { text } of rows) assert.doesNotMatch(text ?? '', /very-secret|whsec_/)
 })
 
-test('an endpoint that is added or changed leads to no private address', async (t) => {
+test('an endpoint with a private address can be neither added nor set by a change', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   await store.pool.query(`insert into webhook_endpoints (id, url, sealed_secret) values ($1, 'https://one.example/', 'one')`, [FIRST])
@@ -152,7 +152,7 @@ test('an endpoint that is added or changed leads to no private address', async (
   assert.deepEqual(rows, [{ url: 'https://one.example/' }])
 })
 
-test('what sends orders elsewhere needs the right to read them', async (t) => {
+test('sending orders to a new URL needs the permission to read them', async (t) => {
   const store = await startStore(t, { isPrivateWebhookAllowed: true })
   const operator = await registerOperator(store)
   const keyWith = async (...scopes: string[]) =>
@@ -166,7 +166,7 @@ test('what sends orders elsewhere needs the right to read them', async (t) => {
   assert.equal((await change(wide)).status, 200)
 })
 
-test('a refused test and an answer of a former URL disable nothing, and a test is queued once', async (t) => {
+test('neither a refused test nor an answer from a former URL disables an endpoint, and a test is queued once', async (t) => {
   const store = await startStore(t, { roles: ['api', 'webhook'], isPrivateWebhookAllowed: true })
   const [former, receiver] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const { token } = await registerOperator(store)
@@ -209,7 +209,7 @@ test('a refused test and an answer of a former URL disable nothing, and a test i
   assert.equal(JSON.stringify(rows).includes('token=other'), false)
 })
 
-test('a store has a hundred endpoints at most', async (t) => {
+test('a store has at most a hundred endpoints', async (t) => {
   const store = await startStore(t, { isPrivateWebhookAllowed: true })
   const { token } = await registerOperator(store)
   await store.pool.query(
@@ -221,7 +221,7 @@ test('a store has a hundred endpoints at most', async (t) => {
   for (const refused of answers.filter(({ status }) => status === 409)) assertProblem(refused, 409, 'too_many_webhooks')
 })
 
-test('two who add the same endpoint at once make one', async (t) => {
+test('concurrent calls that add the same endpoint create one', async (t) => {
   const store = await startStore(t, { isPrivateWebhookAllowed: true })
   const { token } = await registerOperator(store)
   const body = { url: 'http://127.0.0.1:9/hooks' }

@@ -22,7 +22,7 @@ import {
 } from './webhook-endpoints.ts'
 import { toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
-/** Bodies in the OpenAPI document. A test checks each against its schema. */
+/** Example bodies for the OpenAPI document. A test checks each one against its schema. */
 const EXAMPLE_WEBHOOK = {
   id: '01997a61-7a12-7d33-9b40-0c1d2e3f4a5b',
   url: 'https://erp.example/hooks/orders?…',
@@ -47,9 +47,9 @@ const EXAMPLE_WEBHOOK_DELIVERY = {
   last_error: 'the receiver answered 503',
 }
 
-/** Events contain names and addresses, so sending them elsewhere needs permission to read them. */
+/** Order events contain names and addresses, so sending them elsewhere needs the permission to read orders. */
 const ORDERS = 'orders:read'
-/** Takes about five seconds. */
+/** The most deliveries that one call queues again. This takes about five seconds. */
 const MAX_REDELIVERED = 10_000
 const NullableTime = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
 const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
@@ -349,7 +349,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
   )
 }
 
-/** Throws `invalid_body` for a URL that cannot be used. */
+/** Turns the error of an unusable URL into `invalid_body`. Rethrows any other error. */
 function explain(error: unknown): never {
   if (!(error instanceof WebhookRefused)) throw error
   throw new AppError('invalid_body', 'The endpoint cannot be set up.', { errors: [{ pointer: '#/url', detail: error.message }] })

@@ -5,17 +5,17 @@ import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
 import { isAuthentic, startWebhookReceiver } from '../../test/webhook-receiver.ts'
 import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 
-/** What this test uses of the SDK, https://github.com/cloudevents/sdk-javascript. */
+/** The part of the SDK that this test uses: https://github.com/cloudevents/sdk-javascript. */
 interface CloudEventsSdk {
   HTTP: {
-    /** Throws when the message is no CloudEvent. */
+    /** Throws if the message is not a CloudEvent. */
     toEvent(message: { headers: object; body: string }): { validate(): boolean; data: unknown }
   }
 }
 const require = createRequire(import.meta.url)
 const { HTTP } = require('cloudevents') as CloudEventsSdk
 
-test('sends what the CloudEvents SDK reads as the event, of every type, under the same signature', async (t) => {
+test('the CloudEvents SDK reads a webhook of every type as the event, and the signature is valid', async (t) => {
   const receiver = await startWebhookReceiver(t)
   const webhooks = await startWebhooks(t)
   const { id, secret } = await webhooks.add(receiver.url)

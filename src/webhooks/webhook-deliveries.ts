@@ -13,7 +13,10 @@ import { WebhookRefused } from './webhook-url.ts'
 const FIRST_PAUSE_SECONDS = 5
 const LONGEST_PAUSE_SECONDS = 4 * 3_600
 
-/** Webhooks, one for each pair of an endpoint and an event. These pauses allow about 30 attempts in three days. */
+/**
+ * The queue of webhooks: one delivery for each pair of an endpoint and an event. With these pauses there are about 30
+ * attempts in three days.
+ */
 export const WEBHOOK_DELIVERIES: DeliveryKind = {
   name: 'webhook',
   table: sql`webhook_deliveries`,
@@ -35,7 +38,7 @@ export const WEBHOOK_DELIVERIES: DeliveryKind = {
   readLength: readWebhookQueue,
 }
 
-/** The data of one webhook request. */
+/** The data for one webhook request. */
 export interface WebhookToPost {
   endpoint_id: string
   event_id: string
@@ -45,7 +48,7 @@ export interface WebhookToPost {
   is_disabled: boolean
   type: string
   body: string
-  /** The encrypted signing secrets. The previous secret signs until `previous_secret_until`. */
+  /** The encrypted signing secrets. The previous secret also signs until `previous_secret_until`. */
   sealed_secret: string
   previous_sealed_secret: string | null
   previous_secret_until: Date | null
@@ -57,8 +60,8 @@ interface ToDeliver {
 }
 
 /**
- * Inserts a row for each pair that has none. Deliveries to a disabled recipient are stored as failed. Returns the
- * endpoints of the queued ones.
+ * Inserts a row for each pair that has none. A delivery to a disabled recipient is stored as failed. Returns the
+ * endpoints of the queued deliveries.
  */
 export async function insertDeliveries(tx: Transaction, wanted: readonly ToDeliver[], now: Date): Promise<string[]> {
   if (wanted.length === 0) return []
@@ -89,7 +92,10 @@ async function insertEvents(tx: Transaction, events: readonly TopicEvent[]): Pro
   )
 }
 
-/** The number of queued deliveries, and the longest wait for a first attempt, in seconds, without failing endpoints. */
+/**
+ * The number of queued deliveries, and the longest wait for a first attempt in seconds. The wait ignores failing
+ * endpoints.
+ */
 async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     `select
@@ -106,8 +112,9 @@ async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
 }
 
 /**
- * Queues an endpoint's deliveries again, with another three days for attempts: one event's delivery in any status, or
- * all failed deliveries for null. Returns their number. Throws WebhookRefused for a disabled endpoint.
+ * Queues an endpoint's deliveries again, with another three days for attempts. Either one event's delivery in any
+ * status, or all failed deliveries for null. Returns the number of queued deliveries. Throws WebhookRefused for a
+ * disabled endpoint.
  */
 export async function redeliver(
   pool: Pool,
@@ -127,12 +134,13 @@ export async function redeliver(
   })
 }
 
-/** The type of test events, which only operators send. They report no change. */
+/** The type of test events. Only operators send them, and they report no change. */
 export const TEST_EVENT_TYPE = 'storefront.webhook.test'
 
 /**
- * Queues a test event for an enabled endpoint, whatever its types are. Returns the id of this event or of a test that
- * is still queued; null if the endpoint does not exist. Throws WebhookRefused for a disabled endpoint.
+ * Queues a test event for an enabled endpoint, whatever its event types are. If a test is still queued, returns its id,
+ * otherwise the id of the new event. Returns null if the endpoint does not exist. Throws WebhookRefused for a disabled
+ * endpoint.
  */
 export async function queueTestEvent(pool: Pool, endpointId: string, now: Date, auditContext: AuditContext): Promise<string | null> {
   const event = {
@@ -180,7 +188,7 @@ async function assertEnabled(tx: Transaction, endpointId: string): Promise<boole
 }
 
 /**
- * Deletes events that are too old to arrive again and have no queued delivery. Their deliveries go with them. Returns
+ * Deletes events that are too old to arrive again and have no queued delivery, together with their deliveries. Returns
  * the number of events.
  */
 export async function deleteOldEvents(pool: Pool, now: Date): Promise<number> {
@@ -210,14 +218,14 @@ const WEBHOOK_STATUSES: readonly WebhookStatus[] = ['queued', 'delivered', 'fail
 export interface WebhookFilter {
   endpointId: string
   status?: WebhookStatus | undefined
-  /** The last delivery of the previous page. */
+  /** The last delivery on the previous page. */
   before?: { queuedAt: Date; eventId: string } | undefined
   limit: number
 }
 
 /**
- * An endpoint's deliveries, the newest first. Each status has its part of the index, so reading a page needs no full
- * sort.
+ * Lists the deliveries of an endpoint, the newest first. Each status has its part of the index, so a page is read
+ * without sorting all deliveries.
  */
 export async function listDeliveries(db: Queryable, { endpointId, status, before, limit }: WebhookFilter): Promise<ListedWebhook[]> {
   const isBefore = before === undefined ? sql`true` : sql`(queued_at, event_id) < (${before.queuedAt}, ${before.eventId})`
@@ -238,17 +246,20 @@ export async function listDeliveries(db: Queryable, { endpointId, status, before
   return rows
 }
 
-/** The seconds in a `Retry-After` header (RFC 9110 §10.2.3), which is a number or a date; null for other text. */
+/**
+ * The seconds in a `Retry-After` header (RFC 9110, 10.2.3), which contains a number or a date. Null for any other text.
+ */
 export function readRetryAfter(value: string, now: Date): number | null {
   if (/^\d+$/.test(value)) return Number(value)
-  // Every HTTP date begins with a weekday; Date.parse accepts many other texts.
+  // An HTTP date begins with a weekday. Without this check, Date.parse would accept many other texts.
   const time = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : Number.NaN
   return Number.isNaN(time) ? null : Math.max(0, Math.ceil((time - now.getTime()) / 1_000))
 }
 
 /**
- * Seconds to wait after this attempt when the receiver asked for `wanted` seconds. The result lies between the queue's
- * own pause and the longest pause. Up to a quarter is added at random, so refused deliveries do not all return at once.
+ * The seconds to wait after this attempt if the receiver asked for `wanted` seconds. The result lies between the
+ * queue's own pause and the longest pause. Up to a quarter is added at random, so that refused deliveries do not all
+ * return at once.
  */
 export function pauseAsked(attempt: number, wanted: number, random: () => number = Math.random): number {
   const usual = FIRST_PAUSE_SECONDS * 2 ** Math.min(attempt - 1, 20)

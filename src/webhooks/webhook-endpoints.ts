@@ -13,21 +13,21 @@ import { assertPublicName, readWebhookUrl, toPrintableUrl, WebhookRefused } from
 
 export const EVENT_TYPES: readonly string[] = [...ORDER_EVENT_TYPES, ...CATALOGUE_EVENT_TYPES]
 
-/** A limit, because each event is queued for every endpoint. */
+/** The most endpoints. They are limited, because each event is queued for every endpoint. */
 const MAX_ENDPOINTS = 100
 
-/** The reason stored with a delivery that failed without an attempt. */
+/** The reason that is stored with a delivery that failed without an attempt. */
 export const DISABLED = 'the endpoint was disabled'
 
 export interface NewEndpoint {
   url: string
-  /** Event types; null for all order events, including those of later releases. */
+  /** The event types to send. Null for all order events, including those of later releases. */
   eventTypes: readonly string[] | null
   isPrivateAllowed: boolean
 }
 
 /**
- * Adds an endpoint, which gets all later events. The secret cannot be read again. Throws WebhookRefused,
+ * Adds an endpoint, which gets all later events. The returned secret cannot be read again. Throws WebhookRefused,
  * `webhook_exists` and `too_many_webhooks`.
  */
 export async function addEndpoint(
@@ -62,8 +62,8 @@ async function readUrl({ url, isPrivateAllowed }: Pick<NewEndpoint, 'url' | 'isP
 }
 
 /**
- * Changes the URL, or the event types for later events. Queued deliveries go to the new URL, which starts without
- * failures. Returns whether the endpoint exists. Throws WebhookRefused and `webhook_exists`.
+ * Changes the URL, or the event types for later events. Queued deliveries go to the new URL, and the endpoint no longer
+ * counts as failing. Returns whether the endpoint exists. Throws WebhookRefused and `webhook_exists`.
  */
 export async function changeEndpoint(
   pool: Pool,
@@ -88,7 +88,7 @@ export async function changeEndpoint(
     )
     const printed = { ...after, url: toPrintableUrl(after.url) }
     const differing = difference({ ...before, url: toPrintableUrl(before.url) }, printed)
-    // A changed query may mean another receiver, but its text is not recorded.
+    // A new query may lead to another receiver, so it is a change, but its text is not recorded.
     if (differing !== null) await record(tx, auditContext, id, differing)
     else if (after.url !== before.url)
       await record(tx, auditContext, id, { before: null, after: { url: printed.url, has_new_query: true } })
@@ -107,7 +107,7 @@ async function record(
 
 /**
  * Throws `webhook_exists` if another endpoint has this URL and these events, in any order. Its receiver would get each
- * event twice, signed by two secrets. A lock until the end of `tx` serializes such changes.
+ * event twice, signed with two secrets. A lock serializes such changes until `tx` ends.
  */
 async function assertNoEqual(tx: Transaction, id: string, url: string, eventTypes: NewEndpoint['eventTypes']): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(hashtextextended('storefront webhooks', 0))`)
@@ -128,8 +128,8 @@ async function assertNoEqual(tx: Transaction, id: string, url: string, eventType
 const BOTH_SIGN_HOURS = 24
 
 /**
- * Gives an endpoint a new secret and returns it; null if the endpoint does not exist. The new and the previous secret
- * both sign for 24 hours, so the receiver can change over. Older secrets no longer sign.
+ * Gives an endpoint a new secret and returns it; null if the endpoint does not exist. For 24 hours the new and the
+ * previous secret both sign, so that the receiver can change over. Older secrets no longer sign.
  */
 export async function rotateSecret(
   pool: Pool,
@@ -154,8 +154,8 @@ export async function rotateSecret(
 }
 
 /**
- * Encrypts all secrets again. Returns their number, and the endpoints whose current secret cannot be decrypted and
- * stays.
+ * Encrypts all secrets again. Returns how many it has encrypted, and the endpoints whose current secret stays because
+ * it cannot be decrypted.
  */
 export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: string[] }> {
   const { rows } = await tx.query<{ id: string; present: string; previous: string | null }>(
@@ -180,9 +180,9 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
   return { reencrypted, undecryptable }
 }
 
-/** Disables an endpoint, then deletes its deliveries and the endpoint. Returns whether it existed. */
+/** Disables an endpoint, then deletes its deliveries, then the endpoint. Returns whether it existed. */
 export async function removeEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
-  // Deliveries queued after this fail at once, so nothing more is posted and the deletion ends.
+  // Deliveries that are queued after this fail at once, so nothing more is posted and the deletion comes to an end.
   await pool.query(
     sql`update webhook_endpoints set disabled_at = now(), disabled_reason = 'it is being removed' where id = ${id} and disabled_at is null`,
   )
@@ -202,7 +202,10 @@ export async function removeEndpoint(pool: Pool, id: string, auditContext: Audit
   })
 }
 
-/** Enables a disabled endpoint. Returns whether it exists. Missed deliveries are `failed` and can be redelivered. */
+/**
+ * Enables a disabled endpoint. Returns whether it exists. Deliveries that it has missed are `failed` and can be queued
+ * again.
+ */
 export async function enableEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     const { rows } = await tx.query<{ disabled_at: Date | null; disabled_reason: string | null }>(
@@ -240,7 +243,7 @@ export async function findEndpoint(db: Queryable, id: string): Promise<ListedEnd
   return rows[0] ?? null
 }
 
-/** The endpoints after the id `after`, the oldest first. */
+/** Lists the endpoints after the id `after`, the oldest first. */
 export async function listEndpoints(
   db: Queryable,
   { after = NO_ID, limit = null }: { after?: string | undefined; limit?: number | null } = {},
@@ -260,7 +263,7 @@ export async function countEndpoints(db: Queryable) {
   return rows[0] ?? { enabled: 0, failing: 0, disabled: 0 }
 }
 
-/** The columns of an endpoint that queueing needs. */
+/** The columns of an endpoint that queueing an event needs. */
 export interface Recipient {
   id: string
   event_types: string[] | null
@@ -273,7 +276,7 @@ export async function hasEndpoints(db: Queryable): Promise<boolean> {
   return rows.length > 0
 }
 
-/** All endpoints, locked so that none is disabled or removed before `tx` ends. */
+/** Returns all endpoints and locks them, so that none is disabled or removed before `tx` ends. */
 export async function lockRecipients(tx: Transaction): Promise<Recipient[]> {
   const { rows } = await tx.query<Recipient>(
     'select id, event_types, created_at, disabled_at is not null as is_disabled from webhook_endpoints for share',
@@ -286,8 +289,8 @@ export async function clearEndpointFailing(pool: Pool, id: string): Promise<void
 }
 
 /**
- * Records a failed delivery to this URL and its reason. Returns the start of the endpoint's unbroken failures; null if
- * its URL has changed.
+ * Records a failed delivery to this URL, with its reason. Returns when the endpoint began to fail without a success
+ * since. Returns null if its URL was changed meanwhile.
  */
 export async function recordEndpointFailing(
   pool: Pool,
@@ -307,7 +310,7 @@ export async function recordEndpointFailing(
 
 /**
  * Disables an endpoint and fails its queued deliveries. If `url` is given, the endpoint must still have it. Returns
- * whether it was enabled. If this is interrupted, a worker fails the remaining deliveries.
+ * whether the endpoint was enabled before. If this is interrupted, a worker fails the remaining deliveries.
  */
 export async function disableEndpoint(
   pool: Pool,
@@ -317,7 +320,7 @@ export async function disableEndpoint(
   { auditContext = null, url = null }: { auditContext?: AuditContext | null; url?: string | null } = {},
 ): Promise<boolean> {
   const isDisabled = await inTransaction(pool, async (tx) => {
-    // Waits for transactions that queue for this endpoint. Later ones queue nothing.
+    // Waits for transactions that are queueing events for this endpoint. Later transactions queue nothing for it.
     const { rowCount } = await tx.query(
       sql`update webhook_endpoints set disabled_at = ${now}, disabled_reason = ${reason}
       where id = ${id} and disabled_at is null and (${url}::text is null or url = ${url})`,
@@ -328,7 +331,7 @@ export async function disableEndpoint(
   })
   await inBatches(
     pool,
-    // Another process may enable it meanwhile.
+    // The endpoint is checked again, because another process may have enabled it meanwhile.
     sql`update webhook_deliveries
     set status = 'failed', last_error = coalesce(last_error, ${DISABLED}), lease = null, leased_until = null
     where ctid = any(array(

@@ -16,7 +16,7 @@ const DAY_MS = 86_400_000
 
 const idsOf = (events: readonly OrderEvent[]) => events.map(({ id }) => id).toSorted()
 
-test('history is posted to no endpoint, neither by a first run nor by a second reading, which only fills gaps', async (t) => {
+test('events from before an endpoint was added are not posted to it, neither in the first run nor after a rewind', async (t) => {
   const { db, handle, add, deliveries, waitFor } = await startWebhooks(t)
   const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   const ago = (ms: number) => makeNewEvent({ at: new Date(Date.now() - ms) })
@@ -27,7 +27,7 @@ test('history is posted to no endpoint, neither by a first run nor by a second r
   const [first, second] = [await add(old.url), await add(newer.url)]
   await db.pool.query(`update webhook_endpoints set created_at = created_at - interval '2 days' where id = $1`, [first.id])
   const before = [ago(DAY_MS), ago(6 * MINUTE_MS)]
-  // This event's clock is behind the database's, or it was still on its way when the endpoint was added.
+  // The clock of this event is behind that of the database, or the event was in flight when the endpoint was added.
   const skewed = ago(4 * MINUTE_MS)
   const after = makeNewEvent()
   await publish(ago(3 * DAY_MS), ...before, skewed, after)
@@ -37,7 +37,7 @@ test('history is posted to no endpoint, neither by a first run nor by a second r
   assert.deepEqual(await queued(first.id), idsOf([...before, skewed, after]))
   assert.deepEqual(await queued(second.id), idsOf([skewed, after]))
 
-  // A restore of an older backup has this effect.
+  // Restoring an older backup has this effect.
   await db.pool.query('delete from webhook_events where event_id = $1', [after.id])
   await rewindSubscriber({ pool: db.pool, url: db.url, topic, name: 'webhook' })
   await waitFor(first.id, after, 'delivered')
@@ -47,7 +47,7 @@ test('history is posted to no endpoint, neither by a first run nor by a second r
   await eventually(async () => newer.requests.length === 3, { what: 'one that is posted again' })
 })
 
-test('an event that may be forgotten is not posted again, at whatever age it is read a second time', async (t) => {
+test('an event whose record may be deleted is not posted again, however often it is read', async (t) => {
   const { db, clock, add, publish, waitFor, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -67,7 +67,7 @@ test('an event that may be forgotten is not posted again, at whatever age it is 
   assert.equal(receiver.requests.length, 1)
 })
 
-test('what was held up is posted for thirty days, and what is older is logged', async (t) => {
+test('delayed events are posted for thirty days, and older ones are logged', async (t) => {
   const { logged, clock, add, publish, waitFor, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const all = await add(receiver.url)

@@ -14,7 +14,7 @@ test('reads seconds and HTTP dates, and nothing else', () => {
     assert.equal(readRetryAfter(value, NOW), null, value)
 })
 
-test('waits as long as the receiver asks, within bounds, and a little longer by chance', () => {
+test('waits as long as the receiver asks, within limits, and randomly a little longer', () => {
   assert.equal(
     pauseAsked(1, 600, () => 0),
     600,

@@ -6,14 +6,14 @@ import { startWebhookReceiver } from '../../test/webhook-receiver.ts'
 
 const HOUR = 3_600
 
-/** The number of seconds until the one open delivery is due. */
+/** The number of seconds until the only queued delivery is due. */
 const UNTIL_DUE = `select extract(epoch from due_at - now())::float8 as seconds from webhook_deliveries where lease is null`
 
 for (const [status, retryAfter] of [
   [429, () => String(HOUR)],
   [503, () => new Date(Date.now() + HOUR * 1_000).toUTCString()],
 ] as const) {
-  test(`an answer of ${status} that says when to come again is heeded, once`, async (t) => {
+  test(`a Retry-After in an answer with ${status} sets the next pause, once`, async (t) => {
     const { db, add, publish, waitFor, deliveries } = await startWebhooks(t)
     const receiver = await startWebhookReceiver(t)
     const { id } = await add(receiver.url)
@@ -37,7 +37,7 @@ for (const [status, retryAfter] of [
   })
 }
 
-test('any other answer, and what cannot be understood, leaves the pauses as they are', async (t) => {
+test('other answers, and values that cannot be parsed, leave the pauses unchanged', async (t) => {
   const { add, publish, waitFor } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -55,7 +55,7 @@ test('any other answer, and what cannot be understood, leaves the pauses as they
   assert.equal((await waitFor(id, event, 'delivered')).attempts, 4)
 })
 
-test('three days of asking to come again end like three days of any other refusal', async (t) => {
+test('after three days of Retry-After the delivery fails like after any other refusal', async (t) => {
   const { db, clock, add, publish, waitFor } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)

@@ -10,12 +10,12 @@ import { rotateSecret } from './webhook-endpoints.ts'
 
 const HOUR_MS = 3_600_000
 
-test('for 24 hours after a rotation both secrets sign, then the new one only', async (t) => {
+test('for 24 hours after a rotation both secrets sign, then only the new one', async (t) => {
   const { db, clock, add, publish, waitFor } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const [{ id, secret: old }, other] = [await add(receiver.url, ['storefront.order.created']), await add(receiver.url, [])]
   const rotate = async () => (await rotateSecret(db.pool, encryption, id, new Date())) ?? assert.fail('no endpoint')
-  /** The secrets that sign a request after this number of hours, and the number of its signatures. */
+  /** Returns which secrets sign a request after this number of hours, and how many signatures it has. */
   const signers = async (hours: number, secrets: string[]) => {
     clock.passedMs = hours * HOUR_MS
     const event = makeNewEvent()
@@ -39,7 +39,7 @@ test('for 24 hours after a rotation both secrets sign, then the new one only', a
   for (const secret of [old, fresh, newest]) assert.ok(!JSON.stringify(rows).includes(secret.slice(6, 20)))
 })
 
-test('a secret that cannot be decrypted holds webhooks back without blaming the receiver, until a rotation', async (t) => {
+test('a secret that cannot be decrypted delays webhooks until a rotation, and the receiver does not count as failing', async (t) => {
   const { db, add, publish, waitFor, deliveries, endpoint, logged } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)

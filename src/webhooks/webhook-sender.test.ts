@@ -30,8 +30,9 @@ function watchKept(t: TestContext): () => number {
   return () => count
 }
 
-test('signs as Standard Webhooks does in its own example', () => {
-  // From the reference libraries' tests, https://github.com/standard-webhooks/standard-webhooks/tree/main/libraries
+test('signs its own example as Standard Webhooks does', () => {
+  // The example is from the tests of the reference libraries:
+  // https://github.com/standard-webhooks/standard-webhooks/tree/main/libraries
   const headers = signWebhook(
     ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
     'msg_p5jXN8AQM9LWM0D4loKWxJek',
@@ -46,7 +47,7 @@ test('signs as Standard Webhooks does in its own example', () => {
   assert.match(generateWebhookSecret(), /^whsec_[A-Za-z0-9+/]{43}=$/)
 })
 
-test('posts the body as it was signed, and a receiver can prove it', async (t) => {
+test('posts the body as it was signed, and a receiver can verify it', async (t) => {
   const receiver = await startWebhookReceiver(t)
   const sender = makeSender(t)
   assert.equal((await sender.send(receiver.url, HEADERS, BODY)).status, 204)
@@ -61,7 +62,7 @@ test('posts the body as it was signed, and a receiver can prove it', async (t) =
   assert.ok(!isAuthentic(SECRET, request, Date.now() + 600_000))
 })
 
-test('the receiver’s code in docs/shop/webhooks.md tells what is authentic', async (t) => {
+test('the receiver’s code in docs/shop/webhooks.md recognizes authentic webhooks', async (t) => {
   const page = readFileSync(new URL('../../docs/shop/webhooks.md', import.meta.url), 'utf8')
   const code = /```js\n([\s\S]*?)```/.exec(page)?.[1] ?? ''
   const documented = (await import(`data:text/javascript,${encodeURIComponent(`${code}\nexport { isAuthentic }`)}`)).isAuthentic
@@ -81,7 +82,7 @@ test('follows no redirect', async (t) => {
   assert.equal(target.connections, 0)
 })
 
-test('waits for an answer no longer than it should, and for the end of its body not at all', { timeout: 60_000 }, async (t) => {
+test('waits for an answer until the timeout, and does not wait for the end of its body', { timeout: 60_000 }, async (t) => {
   const receiver = await startWebhookReceiver(t)
   const sender = makeSender(t, { timeoutMs: 200 })
   receiver.answer(() => {})
@@ -90,7 +91,7 @@ test('waits for an answer no longer than it should, and for the end of its body 
   assert.equal((await makeSender(t).send(receiver.url, HEADERS, BODY)).status, 200)
 })
 
-test('reads little of an answer that has no end', { timeout: 60_000 }, async (t) => {
+test('reads only the beginning of an endless answer', { timeout: 60_000 }, async (t) => {
   const receiver = await startWebhookReceiver(t)
   let written = 0
   const { promise: closed, resolve } = Promise.withResolvers<void>()
@@ -105,11 +106,11 @@ test('reads little of an answer that has no end', { timeout: 60_000 }, async (t)
   })
   assert.equal((await makeSender(t).send(receiver.url, HEADERS, BODY)).status, 200)
   await closed
-  // Nearly all of it is in the buffers of the two sockets, which are as large as the system likes.
+  // Nearly all of these bytes are in the buffers of the two sockets, whose size the system chooses.
   assert.ok(written < 128_000_000, String(written))
 })
 
-test('keeps a connection for the next delivery, and survives that the receiver closes it meanwhile', async (t) => {
+test('keeps a connection for the next delivery, and copes with a receiver that closes it meanwhile', async (t) => {
   const receiver = await startWebhookReceiver(t)
   const sender = makeSender(t)
   receiver.answer((response) => void response.writeHead(200).end('thanks'))
@@ -128,7 +129,7 @@ test('keeps a connection for the next delivery, and survives that the receiver c
   assert.equal((await sender.send(receiver.url, HEADERS, BODY)).status, 200)
 })
 
-test('makes no connection to an address that is not public', async (t) => {
+test('does not connect to an address that is not public', async (t) => {
   const receiver = await startWebhookReceiver(t)
   const sender = makeSender(t, { isPrivateAllowed: false })
   const URLS = [`http://127.0.0.1:${receiver.port}/`, `https://127.0.0.1:${receiver.port}/`, `https://localhost:${receiver.port}/`]

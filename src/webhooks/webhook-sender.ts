@@ -6,30 +6,31 @@ import type { SignedHeaders } from './webhook-signature.ts'
 import { mayBePublic } from './webhook-url.ts'
 
 export interface WebhookSenderOptions {
-  /** Whether plain http and non-public addresses are allowed, such as loopback and private ones. */
+  /** Whether plain http and non-public addresses, such as loopback and private ones, are allowed. */
   isPrivateAllowed: boolean
-  /** Limits the time from name resolution to response status. */
+  /** The timeout from name resolution to the status of the response. */
   timeoutMs?: number
 }
 
 export interface WebhookAnswer {
   status: number
-  /** The unparsed header `Retry-After`. */
+  /** The `Retry-After` header as text. */
   retryAfter: string | null
 }
 
-/** The signature, and the W3C trace context for the receiver. */
+/** The headers of the signature, and the W3C trace context for the receiver. */
 type WebhookHeaders = SignedHeaders & { traceparent?: string }
 
 export interface WebhookSender {
-  /** Posts once and returns the response. A redirect is returned, not followed. Throws when no response arrives. */
+  /** Posts once and returns the response. Redirects are returned and not followed. Throws if no response arrives. */
   send(url: string, headers: WebhookHeaders, body: string): Promise<WebhookAnswer>
   /** Aborts requests in flight. Idempotent. */
   close(): void
 }
 
 const TIMEOUT_MS = 15_000
-// The response's body is ignored, but reading a small body keeps the connection for the next delivery.
+// The most bytes that are read of a response. Its body is ignored, but a body that was read to the end keeps the
+// connection for the next delivery.
 const BODY_MAX_BYTES = 16_384
 const IDLE_MS = 30_000
 
@@ -52,7 +53,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
       return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] ?? null }
     } catch (error) {
       const isStale = request.reusedSocket && (error as { code?: string }).code === 'ECONNRESET'
-      // The receiver closed an idle connection just then, which is not its failure.
+      // The receiver closed an idle connection at this moment, which does not count as its failure.
       if (isStale && !signal.aborted) return post(url, headers, body, signal)
       throw signal.aborted ? new Error(`no answer within ${timeoutMs / 1_000} s`) : error
     }
@@ -61,10 +62,10 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
   return {
     async send(text, headers, body) {
       const url = new URL(text)
-      // The setting may have changed since the endpoint was added.
+      // This is checked again, because the setting may have changed since the endpoint was added.
       if (!isPrivateAllowed && url.protocol !== 'https:')
         throw new PrivateAddress('plain http is not allowed without WEBHOOK_ALLOW_PRIVATE=on')
-      // Sockets call no lookup function for an IP address.
+      // Sockets do not call the lookup function if the host is an IP address, so it is checked here.
       if (!isPrivateAllowed && !mayBePublic(url)) throw new PrivateAddress(`${url.hostname} is not a public address`)
       return post(url, headers, body, AbortSignal.timeout(timeoutMs))
     },
@@ -75,7 +76,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
   }
 }
 
-// CloudEvents 1.0, HTTP protocol binding, structured content mode. Libraries recognise an event by this type.
+// CloudEvents 1.0, HTTP protocol binding in structured content mode. Libraries recognize an event by this type.
 const BASIC_HEADERS = { 'content-type': 'application/cloudevents+json; charset=utf-8', 'user-agent': 'Storefront-Webhooks' }
 
 function drain(response: http.IncomingMessage): void {

@@ -3,7 +3,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 const PREFIX = 'whsec_'
 const SECRET_BYTES = 32
 
-/** A new signing secret: `whsec_` and 256 random bits in base64. */
+/** Generates a signing secret: `whsec_` and 256 random bits in base64. */
 export function generateWebhookSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
@@ -14,7 +14,9 @@ export interface SignedHeaders {
   'webhook-signature': string
 }
 
-/** A request's headers by Standard Webhooks 1.0.0 (standardwebhooks.com), with a `v1` signature by each secret. */
+/**
+ * The headers of a request by Standard Webhooks 1.0.0 (standardwebhooks.com), with a `v1` signature for each secret.
+ */
 export function signWebhook(secrets: readonly string[], id: string, sentAt: Date, body: string): SignedHeaders {
   const timestamp = String(Math.floor(sentAt.getTime() / 1_000))
   const signatures = secrets.map((secret) => {
@@ -24,10 +26,12 @@ export function signWebhook(secrets: readonly string[], id: string, sentAt: Date
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
 }
 
-/** The most that a signed request's time may differ from now. */
+/** The largest accepted difference between the time of a signed request and now. */
 const TOLERANCE_MS = 300_000
 
-/** Whether this secret made one of the request's signatures, and the request's time is now. */
+/**
+ * Whether one of the request's signatures was made with this secret, and the request's time is within the tolerance.
+ */
 export function isSignedWebhook(secret: string, headers: Readonly<Record<string, unknown>>, body: string, now: Date): boolean {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   if (typeof id !== 'string' || typeof signatures !== 'string' || !/^\d{1,12}$/.test(String(timestamp))) return false

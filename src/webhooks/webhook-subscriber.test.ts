@@ -11,7 +11,7 @@ import { disableEndpoint, enableEndpoint, lockRecipients, removeEndpoint } from 
 
 const DAY_MS = 86_400_000
 
-test('an event goes once to every endpoint that wants it, signed with the endpoint’s own secret', async (t) => {
+test('an event goes once to each endpoint that wants it, signed with that endpoint’s secret', async (t) => {
   const { db, add, publish, waitFor } = await startWebhooks(t)
   const [all, shipments] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const first = await add(all.url)
@@ -51,11 +51,11 @@ test('a delivery that is not accepted is retried with the same id, whatever the 
   assert.equal(delivered.last_error, null)
   assert.deepEqual(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])), new Set([event.id]))
   assert.ok(receiver.requests.every((request) => isAuthentic(secret, request)))
-  // A statement after that of the outcome.
+  // This statement comes after the one that stores the outcome.
   await eventually(async () => (await endpoint(id)).failing_since === null)
 })
 
-test('an endpoint that is down holds up no other, and gets its webhooks when it is back', async (t) => {
+test('an endpoint that is down delays no other, and gets its webhooks when it is back', async (t) => {
   const { add, publish, waitFor, endpoint } = await startWebhooks(t)
   const [hanging, well] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const stuck = await add(hanging.url)
@@ -80,7 +80,7 @@ test('an endpoint that is down holds up no other, and gets its webhooks when it 
   assert.equal((await endpoint(stuck.id)).failing_since, null)
 })
 
-test('410 disables an endpoint at once; what it then misses can be redelivered when it is enabled', async (t) => {
+test('410 disables an endpoint at once, and what it misses can be redelivered after it was enabled', async (t) => {
   const { db, add, publish, waitFor, endpoint, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -111,7 +111,7 @@ test('410 disables an endpoint at once; what it then misses can be redelivered w
   await eventually(async () => receiver.requests.filter(({ headers }) => headers['webhook-id'] === first.id).length === 3)
 })
 
-test('an endpoint that took nothing for three days is disabled, and its webhooks have failed', async (t) => {
+test('an endpoint that accepted nothing for three days is disabled, and its webhooks have failed', async (t) => {
   const { clock, add, publish, waitFor, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -132,7 +132,7 @@ test('an endpoint that took nothing for three days is disabled, and its webhooks
   assert.equal(reason, 'nothing was taken for three days: answered 503')
 })
 
-test('a process whose clock differs from that of the database gives up no webhook', async (t) => {
+test("a process whose clock differs from the database's gives up no webhook", async (t) => {
   const { clock, add, publish, waitFor } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -145,7 +145,7 @@ test('a process whose clock differs from that of the database gives up no webhoo
   await waitFor(id, event, 'delivered')
 })
 
-test('one event that an endpoint never takes fails alone after three days', async (t) => {
+test('one event that an endpoint never accepts fails alone after three days', async (t) => {
   const { db, clock, add, publish, waitFor, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -163,7 +163,7 @@ test('one event that an endpoint never takes fails alone after three days', asyn
   assert.equal((await endpoint(id)).disabled_at, null)
 })
 
-test('an endpoint that is disabled while events are queued for it leaves none of them waiting for ever', async (t) => {
+test('if an endpoint is disabled while events are queued for it, none of them stays queued', async (t) => {
   const { db, add, deliveries } = await startWebhooks(t)
   const { id } = await add('http://127.0.0.1:1/')
   let disabling: Promise<unknown> | undefined
@@ -185,7 +185,7 @@ test('an endpoint that is disabled while events are queued for it leaves none of
   )
 })
 
-test('events and the end of an endpoint at the same time do not fail each other', async (t) => {
+test('neither publishing events nor removing an endpoint fails when both happen at the same time', async (t) => {
   const { db, add, publish, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -194,7 +194,7 @@ test('events and the end of an endpoint at the same time do not fail each other'
   assert.deepEqual(await deliveries(id), [])
 })
 
-test('an endpoint with any number of deliveries is disabled and removed by statements of a thousand', async (t) => {
+test('an endpoint with any number of deliveries is disabled and removed by statements of at most a thousand rows', async (t) => {
   const { db, add, endpoint } = await startWebhooks(t)
   const { id } = await add('http://127.0.0.1:1/')
   await db.pool.query(`create function refuse_many() returns trigger language plpgsql as $$ begin
@@ -222,7 +222,7 @@ test('an endpoint with any number of deliveries is disabled and removed by state
   assert.equal(await removeEndpoint(db.pool, id), false)
 })
 
-test('what an interruption leaves queued for a disabled endpoint fails without a post', async (t) => {
+test('deliveries that an interruption leaves queued for a disabled endpoint fail without a request', async (t) => {
   const { db, add, publish, waitFor } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -236,7 +236,7 @@ test('what an interruption leaves queued for a disabled endpoint fails without a
   assert.equal(receiver.requests.length, 1)
 })
 
-test('a failing endpoint is listed with the reason of its newest failure', async (t) => {
+test('a failing endpoint is listed with the reason of its latest failure', async (t) => {
   const { add, publish, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
@@ -249,7 +249,7 @@ test('a failing endpoint is listed with the reason of its newest failure', async
   assert.equal((await endpoint(id)).reason, null)
 })
 
-test('deletes what is old and waits for nobody', async (t) => {
+test('deletes old events, and waits for no other transaction', async (t) => {
   const { db, add, publish, waitFor, deliveries } = await startWebhooks(t)
   const [well, down] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   down.answer(500)
@@ -268,7 +268,7 @@ test('deletes what is old and waits for nobody', async (t) => {
   assert.equal((await deliveries(failing.id)).length, 1)
 })
 
-test('refuses an endpoint that exists with the same URL and events, however they are ordered, also when two are added at once', async (t) => {
+test('refuses an endpoint if one with the same URL and events exists, in any order, also when two are added at once', async (t) => {
   const { db, add } = await startWebhooks(t)
   const url = 'http://127.0.0.1/hooks'
   const outcomes = await Promise.allSettled([add(url), add(url)])
@@ -279,12 +279,12 @@ test('refuses an endpoint that exists with the same URL and events, however they
   const [created, shipped] = ['storefront.order.created', 'storefront.order.shipped']
   const some = await add(url, [created, shipped])
   await assert.rejects(add(url, [shipped, created]), { code: 'webhook_exists', message: new RegExp(some.id) })
-  // Other events, or another URL, make another endpoint.
+  // Other events or another URL make a different endpoint.
   await add(url, [shipped])
   await add(`${url}?tenant=2`)
 })
 
-test('refuses events that there are not', async (t) => {
+test('refuses unknown event types', async (t) => {
   const { add } = await startWebhooks(t)
   await assert.rejects(
     add('http://127.0.0.1/', ['storefront.order.eaten']),

@@ -32,11 +32,11 @@ import {
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
-// A waiting post costs a socket. Half of the places are left to endpoints that are known to work.
+// Each waiting request takes a socket. Endpoints that are new, slow or failing get at most half of the places.
 const WORK: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 5_000 } }
 const PATIENCE_SECONDS = 3 * 86_400
 const GONE = 410
-// Too many requests, and service unavailable: the statuses whose `Retry-After` counts.
+// The statuses 429 (too many requests) and 503 (service unavailable), for which `Retry-After` counts.
 const BUSY = [429, 503]
 const REASON_MAX_LENGTH = 300
 const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STOREFRONT_SECRET: nothing was sent to the receiver"
@@ -44,31 +44,31 @@ const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STORE
 export interface WebhookSubscriberOptions {
   pool: Pool
   deliveries: DeliveryQueue
-  /** The sender, which `stop` closes. */
+  /** The sender. `stop` closes it. */
   sender: WebhookSender
   encryption: Encryption
   logger: Logger
   now: () => Date
   /** Called with the outcome of each attempt. */
   onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
-  /** Is null when traces are off. */
+  /** Null if traces are off. */
   tracing?: Tracing | null
 }
 
 /**
- * Posts each order and catalogue event to every endpoint that wants it and existed at its time. Delivery is at least
- * once, in no fixed order. The handlers only queue, so a slow endpoint delays nothing else.
+ * Posts each order and catalogue event to every endpoint that wants it and was added before it. Each is delivered at
+ * least once, in no fixed order. The handlers only queue, so a slow endpoint delays nothing else.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const { pool, deliveries, sender, encryption, logger, now, onTried, tracing } = options
   let worker: DeliveryWorker<WebhookToPost> | undefined
-  /** Endpoints for which the warning was logged. */
+  /** The endpoints for which the warning was already logged. */
   const undecryptable = new Set<string>()
 
   async function deliver(webhook: Taken<WebhookToPost>, { report, record }: Attempt): Promise<void> {
     if (webhook.is_disabled) return record({ to: 'failed', reason: DISABLED })
     const secrets = secretsOf(webhook).map(encryption.decrypt)
-    // The current secret decides. A previous secret may be encrypted with an old STOREFRONT_SECRET.
+    // Only the current secret must be decrypted, because a previous one may be encrypted with an old STOREFRONT_SECRET.
     if (secrets[0] === null) {
       if (!undecryptable.has(webhook.endpoint_id)) logger.warn({ endpoint: webhook.endpoint_id }, UNDECRYPTABLE)
       undecryptable.add(webhook.endpoint_id)
@@ -79,7 +79,8 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const traceparent = traceparentOfBody(webhook)
     const span = tracing?.start('webhook', traceparent, { 'messaging.message.id': webhook.event_id })
     const refusal = await post(webhook, known, span?.traceparent ?? traceparent)
-    // A receiver that refuses an unknown type may accept other events, so a refused test is not a failure.
+    // A receiver that refuses the test's unknown type may accept other events. A refused test therefore does not count
+    // as a failure of the endpoint.
     const isTest = webhook.type === TEST_EVENT_TYPE
     if (refusal === null || !isTest) report(refusal === null ? 'well' : 'failing')
     await (refusal === null
@@ -102,7 +103,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     onTried?.('delivered')
   }
 
-  /** Returns null when the receiver accepted the webhook. */
+  /** Posts the webhook. Returns null if the receiver accepted it, otherwise the refusal. */
   async function post(
     { event_id, url, body }: WebhookToPost,
     secrets: readonly string[],
@@ -141,7 +142,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
 
   async function disable({ endpoint_id: endpoint, url }: WebhookToPost, reason: string): Promise<void> {
     if (await disableEndpoint(pool, endpoint, reason, now(), { url })) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
-    // Waiting deliveries of this process must not begin.
+    // The worker checks its waiting deliveries at once, because those to this endpoint must not begin.
     worker?.beat()
   }
 
@@ -179,7 +180,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     async start(): Promise<void> {
       worker ??= deliveries.work<WebhookToPost>(WEBHOOK_DELIVERIES, { ...WORK, breakOff: () => sender.close() }, deliver)
     },
-    /** Waits for deliveries in flight, five seconds at most. Idempotent, safe before start. */
+    /** Waits at most five seconds for deliveries in flight. Idempotent, and safe before start. */
     async stop(): Promise<void> {
       await worker?.stop()
       sender.close()
@@ -191,17 +192,17 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
 interface Refusal {
   reason: string
   isGone: boolean
-  /** The pause that `Retry-After` asks for; null for none. */
+  /** The pause that the receiver asked for with `Retry-After`. Null if it asked for none. */
   pauseSeconds: number | null
 }
 
-/** The event's trace context; undefined if it is missing or invalid. */
+/** The trace context of the event. Undefined if it is missing or invalid. */
 function traceparentOfBody({ body }: WebhookToPost): string | undefined {
   const { traceparent } = JSON.parse(body) as Partial<TopicEvent>
   return readTraceparent(traceparent) ?? undefined
 }
 
-/** A short reason on one line. It contains no URL, because Node.js errors name only hosts and addresses. */
+/** A short reason on one line. It contains no URL, because errors of Node.js name only hosts and addresses. */
 function describe({ message }: Error): string {
   return message.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').slice(0, REASON_MAX_LENGTH)
 }

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { OperatorError } from '../errors.ts'
 import { isPublicAddress, PrivateAddress, publicLookup } from './public-address.ts'
 
-/** A webhook that cannot be set up as requested. The message is one line and contains no secret. */
+/** A webhook that cannot be set up as requested. The message is one line, and contains no secret. */
 export class WebhookRefused extends OperatorError {
   override readonly name = 'WebhookRefused'
   override readonly exitStatus = 2
@@ -10,7 +10,7 @@ export class WebhookRefused extends OperatorError {
 
 const MAX_LENGTH = 2_000
 
-/** Checks an endpoint's URL and returns its normal form. Throws WebhookRefused. */
+/** Checks the URL of an endpoint and returns its normal form. Throws WebhookRefused. */
 export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string {
   if (!URL.canParse(text)) throw new WebhookRefused('the URL cannot be read; it must look like https://shop.example/hooks')
   const url = new URL(text)
@@ -18,7 +18,8 @@ export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string 
     const http = isPrivateAllowed ? ' or http://' : url.protocol === 'http:' ? ', or set WEBHOOK_ALLOW_PRIVATE=on' : ''
     throw new WebhookRefused(`the URL must start with https://${http}`)
   }
-  // Lists and logs would show credentials. The signature proves the sender.
+  // Lists and logs would show the credentials. The receiver does not need them, because the signature proves the
+  // sender.
   if (url.username !== '' || url.password !== '') throw new WebhookRefused('the URL must hold no user name and no password')
   if (url.hash !== '') throw new WebhookRefused('the URL must hold no fragment')
   if (url.href.length > MAX_LENGTH) throw new WebhookRefused(`the URL is longer than ${MAX_LENGTH} characters`)
@@ -27,7 +28,7 @@ export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string 
   return url.href
 }
 
-/** False for a non-public IP address. Names are checked later, when each connection resolves them. */
+/** Returns false for a non-public IP address. Names are checked later, each time a connection resolves them. */
 export function mayBePublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return isIP(host) === 0 || isPublicAddress(host)
@@ -36,7 +37,7 @@ export function mayBePublic(url: URL): boolean {
 const LOOKUP_MS = 1_000
 
 /**
- * Throws WebhookRefused for a name that resolves to private addresses only. A name that is not resolved within a second
+ * Throws WebhookRefused for a name that resolves only to private addresses. A name that is not resolved within a second
  * is accepted.
  */
 export async function assertPublicName(url: string): Promise<void> {
@@ -49,7 +50,7 @@ export async function assertPublicName(url: string): Promise<void> {
     throw new WebhookRefused(`the URL's name leads to a private address; set WEBHOOK_ALLOW_PRIVATE=on if that is intended`)
 }
 
-/** The URL for terminals, without its query, which may contain tokens. */
+/** The URL for terminals. It has no query, because a query may contain tokens. */
 export function toPrintableUrl(text: string): string {
   const url = new URL(text)
   return `${url.origin}${url.pathname}${url.search === '' ? '' : '?…'}`
