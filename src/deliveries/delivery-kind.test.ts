@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { PARCELS, setUp } from '../../test/delivery-harness.ts'
 import { EMPTY_QUEUE, NO_RECEIVER, readQueueLength } from './delivery-kind.ts'
 
-test('the age of a queue leaves out what waits for a receiver that fails', async (t) => {
+test('the age of a queue ignores deliveries to a failing receiver', async (t) => {
   const { db } = await setUp(t)
   const insert = (receiver: string, attempts: number, minutes: number) =>
     db.pool.query(
@@ -21,7 +21,7 @@ test('the age of a queue leaves out what waits for a receiver that fails', async
   assert.deepEqual(await read(), { queued: 2, minutes: 0 })
   await insert('well', 0, 10)
   assert.deepEqual(await read(), { queued: 3, minutes: 10 })
-  // These have nothing in common that could fail.
+  // These deliveries share no receiver, so no receiver can be failing.
   await insert(NO_RECEIVER, 1, -1)
   await insert(NO_RECEIVER, 0, 20)
   assert.deepEqual(await read(), { queued: 5, minutes: 20 })

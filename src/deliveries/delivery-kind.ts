@@ -12,55 +12,55 @@ import { type Sql, sql } from '../db/sql.ts'
  * A row in flight stays `queued` and has a `lease`. See docs/decisions/deliveries.md#a-deliverys-row-is-its-job.
  */
 export interface DeliveryKind {
-  /** The queue's name in metrics and in the log. */
+  /** The name of the queue in metrics and in the log. */
   name: string
   table: Sql
-  /** The columns of the table's primary key, all of them text or UUIDs. */
+  /** The columns of the table's primary key. All of them are text or UUIDs. */
   key: readonly string[]
-  /** The column that names the receiver. Deliveries to `NO_RECEIVER` share no places. */
+  /** The column that names the receiver. Deliveries to `NO_RECEIVER` have no share in common. */
   receiver: { column: Sql; type: 'text' | 'uuid' }
-  /** Further columns that a take returns. */
+  /** Further columns that a taken row has. */
   columns: readonly string[]
   /**
-   * Selects the attempt from `taken`, which has the key, `receiver`, `attempts` and `columns`. The default selects all
-   * of them.
+   * Selects the rows to deliver from `taken`, which has the key, `receiver`, `attempts` and `columns`. The default
+   * selects all of these columns.
    */
   read?: Sql
-  /** The pause after the first attempt. Each further pause is about twice as long, up to `longestPauseSeconds`. */
+  /** The pause after the first attempt. Each later pause is about twice as long, up to `longestPauseSeconds`. */
   firstPauseSeconds: number
   longestPauseSeconds: number
-  /** Whether a finished delivery's row stays, with its `status`. Otherwise the row is deleted. */
+  /** Whether the row of a finished delivery stays, with its `status`. Otherwise it is deleted. */
   isKept: boolean
-  /** Extra assignments of each transition. */
+  /** Further assignments, by transition. */
   onTaken?: readonly Sql[]
   onDelivered?: readonly Sql[]
   onFailed?: readonly Sql[]
   onRequeued?: readonly Sql[]
-  /** For an attempt that was counted but not made. */
+  /** The assignments for an attempt that was counted but not made. */
   onUncounted?: readonly Sql[]
-  /** Replaces the usual query for the queue length. */
+  /** Replaces the usual query for the length of the queue. */
   readLength?: (db: Queryable) => Promise<QueueLength>
 }
 
 export const NO_RECEIVER = '-'
 
-/** A taken row. `attempts` includes this attempt. */
+/** A row that was taken for delivery. `attempts` includes the attempt that follows. */
 export type Taken<Row> = Row & { receiver: string; attempts: number }
 
-/** An attempt's result. `reason` is stored as `last_error`: one line, without personal data. */
+/** The result of an attempt. `reason` is stored as `last_error`, so it must be one line without personal data. */
 export type DeliveryOutcome =
   | { to: 'delivered' }
-  /** No more attempts until an operator requeues the delivery. */
+  /** No further attempt is made until an operator queues the delivery again. */
   | { to: 'failed'; reason: string }
   /**
-   * `seconds` replaces the kind's pause; the end of an outage does not shorten it. `isAttempt` is false when nothing
-   * was sent, so the attempt does not count.
+   * `seconds` replaces the pause of the kind, and the end of an outage does not shorten it. `isAttempt` is false if
+   * nothing was sent, so that the attempt does not count.
    */
   | { to: 'retry'; reason: string; seconds?: number; isAttempt?: boolean }
 
 const SECRET_PAUSE_SECONDS = 30
 
-/** The outcome when this process cannot decrypt a secret. Nothing was sent, and the receiver is not at fault. */
+/** The outcome if this process cannot decrypt a secret. Nothing was sent, and it is not the receiver's fault. */
 export function waitForSecret(reason: string): DeliveryOutcome {
   return { to: 'retry', reason, seconds: SECRET_PAUSE_SECONDS, isAttempt: false }
 }
@@ -68,22 +68,22 @@ export function waitForSecret(reason: string): DeliveryOutcome {
 export interface QueueLength {
   queued: number
   /**
-   * How long the oldest due first attempt has waited, in seconds. Failing receivers are left out. 0 when no delivery
-   * waits.
+   * For how many seconds the oldest due delivery without an attempt has waited. Failing receivers are ignored. 0 if no
+   * delivery waits.
    */
   oldestUntriedSeconds: number
 }
 
 export const EMPTY_QUEUE: QueueLength = { queued: 0, oldestUntriedSeconds: 0 }
 
-/** The condition that selects unfinished deliveries. */
+/** The condition for deliveries that are not finished. */
 export function isQueued({ isKept }: DeliveryKind): Sql {
   return isKept ? sql`status = 'queued'` : sql`true`
 }
 
 /**
- * Counts queued deliveries. The age ignores failing receivers, which get one delivery at a time. A failure that has
- * been due for five minutes counts again, because then no worker retries it.
+ * Counts queued deliveries. The age ignores receivers with a recent failure, because they get one delivery at a time. A
+ * failed delivery that has been due for five minutes counts again, because no worker is retrying it then.
  */
 export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promise<QueueLength> {
   if (kind.readLength !== undefined) return kind.readLength(db)
@@ -103,8 +103,8 @@ export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promis
 }
 
 /**
- * Seconds until the next attempt. They double with each attempt. Up to half of them is random, so simultaneous failures
- * are not retried together.
+ * The seconds until the next attempt. They double with each attempt. Up to half of them is random, so that deliveries
+ * that failed together are not retried together.
  */
 export function pauseAfter({ firstPauseSeconds, longestPauseSeconds }: DeliveryKind, attempts: number): number {
   const longest = Math.max(firstPauseSeconds, 1) * 2 ** Math.min(16, attempts)

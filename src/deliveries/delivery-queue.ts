@@ -8,37 +8,40 @@ import { correctTimes, isWholeWalk, STEP_SECONDS, type WalkedReceiver, walkRecei
 import { type Deliver, DeliveryWorker, type WorkOptions } from './delivery-worker.ts'
 import type { DeliveryPools } from './held-rows.ts'
 
-/** The longest wait of a due delivery for a worker of another process. */
+/** How long a due delivery that another process queued waits at most for a worker here. */
 const POLL_MS = 2_000
 /**
- * Clock steps that happen and revert between two polls leave wrong times in rows. This interval bounds how long those
- * stay.
+ * If the clock steps and steps back between two polls, rows keep wrong times. They are corrected after this interval at
+ * the latest.
  */
 const CORRECT_MS = 60_000
 const CORRECT_AGAIN_MS = 2_000
 
 export interface DeliveryQueueOptions extends DeliveryPools {
   logger: Logger
-  /** The longest pause of every kind. 0 retries at once, for tests. */
+  /** An upper limit for the pauses of all kinds. With 0, tests retry at once. */
   longestPauseSeconds?: number
 }
 
 /**
- * The workers of this process. One statement every two seconds finds due deliveries for all of them: those that other
- * processes queued, retries, and those that a dead process held. The same statement reads the database's clock, so a
+ * The workers of this process. One statement every two seconds finds the due deliveries for all of them: those queued
+ * by other processes, retries, and those of processes that died. The same statement reads the database's clock, so a
  * clock step delays no delivery. See docs/decisions/deliveries.md.
  */
 export class DeliveryQueue {
   readonly #options: DeliveryQueueOptions
   readonly #workers = new Map<string, DeliveryWorker<never>>()
-  /** The last receiver that the walk has reached, by kind. */
+  /** The last receiver that a poll has reached, by kind. The next poll continues after it. */
   readonly #walked = new Map<string, string>()
   readonly #loop: Loop
-  /** A separate loop, so corrections do not delay the poll. */
+  /** Corrections have their own loop, so that they do not delay the poll. */
   readonly #corrections: Loop
-  /** Seconds between the database's clock and the time since boot, which also runs while a machine is suspended. */
+  /**
+   * The database's clock less the time since boot, in seconds. The time since boot also counts while a machine is
+   * suspended.
+   */
   #aheadSeconds = Number.NaN
-  /** The clock step seen since the last correction; 0 for none. */
+  /** The clock step that was seen since the last correction. 0 if there was none. */
   #stepSeconds = 0
   #stopped: Promise<void> | undefined
 
@@ -66,13 +69,13 @@ export class DeliveryQueue {
     await Promise.all([this.#loop.start(), this.#corrections.start()])
   }
 
-  /** Stops every worker. Idempotent, safe before start. */
+  /** Stops all workers. Idempotent, and safe before start. */
   stop(): Promise<void> {
     this.#stopped ??= Promise.all([this.#loop, this.#corrections, ...this.#workers.values()].map((each) => each.stop())).then(() => {})
     return this.#stopped
   }
 
-  /** Starts the worker of a kind. A process has one worker of each kind. */
+  /** Starts the worker of a kind. A process has at most one worker of each kind. */
   work<Row extends object>(kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>): DeliveryWorker<Row> {
     const { longestPauseSeconds = Number.POSITIVE_INFINITY } = this.#options
     const bounded = { ...kind, longestPauseSeconds: Math.min(kind.longestPauseSeconds, longestPauseSeconds) }
@@ -118,7 +121,7 @@ export class DeliveryQueue {
       try {
         corrected += await correctTimes(this.#options.pool, kind)
       } catch (error) {
-        // One kind's failure does not stop the others.
+        // The failure of one kind does not stop the others.
         failures.push(error)
       }
     }

@@ -71,14 +71,14 @@ async function startLetters(t: TestContext, kind = LETTERS) {
 
 const houses = (letters: readonly Letter[]) => letters.map(({ street, house }) => `${street} ${house}`).toSorted()
 
-test('takes the oldest and the newest that are due, at most a number of each receiver, and none twice', async (t) => {
+test('takes the oldest and the newest due deliveries, at most a number for each receiver, and takes none twice', async (t) => {
   const { take } = await startLetters(t)
   assert.deepEqual(houses(await take({ Elm: 2, Oak: 5, Ash: 1 })), ['Elm 1', 'Elm 3', 'Oak 1'])
   assert.deepEqual(houses(await take({ Elm: 2, Oak: 5 })), ['Elm 2'])
   assert.deepEqual(await take({ Elm: 2, Oak: 5 }), [])
 })
 
-test('passes by rows that another transaction has locked', async (t) => {
+test('skips rows that another transaction has locked', async (t) => {
   const { pool, take } = await startLetters(t)
   const other = await pool.connect()
   onCleanup(t, () => other.release(true))
@@ -86,7 +86,7 @@ test('passes by rows that another transaction has locked', async (t) => {
   assert.deepEqual(houses(await take({ Elm: 2, Oak: 2 })), ['Elm 2', 'Elm 3'])
 })
 
-test('many takes at once share the rows', async (t) => {
+test('concurrent takes share the rows', async (t) => {
   const { take } = await startLetters(t)
   const taken = await Promise.all([1, 2, 3, 4].map(() => take({ Elm: 2, Oak: 2 })))
   const rest = await take({ Elm: 3, Oak: 2 })
@@ -112,7 +112,7 @@ test('stores each outcome in its own row', async (t) => {
   assert.deepEqual(await letter(oak), ['queued', 0, 'no key', false, false, 30])
 })
 
-test('who has lost the lease changes nothing, but may have delivered', async (t) => {
+test('a process that has lost its lease can only record a success', async (t) => {
   const { pool, takeOne, letter } = await startLetters(t)
   const lost = await takeOne()
   await pool.query(`update letters set leased_until = now() where house = '1'`)
@@ -129,7 +129,7 @@ test('who has lost the lease changes nothing, but may have delivered', async (t)
   assert.equal((await letter(held))?.[0], 'posted')
 })
 
-test('deletes the row of an ended delivery whose kind keeps none, and no row that another process holds', async (t) => {
+test('deletes the row of a finished delivery if its kind keeps none, but no row that another process holds', async (t) => {
   const kind = { ...LETTERS, isKept: false }
   const { pool, take, takeOne, letter } = await startLetters(t, kind)
   const lost = await takeOne()
@@ -156,7 +156,7 @@ test('a requeued delivery is like a new one', async (t) => {
   assert.equal((await takeOne()).attempts, 1)
 })
 
-test('requeues any number of deliveries, and none when what follows fails', async (t) => {
+test('requeues any number of deliveries, and none if the step after it fails', async (t) => {
   const { pool } = await startLetters(t)
   await pool.query(`insert into letters (street, house, status) select 'Fir', n::text, 'failed' from generate_series(1, 1500) as n`)
   const which = sql`status = 'failed'`
@@ -164,13 +164,13 @@ test('requeues any number of deliveries, and none when what follows fails', asyn
   assert.equal(await requeueDeliveries(pool, LETTERS, { which }), 1_500)
 })
 
-test('deliveries of a time when the clock of the database was ahead wait no longer than others', async (t) => {
+test("deliveries from a time when the database's clock was ahead wait no longer than others", async (t) => {
   const { pool, take, letter } = await startLetters(t)
   const ahead = `interval '25 hours'`
   const rows: Record<string, string> = {
     queued: `due_at = now() + ${ahead}, due_set_at = now() + ${ahead}`,
     retried: `due_at = now() + ${ahead} + interval '1 minute', due_set_at = now() + ${ahead}`,
-    // A time of its own, like that of a mail that waits for its hour.
+    // This delivery is due at a time of its own, like a mail that waits for its hour.
     timed: `due_at = now() + interval '2 hours', due_set_at = now() + ${ahead}`,
     long: `due_at = now() + ${ahead}`,
     past: `due_at = now() - interval '1 minute', due_set_at = now() + ${ahead}`,
@@ -188,7 +188,7 @@ test('deliveries of a time when the clock of the database was ahead wait no long
   assert.equal(await correctTimes(pool, LETTERS), 0)
 })
 
-test('nothing waits for a row that another transaction has locked: what is stored or renewed beside it is', async (t) => {
+test('no statement waits for a row that another transaction has locked, and the other rows are stored or renewed', async (t) => {
   const { pool, take, letter } = await startLetters(t)
   const rows = (await take({ Elm: 3, Oak: 1 })).toSorted((a, b) => (a.street + a.house < b.street + b.house ? -1 : 1))
   const [locked, delivered, retried, oak] = rows
@@ -210,7 +210,7 @@ test('nothing waits for a row that another transaction has locked: what is store
   assert.equal((await letter(locked))?.[0], 'posted')
 })
 
-test('a pause that the receiver asked for outlasts its outage, and others end', async (t) => {
+test('a pause that the receiver asked for outlasts an outage, and other pauses end with it', async (t) => {
   const { pool, take, letter } = await startLetters(t)
   const [first, second] = await take({ Elm: 2 })
   assert.ok(first && second)
@@ -225,7 +225,7 @@ test('a pause that the receiver asked for outlasts its outage, and others end', 
   }
 })
 
-test('the statements of each minute and of a recovery read what they change, and not the queue', async (t) => {
+test('the statements for corrections and for recoveries read only the rows that they change', async (t) => {
   const { pool } = await startLetters(t)
   await pool.query(
     `create index on letters (street, due_at) where status = 'queued'; create index on letters (due_set_at) where status = 'queued';

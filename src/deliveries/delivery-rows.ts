@@ -4,19 +4,24 @@ import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { type DeliveryKind, type DeliveryOutcome, isQueued, pauseAfter, type Taken } from './delivery-kind.ts'
 
-/** Another process may take a delivery that had no heartbeat for this time. */
+/** The length of a lease. If a delivery has no heartbeat for this time, another process may take it. */
 const LEASE_SECONDS = 15
 const LEASE = sql`now() + make_interval(secs => ${LEASE_SECONDS})`
 const NO_LEASE = [sql`lease = null`, sql`leased_until = null`]
 const DUE_NOW = [sql`due_at = now()`, sql`due_set_at = now()`]
-/** The smallest clock step that is corrected. A smaller step, such as one of NTP, delays deliveries by its own length. */
+/**
+ * The smallest clock step that is corrected. A smaller one, such as a step of NTP, delays deliveries by its own length.
+ */
 export const STEP_SECONDS = 60
 const STEP = sql`make_interval(secs => ${STEP_SECONDS})`
-/** A lease with a later end was written before the clock went back. */
+/**
+ * The condition that a delivery is not leased. A lease that ends much later than a new one was written before the
+ * clock went back.
+ */
 const IS_FREE = sql`(leased_until is null or leased_until <= now() or leased_until > ${LEASE} + ${STEP})`
 const TYPES = { text: sql`text`, uuid: sql`uuid` }
 
-/** A delivery that this process holds: its row's key and its lease. */
+/** A delivery that this process holds: the key of its row, and its lease. */
 export type HeldRow = Readonly<Record<string, unknown>> & { lease: string }
 
 function takenColumns({ key, columns }: DeliveryKind): Sql {
@@ -24,9 +29,9 @@ function takenColumns({ key, columns }: DeliveryKind): Sql {
 }
 
 /**
- * Takes due deliveries, at most the given number for each receiver. Half are the oldest and half the newest, so new
- * deliveries do not wait for a backlog. Counts an attempt of each. The update changes no index, so it writes little:
- * docs/decisions/mail.md.
+ * Takes due deliveries, at most the given number for each receiver, and counts an attempt of each. Half of them are the
+ * oldest and half the newest, so that new deliveries do not wait for a backlog. The update changes no index, so it
+ * writes little: see docs/decisions/mail.md.
  */
 export async function takeDeliveries<Row>(
   db: Queryable,
@@ -38,7 +43,7 @@ export async function takeDeliveries<Row>(
   const changes = [sql`lease = ${lease}`, sql`leased_until = ${LEASE}`, sql`attempts = attempts + 1`, ...(kind.onTaken ?? [])]
   const isDue = sql`${isQueued(kind)} and ${receiver.column} = wanted.receiver::${TYPES[receiver.type]} and due_at <= now() and ${IS_FREE}`
   const { rows } = await db.query<Taken<Row>>(
-    // An array, because with a join the planner expects thousands of rows and reads the whole table.
+    // Uses an array, because for a join the planner expects thousands of rows and reads the whole table.
     sql`with taken as (
       update ${table} as delivery
       set ${commaList(changes)}
@@ -64,7 +69,7 @@ export async function takeDeliveries<Row>(
   return rows
 }
 
-/** Receivers that one walk statement visits at most. */
+/** The most receivers that one walk visits. */
 const WALKED = 2_000
 
 export interface WalkedReceiver {
@@ -73,7 +78,10 @@ export interface WalkedReceiver {
   is_due: boolean
 }
 
-/** Up to 2,000 receivers after `after` that have queued deliveries, and whether one of their deliveries is due. */
+/**
+ * The next receivers after `after` that have queued deliveries, at most 2,000, each with whether one of its deliveries
+ * is due.
+ */
 export function walkReceivers(kind: DeliveryKind, after: string | null): Sql {
   const { table, receiver } = kind
   const start = after ?? (receiver.type === 'uuid' ? '00000000-0000-0000-0000-000000000000' : '')
@@ -97,16 +105,16 @@ export function isWholeWalk(receivers: number): boolean {
 }
 
 interface ChangeOptions {
-  /** Assignments can use `delivery` (the row), `held` (its lease) and `item` (its values). */
+  /** The assignments can use `delivery` (the row), `held` (its key and lease) and `item` (its values). */
   assignments: readonly Sql[] | 'delete'
-  /** The rows to change; by default those that this process still holds. */
+  /** The condition for rows to change. The default is that this process still holds them. */
   which?: Sql
   values?: (place: number) => object
 }
 
 /**
- * Changes rows and skips those that another transaction has locked. Waiting for them could deadlock, or outlast other
- * leases. Returns the changed and the locked rows.
+ * Changes rows, and skips rows that another transaction has locked. Waiting for these could deadlock, or take longer
+ * than the leases of the others last. Returns the changed rows and the locked rows.
  */
 async function changeRows<Row extends HeldRow>(
   db: Queryable,
@@ -147,15 +155,16 @@ async function changeRows<Row extends HeldRow>(
 }
 
 /**
- * Extends the leases of deliveries in flight. Returns the rows whose lease this process still has, without locked rows.
+ * Extends the leases of deliveries. Returns the rows whose lease was extended. Missing are rows that this process has
+ * lost, and locked rows.
  */
 export async function renewLeases<Row extends HeldRow>(db: Queryable, kind: DeliveryKind, held: readonly Row[]): Promise<Set<Row>> {
   return (await changeRows(db, kind, held, { assignments: [sql`leased_until = ${LEASE}`] })).changed
 }
 
 /**
- * Releases deliveries that this process does not finish, so they are due at once. `isAttempt` is false for deliveries
- * that it has not begun. Returns the locked rows, which stay unchanged.
+ * Gives back deliveries that this process will not finish, so that they are due at once. `isAttempt` is false for
+ * deliveries that it has not begun. Returns the locked rows, which stay unchanged.
  */
 export async function releaseDeliveries<Row extends HeldRow>(
   db: Queryable,
@@ -167,7 +176,7 @@ export async function releaseDeliveries<Row extends HeldRow>(
   return (await changeRows(db, kind, held, { assignments })).locked
 }
 
-/** Subtracts attempts that are not made. The process keeps the rows. */
+/** Subtracts attempts that were counted but are not made. The process keeps the rows. */
 export async function uncountAttempts(db: Queryable, kind: DeliveryKind, held: readonly HeldRow[]): Promise<void> {
   await changeRows(db, kind, held, { assignments: uncounted(kind) })
 }
@@ -182,8 +191,8 @@ export interface Ended {
 }
 
 /**
- * Stores outcomes, one statement for each kind of outcome. A row that this process no longer holds changes only if the
- * delivery succeeded. Returns the outcomes of locked rows, which the caller must store later.
+ * Stores outcomes, in one statement for each kind of outcome. If this process no longer holds a row, only a success is
+ * stored. Returns the outcomes of locked rows, which the caller must store later.
  */
 export async function recordOutcomes(db: Queryable, kind: DeliveryKind, ended: readonly Ended[]): Promise<Set<Ended>> {
   const { isKept, onDelivered = [], onFailed = [] } = kind
@@ -213,7 +222,7 @@ function wordOf(outcome: DeliveryOutcome): string {
 
 function valuesOf(kind: DeliveryKind, { row, outcome }: Ended): object {
   if (outcome.to === 'delivered') return {}
-  // PostgreSQL's JSON accepts neither NUL nor lone surrogates.
+  // JSON in PostgreSQL accepts neither NUL nor lone surrogates.
   const last_error = outcome.reason.replaceAll('\0', ' ').toWellFormed()
   if (outcome.to === 'failed') return { last_error }
   return { last_error, seconds: outcome.seconds ?? pauseAfter(kind, row.attempts), is_pause_asked: outcome.seconds !== undefined }
@@ -223,20 +232,19 @@ const BATCH = 1_000
 const PAUSES_PER_OUTAGE = 3
 
 /**
- * Ends the pauses of failed deliveries after outages, 1,000 a call. `outages` gives each outage's milliseconds by
- * receiver; null stands for all receivers. Two kinds of pause stay: those that the receiver asked for, and those much
- * longer than the outage, whose deliveries failed before it. Returns the receivers whose pauses ended, and whether
- * there are more.
+ * Ends the pauses of failed deliveries after outages, 1,000 in a call. `outages` has the milliseconds of each outage by
+ * receiver; null stands for all receivers. Pauses that the receiver asked for stay. So do pauses much longer than the
+ * outage, because they began before it. Returns the receivers whose pauses ended, and whether there are more.
  */
 export async function endPauses(
   db: Queryable,
   kind: DeliveryKind,
   outages: ReadonlyMap<string | null, number>,
 ): Promise<{ receivers: Set<string>; hasMore: boolean }> {
-  // Pauses double, so a pause that began in an outage is about as long as the outage.
+  // Pauses double, so a pause that began during an outage is about as long as the outage.
   const longest = [...outages.values()].map((ms) => (Number.isFinite(ms) ? Math.ceil((ms * PAUSES_PER_OUTAGE) / 1_000) : null))
   const { column, type } = kind.receiver
-  // A select for each receiver uses the index. One condition on all receivers would read the whole queue.
+  // One select for each receiver uses the index. A single condition for all receivers would read the whole queue.
   const paused = (of: Sql) => sql`select ctid from ${kind.table}
     where ${isQueued(kind)} and ${of} and attempts > 0 and not is_pause_asked and due_at > now()
       and (outage.seconds is null or due_at <= now() + make_interval(secs => outage.seconds))
@@ -262,8 +270,8 @@ export async function endPauses(
 }
 
 /**
- * Corrects times that lie in the future because the clock went back, 1,000 a statement. A delivery keeps its remaining
- * pause, or its own earlier due time. Returns the number of corrected rows.
+ * Corrects times that are in the future because the clock was set back, 1,000 in a statement. A delivery keeps the rest
+ * of its pause, or a due time of its own. Returns the number of corrected rows.
  */
 export async function correctTimes(db: Queryable, kind: DeliveryKind): Promise<number> {
   return inBatches(
@@ -280,7 +288,8 @@ export async function correctTimes(db: Queryable, kind: DeliveryKind): Promise<n
 }
 
 /**
- * Ends the leases in a restored backup, whose processes are gone. The server must have started on the restored files.
+ * Ends the leases in a restored backup, whose processes no longer exist. The server must have been started on the
+ * restored files.
  */
 export async function releaseRestored(db: Queryable, kind: DeliveryKind): Promise<void> {
   await db.query(
@@ -294,18 +303,19 @@ const REQUEUE_BATCH = 1_000
 export type DeliveryKey = Readonly<Record<string, string>>
 
 export interface RequeueOptions {
-  /** A condition on the table's rows. */
+  /** The condition for rows to queue again. */
   which: Sql
-  /** Runs first in each transaction. */
+  /** Runs at the beginning of each transaction. */
   before?: (tx: Transaction) => Promise<void>
-  /** The largest number to requeue, the oldest first; all by default. */
+  /** The most deliveries to queue again, the oldest first. By default all. */
   atMost?: number
-  /** Runs last in each transaction that requeued deliveries. */
+  /** Runs at the end of each transaction that has queued deliveries again. */
   onRequeued?: (tx: Transaction, deliveries: readonly DeliveryKey[]) => Promise<void>
 }
 
 /**
- * Queues deliveries like new ones, in transactions of 1,000. Returns their number. Workers find them at the next poll.
+ * Queues deliveries again like new ones, in transactions of 1,000. Returns their number. Workers find them at the next
+ * poll.
  */
 export async function requeueDeliveries(
   pool: Pool,

@@ -19,7 +19,7 @@ import { eventually } from '../../test/eventually.ts'
 import { NO_RECEIVER } from './delivery-kind.ts'
 import type { WorkOptions } from './delivery-worker.ts'
 
-test('a new receiver gets its first delivery while healthy ones with a backlog keep all places busy', async (t) => {
+test('a new receiver gets its first delivery while healthy receivers with a backlog use all places', async (t) => {
   const { db, queue } = await setUp(t)
   const arrived = new Map<string, number>()
   const options: WorkOptions = { places: 64, share: { perReceiver: 10, suspects: 4, slowMs: 5_000 } }
@@ -52,7 +52,7 @@ test('a new receiver gets its first delivery while healthy ones with a backlog k
   }
 })
 
-test('a new receiver gets its first delivery while slow ones with a backlog keep all places of theirs busy', async (t) => {
+test('a new receiver gets its first delivery while slow receivers with a backlog use all places for suspects', async (t) => {
   const { db, queue } = await setUp(t)
   const arrived = new Map<string, number>()
   const slow = ['a one', 'b two', 'c three', 'd four']
@@ -60,7 +60,7 @@ test('a new receiver gets its first delivery while slow ones with a backlog keep
     PARCELS,
     { places: 64, share: { perReceiver: 10, suspects: 4, slowMs: 100 } },
     recording(async ({ label }, report) => {
-      // Longer than between two polls.
+      // This is longer than the time between two polls.
       if (slow.includes(label)) await delay(3_000)
       arrived.set(label, (arrived.get(label) ?? 0) + 1)
       report('well')
@@ -74,14 +74,14 @@ test('a new receiver gets its first delivery while slow ones with a backlog keep
     worker,
     slow.flatMap((receiver) => times(25, receiver)),
   )
-  // A poll has announced all of them once more.
+  // By then a poll has announced all slow receivers once more.
   await eventually(async () => slow.every((receiver) => (arrived.get(receiver) ?? 0) > 2), { what: 'each of the slow ones' })
   await sendTo(db, worker, ['z new'])
   await eventually(async () => arrived.has('z new'), { what: 'the first delivery beside them' })
   for (const receiver of slow) assert.ok((arrived.get(receiver) ?? 0) < 20, `${receiver} had a backlog`)
 })
 
-test('a new receiver whose delivery finds no free place costs no statements until there is one', async (t) => {
+test('a new receiver whose delivery finds no free place costs no statements until a place is free', async (t) => {
   const { db, queue } = await setUp(t)
   const gate = Promise.withResolvers<void>()
   t.after(() => gate.resolve())
@@ -109,7 +109,7 @@ test('a new receiver whose delivery finds no free place costs no statements unti
   await eventually(async () => arrived.has('new'))
 })
 
-test('a long lock on the rows of a receiver ends no lease of others, and nothing is made twice', async (t) => {
+test('a long lock on the rows of one receiver ends no lease of other rows, and no delivery is made twice', async (t) => {
   const { db, queue } = await setUp(t)
   const other = await startQueue(t, db)
   const gate = Promise.withResolvers<void>()
@@ -134,7 +134,7 @@ test('a long lock on the rows of a receiver ends no lease of others, and nothing
   await eventually(async () => runs.get('quick') === 2, { what: 'one beside the lock' })
   gate.resolve()
   await eventually(async () => (await states(db)).held === 'delivered')
-  // Another process may make the locked one, whose lease has ended; this one does not.
+  // The lease of the locked delivery has ended, so another process may make it, but not this one.
   await other.stop()
   await connection.query('commit')
   await eventually(async () => (await states(db)).locked === 'delivered')
@@ -145,7 +145,7 @@ for (const change of [
   `delete from parcels where lease is not null`,
   `update parcels set status = 'failed', lease = null where lease is not null`,
 ]) {
-  test(`what waits in memory is not made after at most one heartbeat: ${change.slice(0, 6)}`, async (t) => {
+  test(`deliveries that wait in memory do not begin after the next heartbeat: ${change.slice(0, 6)}`, async (t) => {
     const { db, queue } = await setUp(t)
     const gate = Promise.withResolvers<void>()
     t.after(() => gate.resolve())
@@ -172,7 +172,7 @@ for (const change of [
   })
 }
 
-test('what waits in a process that stood still goes back uncounted', async (t) => {
+test('deliveries that waited in a paused process are given back, and no attempt is counted', async (t) => {
   const { db, queue } = await setUp(t)
   const gate = Promise.withResolvers<void>()
   t.after(() => gate.resolve())
@@ -191,7 +191,7 @@ test('what waits in a process that stood still goes back uncounted', async (t) =
   await eventually(async () => (await states(db)).shop === 'delivered')
   await sendTo(db, worker, times(10, 'shop'))
   await eventually(async () => (await db.pool.query('select from parcels where lease is not null')).rowCount === 10)
-  // No timer of this process runs meanwhile.
+  // No timer of this process runs during this wait.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 16_000)
   gate.resolve()
   await eventually(async () => (await db.pool.query(`select from parcels where status = 'queued'`)).rowCount === 0)
@@ -199,7 +199,7 @@ test('what waits in a process that stood still goes back uncounted', async (t) =
   assert.equal(Math.max(...attempts), 1)
 })
 
-test('what is due is made while the correction of times waits, or fails', async (t) => {
+test('due deliveries are made while the correction of times is slow, or fails', async (t) => {
   const { db, queue } = await setUp(t)
   await send(db, ['ahead'], () => 'ahead')
   await db.pool.query(

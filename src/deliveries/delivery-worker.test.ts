@@ -22,7 +22,7 @@ import { createPool, type Pool } from '../db/pool.ts'
 import { NO_RECEIVER } from './delivery-kind.ts'
 import { DeliveryQueue } from './delivery-queue.ts'
 
-test('stores the outcome of each delivery on its own', async (t) => {
+test('stores the outcome of each delivery separately', async (t) => {
   const { db, queue } = await setUp(t)
   await send(db, ['broken', 'done', 'failed', 'throws'])
   const runs: Record<string, number> = {}
@@ -63,7 +63,7 @@ test('a worker that is woken finds a delivery at once', async (t) => {
       return DELIVERED
     }),
   )
-  // It looks by itself every other second: of several deliveries one would wait for that.
+  // Without being woken, a worker looks only every two seconds, and one of several deliveries would wait for that.
   let longest = 0
   for (let attempt = 0; attempt < 3; attempt++) {
     longest = 0
@@ -80,7 +80,7 @@ test('a worker that is woken finds a delivery at once', async (t) => {
   assert.ok(longest < 500)
 })
 
-test('deliveries that fail together are not retried together: their pauses grow and are spread', async (t) => {
+test('deliveries that fail together are not retried together, because their pauses grow and are partly random', async (t) => {
   const { db, queue } = await setUp(t)
   await send(
     db,
@@ -96,12 +96,12 @@ test('deliveries that fail together are not retried together: their pauses grow 
     const { rows } = await db.pool.query(`select extract(epoch from due_at - due_set_at)::float as pause from parcels where due_at > now()`)
     return rows.length === 40 && rows.map(({ pause }) => pause)
   })
-  // The pause is once to twice the first one.
+  // A pause is between once and twice the first pause.
   assert.ok(Math.min(...pauses) >= 100 && Math.max(...pauses) <= 200, pauses.join())
   assert.ok(Math.max(...pauses) - Math.min(...pauses) > 25, pauses.join())
 })
 
-test('a delivery waits for its time', async (t) => {
+test('a delivery waits until it is due', async (t) => {
   const { db, queue } = await setUp(t)
   const ran: string[] = []
   await send(db, ['later', 'now'])
@@ -118,7 +118,7 @@ test('a delivery waits for its time', async (t) => {
   assert.deepEqual(ran, ['now'])
 })
 
-test('two processes share the deliveries of a kind and make none twice', async (t) => {
+test('two processes share the deliveries of a kind, and none is made twice', async (t) => {
   const { db, queue } = await setUp(t)
   const other = await startQueue(t, db)
   const runs: string[] = []
@@ -134,7 +134,7 @@ test('two processes share the deliveries of a kind and make none twice', async (
   assert.deepEqual(runs.toSorted(), labels.toSorted())
 })
 
-test('a stop waits for the delivery in flight, takes no other, and may come before the start and twice', async (t) => {
+test('stopping waits for the delivery in flight, takes no other, and works before start and twice', async (t) => {
   const { db, queue } = await setUp(t)
   await new DeliveryQueue({ pool: db.pool, logger }).stop()
   const begun = Promise.withResolvers<void>()
@@ -142,7 +142,7 @@ test('a stop waits for the delivery in flight, takes no other, and may come befo
   await send(db, ['a', 'b'])
   const worker = queue.work<Parcel>(
     PARCELS,
-    // Other kinds share what it would close.
+    // It must not be called, because other kinds share what it would close.
     { places: 1, breakOff: () => assert.fail('nothing is left to break off') },
     recording(async () => {
       begun.resolve()
@@ -163,7 +163,7 @@ test('a stop waits for the delivery in flight, takes no other, and may come befo
   await queue.stop()
 })
 
-test('a delivery that outlives the stop is made by the next process at once', async (t) => {
+test('a delivery that outlasts the stop is made by the next process at once', async (t) => {
   const { db, queue } = await setUp(t)
   const begun = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
@@ -198,7 +198,7 @@ test('a delivery that outlives the stop is made by the next process at once', as
   await waitForStates(db, { stuck: 'delivered' })
 })
 
-test('a delivery whose process died is made when its lease has ended, and not before', async (t) => {
+test('a delivery of a process that died is made after its lease has ended, and not before', async (t) => {
   const { db, queue } = await setUp(t)
   await send(db, ['held', 'orphan'])
   await db.pool.query(
@@ -234,7 +234,7 @@ test('a process keeps its lease while a delivery takes longer', async (t) => {
   assert.equal(runs, 1)
 })
 
-test('lives through the loss of its connections', async (t) => {
+test('continues after its connections were lost', async (t) => {
   const { db, queue } = await setUp(t)
   queue.work<Parcel>(
     PARCELS,
@@ -246,7 +246,7 @@ test('lives through the loss of its connections', async (t) => {
   await waitForStates(db, { a: 'delivered' })
 })
 
-test('a lease is extended while other work has every connection of the pool', async (t) => {
+test('a lease is extended while other work uses every connection of the pool', async (t) => {
   const { db } = await setUp(t)
   const onError = () => {}
   const [pool, leasePool] = [1, 1].map((size) => createPool({ url: db.url, size, applicationName: 'test', onError })) as [Pool, Pool]
@@ -279,7 +279,7 @@ test('a lease is extended while other work has every connection of the pool', as
   await waitForStates(db, { long: 'delivered' })
 })
 
-test('a suspended machine is no step of the clock, and a step is', async (t) => {
+test('a suspended machine does not count as a clock step, and a real step does', async (t) => {
   const { db } = await setUp(t)
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
@@ -297,7 +297,7 @@ test('a suspended machine is no step of the clock, and a step is', async (t) => 
     await eventually(async () => query.mock.callCount() >= before + more, { what: 'polls' })
   }
   await polls(3)
-  // The process's clock stood still for an hour, and the database's did not.
+  // The clock of the process stood still for an hour, and that of the database did not.
   const hourEarlier = performance.now.bind(performance)
   const stoodStill = t.mock.method(performance, 'now', () => hourEarlier() - 3_600_000)
   await polls(3)

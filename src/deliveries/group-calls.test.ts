@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { groupCalls } from './group-calls.ts'
 
-test('calls that come while a group is at work are the next groups, each answered with its own result', async () => {
+test('calls during a run form the next groups, and each gets its own result', async () => {
   const groups: number[][] = []
   const double = groupCalls(async (items: readonly number[]) => {
     groups.push([...items])
@@ -15,7 +15,7 @@ test('calls that come while a group is at work are the next groups, each answere
   assert.equal(await double(7), 14)
 })
 
-test('of a group that fails each call is made alone, and only the bad one fails', async () => {
+test('if a group fails, each of its calls runs alone, and only the faulty one fails', async () => {
   const check = groupCalls(async (items: readonly string[]) => {
     await setImmediate()
     if (items.includes('bad')) throw new Error('a bad item')

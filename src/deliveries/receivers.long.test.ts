@@ -22,13 +22,13 @@ const SHARED: WorkOptions = { places: 8, share: { perReceiver: 3, suspects: 4, s
 const LONG_PAUSES: DeliveryKind = { ...PARCELS, firstPauseSeconds: 3_600, longestPauseSeconds: 3_600 }
 const GROWING_PAUSES: DeliveryKind = { ...PARCELS, longestPauseSeconds: 3_600 }
 
-/** Queues parcels with these labels to one receiver. */
+/** Queues parcels with these labels for one receiver. */
 async function sendToShop(db: TestDatabase, worker: DeliveryWorker<Parcel>, labels: readonly string[]): Promise<void> {
   await send(db, labels, () => 'shop')
   worker.wake(['shop'])
 }
 
-/** Receivers that hold each delivery until the test opens them. */
+/** Receivers that hold each delivery until the test opens the gate. */
 function createGate() {
   const gate = Promise.withResolvers<void>()
   const inFlight = new Map<string, number>()
@@ -46,7 +46,7 @@ function createGate() {
   }
 }
 
-/** A worker whose receivers are healthy; those that `isHeld` names hold their deliveries. */
+/** Starts a worker whose receivers are healthy. The receivers for which `isHeld` is true hold their deliveries. */
 async function startGated(t: Parameters<typeof setUp>[0], isHeld: (receiver: string) => boolean, options = SHARED) {
   const { db, queue } = await setUp(t)
   const gate = createGate()
@@ -66,9 +66,10 @@ async function startGated(t: Parameters<typeof setUp>[0], isHeld: (receiver: str
 }
 
 for (const hanging of [1, 4, 50]) {
-  test(`a receiver gets its deliveries while ${hanging} others that hang have more in front of them than there are places`, async (t) => {
+  test(`a receiver gets its deliveries while ${hanging} hanging receivers have more queued deliveries before it than there are places`, async (t) => {
     const { db, worker, gate, arrived } = await startGated(t, (label) => label !== 'good')
-    // A receiver that is known to be healthy does not wait among others.
+    // The receiver accepts one delivery first, because a receiver that is known to be healthy does not wait among new
+    // ones.
     await sendTo(db, worker, ['good'])
     await eventually(async () => arrived.get('good') === 1)
     const bad = Array.from({ length: hanging }, (_, index) => times(hanging === 50 ? 5 : 20, `bad ${index}`)).flat()
@@ -84,7 +85,7 @@ for (const hanging of [1, 4, 50]) {
   })
 }
 
-test('a healthy receiver that begins to hang keeps its share and no place of others', async (t) => {
+test('a healthy receiver that begins to hang keeps its share and takes no place of others', async (t) => {
   let isHanging = false
   const { db, worker, gate, arrived } = await startGated(t, (label) => label === 'bad' && isHanging)
   await sendTo(db, worker, ['bad', 'good'])
@@ -97,9 +98,9 @@ test('a healthy receiver that begins to hang keeps its share and no place of oth
   await eventually(async () => arrived.get('bad') === 31, { what: 'the deliveries to the other one' })
 })
 
-test('a healthy receiver that cannot keep up holds up no other, and gets all that waits', async (t) => {
+test('a healthy receiver that cannot keep up delays no other, and gets all its deliveries', async (t) => {
   let isBusy = false
-  // It never counts as slow.
+  // With this limit the receiver never counts as slow.
   const share = { perReceiver: 3, suspects: 4, slowMs: 600_000 }
   const { db, worker, gate, arrived } = await startGated(t, (label) => label === 'busy' && isBusy, { places: 8, share })
   await sendTo(db, worker, ['busy', 'good'])
@@ -113,7 +114,7 @@ test('a healthy receiver that cannot keep up holds up no other, and gets all tha
   assert.equal(gate.most.get('busy'), 3)
 })
 
-test('a new delivery does not wait for all that had come together for its receiver', async (t) => {
+test('a new delivery does not wait for a burst of deliveries to its receiver', async (t) => {
   const { db, queue } = await setUp(t)
   const arrived: string[] = []
   const gate = createGate()
@@ -137,7 +138,7 @@ test('a new delivery does not wait for all that had come together for its receiv
   assert.ok(last < 500, `the last new one came as number ${last}`)
 })
 
-test('receivers are found behind a hundred thousand deliveries to another one, which are not read each time', async (t) => {
+test('finds receivers behind a hundred thousand deliveries to another one, without reading these each time', async (t) => {
   const { db, queue } = await setUp(t)
   await queue.stop()
   const many = 100_000
@@ -178,7 +179,7 @@ test('receivers are found behind a hundred thousand deliveries to another one, w
   assert.ok(reads < many / 10, `${reads} rows were read`)
 })
 
-test('many new deliveries to a receiver that hangs cost those to others no statement each', async (t) => {
+test('many new deliveries to a hanging receiver do not cost a statement for each delivery to others', async (t) => {
   const { db, worker, arrived } = await startGated(t, (label) => label === 'bad')
   await sendTo(db, worker, ['good'])
   await eventually(async () => arrived.get('good') === 1)
@@ -190,7 +191,7 @@ test('many new deliveries to a receiver that hangs cost those to others no state
   assert.ok(statements < 50, `${statements} statements`)
 })
 
-test('a failing receiver is asked by one delivery after a pause, and gets all that waits when it is back', async (t) => {
+test('a failing receiver gets one delivery after each pause, and all its deliveries when it is back', async (t) => {
   const { db, queue } = await setUp(t)
   let isDown = true
   let [asked, taken, running, most] = [0, 0, 0, 0]
@@ -211,13 +212,13 @@ test('a failing receiver is asked by one delivery after a pause, and gets all th
   await eventually(async () => asked >= 4, { what: 'a probe after three failures' })
   assert.equal(most, 1)
   assert.ok(asked < 12, `asked ${asked} times: without a pause each delivery would have asked`)
-  // The pauses of those that were tried become long.
+  // Sets long pauses for the deliveries that were tried.
   await db.pool.query(`update parcels set due_at = now() + interval '1 hour' where attempts > 0 and lease is null`)
   isDown = false
   await eventually(async () => taken === 40, { what: 'all of them, also those with a longer pause' })
 })
 
-/** A shop that never takes the parcel `poison`. */
+/** A shop that never accepts the parcel `poison`. */
 function createPickyShop() {
   const counts = { poison: 0, others: 0 }
   const make = recording(async ({ label }, report) => {
@@ -229,7 +230,7 @@ function createPickyShop() {
   return { counts, make }
 }
 
-test('a delivery that its receiver never takes costs the others no pause and is not tried more often', async (t) => {
+test('a delivery that its receiver never accepts does not pause the others, and is not tried more often', async (t) => {
   const { db, queue } = await setUp(t)
   const { counts, make } = createPickyShop()
   const worker = queue.work<Parcel>(LONG_PAUSES, SHARED, make)
@@ -242,10 +243,10 @@ test('a delivery that its receiver never takes costs the others no pause and is 
   assert.equal(counts.poison, 1)
 })
 
-test('a receiver that is back is not asked each time by a delivery that it never takes', async (t) => {
+test('a delivery that its receiver never accepts does not delay others after the receiver is back', async (t) => {
   const { db, queue } = await setUp(t)
   const { counts, make } = createPickyShop()
-  // There are no pauses, so the delivery that fails is always due.
+  // This kind has no pauses, so the failing delivery is always due.
   const worker = queue.work<Parcel>(PARCELS, SHARED, make)
   await sendToShop(db, worker, ['poison'])
   await eventually(async () => counts.poison >= 4)
@@ -253,7 +254,7 @@ test('a receiver that is back is not asked each time by a delivery that it never
   await eventually(async () => counts.others === 10, { what: 'the others' })
 })
 
-test('deliveries to a receiver to which nothing is to be sent any more end without pauses', async (t) => {
+test('deliveries end without pauses if nothing needs to be sent to their receiver any more', async (t) => {
   const { db, queue } = await setUp(t)
   let isRemoved = false
   let done = 0
@@ -273,7 +274,7 @@ test('deliveries to a receiver to which nothing is to be sent any more end witho
   await eventually(async () => done === 300)
 })
 
-test('an outage of what all receivers share ends their pauses', async (t) => {
+test('the end of an outage that affected all receivers ends their pauses', async (t) => {
   const { db, queue } = await setUp(t)
   let isDown = true
   const asked = new Set<string>()
@@ -300,7 +301,7 @@ test('an outage of what all receivers share ends their pauses', async (t) => {
   await eventually(async () => taken === 20, { what: 'all of them' })
 })
 
-test('a delivery that failed for longer than an outage of its receiver keeps its pause when that ends', async (t) => {
+test('a delivery that failed long before an outage of its receiver keeps its pause when the outage ends', async (t) => {
   const { db, queue } = await setUp(t)
   let isDown = false
   let [asked, taken, greylisted] = [0, 0, 0]
@@ -320,7 +321,7 @@ test('a delivery that failed for longer than an outage of its receiver keeps its
   await eventually(async () => taken === 1)
   await sendToShop(db, worker, ['greylisted'])
   await eventually(async () => greylisted === 1)
-  // Some more failures would make it so long.
+  // Makes the pause as long as it would be after several more failures.
   await db.pool.query(`update parcels set due_at = now() + interval '1 hour' where label = 'greylisted'`)
   isDown = true
   const before = asked
@@ -333,7 +334,7 @@ test('a delivery that failed for longer than an outage of its receiver keeps its
   assert.deepEqual(rows, [{ waits: true }])
 })
 
-test('a receiver gets its deliveries beside twelve thousand others that fail', async (t) => {
+test('a receiver gets its deliveries while twelve thousand others fail', async (t) => {
   const { db, queue } = await setUp(t)
   let [taken, failed] = [0, 0]
   const many: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 60_000 } }
@@ -350,7 +351,7 @@ test('a receiver gets its deliveries beside twelve thousand others that fail', a
   await sendTo(db, worker, ['good'])
   await eventually(async () => taken === 1)
   const others = Array.from({ length: 12_000 }, (_, index) => `bad ${index}`)
-  // Three failures of one are an outage: the fourth delivery waits.
+  // Three failures of a receiver count as an outage, so its fourth delivery waits.
   await sendTo(db, worker, [...others, ...others, ...others, ...others])
   await eventually(async () => failed >= 10_000, { what: 'some failures' })
   const { user, system } = process.cpuUsage()
