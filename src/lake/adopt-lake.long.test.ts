@@ -34,9 +34,9 @@ for (const [kind, makeLake] of [
 }
 
 function adopting(makeLake: MakeLake): void {
-  test('of an earlier release is adopted by its writer, and not read before', async (t) => {
+  test('a lake of an earlier release is adopted by its writer, and cannot be read before', async (t) => {
     const lake = await makeLake(t)
-    // A merge that was killed before it deleted its sources, and files after it.
+    // This is the state after a killed merge that had not deleted its sources. Another file follows.
     await oldFile(lake, 1, 2)
     await oldFile(lake, 3, 4)
     await oldFile(lake, 1, 4, 1)
@@ -48,14 +48,14 @@ function adopting(makeLake: MakeLake): void {
     assert.deepEqual([await readEvents(lake.store), await tableEvents(lake)], [ids, ids])
   })
 
-  test('whose names say what is not in its files is adopted without those', async (t) => {
+  test('a lake is adopted without files whose names do not match their rows', async (t) => {
     const lake = await makeLake(t)
     const whole = await oldFile(lake, 1, 3)
     await oldFile(lake, 4, 6)
     const far = `${DAY}/0000009000000000-0000009000000005.parquet`
     await copyFile(whole, lake.pathOf(far))
     await writeFile(lake.pathOf(`${DAY}/0000000000000000-0000009000000009.7.parquet`), 'cut off')
-    // What a writer was about to publish comes again from the topic.
+    // A writer was about to publish this file. The topic delivers its events again.
     const claim = '.pending/after-0000000000000006.parquet'
     await mkdir(dirname(lake.pathOf(claim)), { recursive: true })
     await copyFile(whole, lake.pathOf(claim))
@@ -65,7 +65,7 @@ function adopting(makeLake: MakeLake): void {
     assert.equal(await lake.readObject(`${DAY}/0000000000000000-0000009000000009.7.parquet.corrupt`), 'cut off')
   })
 
-  test('with tables loses what only they have', async (t) => {
+  test('a lake of an earlier release that has tables loses the rows that only the tables have', async (t) => {
     const lake = await makeLake(t)
     const path = await oldFile(lake, 1, 3)
     const table = new TableStore(lake.store, ORDER_EVENTS.name)
@@ -82,7 +82,7 @@ function adopting(makeLake: MakeLake): void {
     assert.deepEqual([await readEvents(lake.store), await tableEvents(lake)], [IDS, IDS])
   })
 
-  test('that an earlier release has written again since is damaged, and loses nothing', async (t) => {
+  test('a lake that an earlier release wrote to again after its adoption counts as damaged, and loses nothing', async (t) => {
     const lake = await makeLake(t)
     await writeFiles(t, lake.store, [2])
     const listed = await lake.store.list('orders/')
@@ -95,8 +95,9 @@ function adopting(makeLake: MakeLake): void {
     assert.deepEqual(await lake.store.list('orders/'), listed)
   })
 
-  test('that another process adopts and writes meanwhile keeps what that one wrote', async (t) => {
-    // The lists are those of the metadata and of the files, to find out that it is to be adopted, and to adopt it.
+  test('if another process adopts a lake and writes to it meanwhile, its events stay', async (t) => {
+    // The other process acts after the first, second, third or fourth list. Two lists find out that the lake must be
+    // adopted, and two belong to the adoption. Of each two, the first is of metadata and the second of files.
     for (const list of [1, 2, 3, 4]) {
       const lake = await makeLake(t)
       await oldFile(lake, 1, 3)

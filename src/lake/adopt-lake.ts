@@ -19,12 +19,13 @@ import { type DatasetName, prefixOf } from './lake-names.ts'
 import type { LakeStore, ListedFile } from './lake-store.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
-/** Gives a new lake its first snapshot, and adopts a lake of an earlier release. */
+/** Returns the newest snapshot. A new lake gets its first snapshot, and a lake of an earlier release is adopted. */
 export async function openLakeEvents(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<LakeSnapshot> {
   return untilCommitted(async () => {
     try {
       const snapshot = await readSnapshot(store, dataset, table)
-      // Files without metadata would look like a lake that has lost its metadata.
+      // A new lake needs metadata before its first file. Files without metadata would look like a lake that has lost
+      // its metadata.
       if (snapshot.base.metadata !== null || (await commitFiles(snapshot, { added: [] }, now))) return snapshot
     } catch (error) {
       if (!(error instanceof LakeNotAdopted)) throw error
@@ -34,11 +35,14 @@ export async function openLakeEvents(store: LakeStore, dataset: DatasetName, tab
   })
 }
 
-/** In an earlier release a file superseded files of the same or a lower level whose range it covers. */
+/**
+ * Commits a first snapshot with the files that count. In an earlier release, a file superseded files of the same or a
+ * lower level whose range it covers.
+ */
 async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<void> {
   const base = await readBase(table)
   let listed = await store.list(prefixOf(dataset))
-  // Another process has adopted the lake meanwhile.
+  // If there are newer names, another process has adopted the lake meanwhile.
   if (!listed.every(({ name }) => isOldName(name))) return
   const added = new Map<string, DataFile>()
   for (let isDone = false; !isDone; ) {
@@ -48,7 +52,7 @@ async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, 
       const data = await describe(store, table, dataset, file)
       if (data !== null) added.set(file.name, data)
       else {
-        // The damaged file superseded others by its name alone. They count now.
+        // The damaged file superseded other files only by its name. Those count now.
         await store.quarantine(file.name)
         listed = listed.filter(({ name }) => name !== file.name)
         isDone = false
@@ -68,7 +72,10 @@ async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, 
     if (name.includes('catalogue') === (dataset === 'catalogue')) await store.delete(name)
 }
 
-/** Returns null when the file is damaged, was written under another name, or has rows outside of its name's range. */
+/**
+ * Describes a file. Returns null if it is damaged, was written under another name, or has rows outside of the range in
+ * its name.
+ */
 async function describe(
   store: LakeStore,
   table: TableStore,
@@ -105,7 +112,8 @@ function currentFiles<T extends { name: string }>(files: readonly T[]): T[] {
   const ranges = files.map((file) => ({ file, ...rangeOf(file.name) }))
   ranges.sort((a, b) => (a.folder === b.folder ? a.first - b.first || b.last - a.last || b.level - a.level : a.folder < b.folder ? -1 : 1))
   const current: T[] = []
-  // Files of the folder whose range reaches the current file. There are one or two, except after a killed merge.
+  // The previous files in the folder whose range reaches the current file. There are only one or two, except after a
+  // killed merge.
   let open: typeof ranges = []
   for (const range of ranges) {
     open = open.filter(({ folder, last }) => folder === range.folder && last >= range.first)

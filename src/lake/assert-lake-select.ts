@@ -1,19 +1,25 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { LAKE_TABLES } from './lake-tables.ts'
 
-/** Functions that return rows and read only their arguments. All others are refused, so new ones are, too. */
+/**
+ * Table functions that read only their arguments. All others are refused, including functions that later versions of
+ * DuckDB add.
+ */
 const TABLE_FUNCTIONS: ReadonlySet<string> = new Set(['unnest', 'range', 'generate_series', 'json_each', 'json_tree'])
 
 /** Functions that show settings, change DuckDB, run SQL text, or expect internal arguments. */
 const REFUSED_FUNCTION =
   /^(?:__.*|current_setting|getvariable|getenv|write_log|json_(?:serialize_plan|execute_serialized_sql)|query|query_table|pg_sleep|sleep_ms|combine|finalize)$/
-/** These macros read DuckDB's catalogue, which contains local paths. DuckDB expands macros after this check. */
+/**
+ * These macros read DuckDB's catalogue, which contains local paths. They must be refused by name, because DuckDB
+ * expands macros after this check.
+ */
 const CATALOGUE_MACROS: ReadonlySet<string> = new Set(['pg_get_viewdef', 'pg_get_constraintdef', 'format_type', 'get_block_size'])
-/** The parser itself adds the schema main to lists and structs. */
+/** The parser itself adds the schema `main` to functions that build lists and structs. */
 const FUNCTION_SCHEMAS: ReadonlySet<unknown> = new Set([undefined, '', 'main'])
 
 const VIEWS: ReadonlySet<string> = new Set(LAKE_TABLES.map(({ name }) => name))
-/** The name of neither a file nor one of DuckDB's own views. */
+/** A table name that can be neither a file nor one of DuckDB's own views. */
 const SAFE_NAME = /^(?!(?:duckdb|pragma|sqlite|pg)_)[\p{L}_][\p{L}\p{N}_ -]*$/iu
 
 export const NO_SELECT = "Only one SELECT is answered, and in it a PIVOT that names its values, such as on status in ('pending', 'shipped')"
@@ -22,7 +28,10 @@ interface Node {
   readonly [name: string]: unknown
 }
 
-/** Checks the tree of DuckDB's parser, so no spelling of a name can hide it. Throws with the reason. */
+/**
+ * Checks the syntax tree from DuckDB's parser, so that no spelling can hide a name. Throws with the reason of the
+ * refusal.
+ */
 export async function assertLakeSelect(connection: DuckDBConnection, text: string): Promise<void> {
   const [[json] = []] = (await connection.runAndReadAll('select json_serialize_sql($1::varchar)', [text])).getRows()
   const parsed = JSON.parse(String(json)) as { error_type?: string; error_message?: string; statements?: unknown[] }
@@ -63,7 +72,7 @@ function assertAllowed(node: Node, names: ReadonlySet<string>): void {
   }
 }
 
-/** A loop instead of recursion, because the SQL decides the depth. */
+/** A loop replaces recursion, because the SQL text decides how deep the tree is. */
 function* walk(root: unknown): Generator<Node> {
   const waiting = [root]
   while (waiting.length > 0) {

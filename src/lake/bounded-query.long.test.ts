@@ -8,7 +8,7 @@ import { QueryRefused } from './bounded-query.ts'
 import { makeSpillPath, withDuckDB } from './lake-database.ts'
 import { LAKE_TABLES } from './lake-tables.ts'
 
-test('what an analyst writes is answered', async (t) => {
+test('answers the queries that an analyst writes', async (t) => {
   const { query } = await makeQueriedLake(t)
   for (const [sql, rows] of [
     ['select count(*) from orders', [['4']]],
@@ -36,7 +36,7 @@ test('what an analyst writes is answered', async (t) => {
   }
 })
 
-test('the list of tables is what a query describes, with files and without', async (t) => {
+test('the list of tables equals what a query describes, with and without files', async (t) => {
   for (const counts of [[], [2, 2]]) {
     const { query } = await makeQueriedLake(t, makeLocalLake, counts)
     for (const { name, columns } of LAKE_TABLES) {
@@ -50,7 +50,7 @@ test('the list of tables is what a query describes, with files and without', asy
   }
 })
 
-test('more rows or bytes than the bounds are left out, and that is said', async (t) => {
+test('rows or bytes beyond the limits are omitted, and the answer says so', async (t) => {
   const { query } = await makeQueriedLake(t)
   const all = await query('select range from range(5)', { maxRows: 5 })
   assert.deepEqual([all.rows.length, all.isTruncated], [5, false])
@@ -61,7 +61,7 @@ test('more rows or bytes than the bounds are left out, and that is said', async 
   await assert.rejects(query("select repeat('x', 2000)", { maxBytes: 1_000 }), /^Error: A row is larger than 1000 bytes$/)
 })
 
-test('a query that needs more memory or space than it gets is refused', async (t) => {
+test('a query that needs more memory or disk space than allowed is refused', async (t) => {
   const { query } = await makeQueriedLake(t)
   await assert.rejects(query("select string_agg(repeat('x', 1000000), '') from range(1000)"), /^Error: Out of Memory Error: [^*]*$/)
   const sorted = "select count(*) from (select repeat('y', 500) || r as s from range(1000000) as t(r) order by s limit 900000)"
@@ -72,7 +72,7 @@ test('a query that needs more memory or space than it gets is refused', async (t
   })
 })
 
-test('a damaged file is named as in the lake, without the path of the machine', async (t) => {
+test('a damaged file is named as in the lake, without a path of this machine', async (t) => {
   const { query, store, pathOf } = await makeQueriedLake(t)
   const [file] = await store.list('orders/')
   writeFileSync(pathOf(file?.name ?? ''), 'not Parquet at all')
@@ -85,7 +85,7 @@ test('a damaged file is named as in the lake, without the path of the machine', 
   assert.deepEqual((await query('select count(*) from products')).rows, [['0']], 'views of other files answer')
 })
 
-test("every macro of DuckDB whose definition a query may not contain is refused, so that none shows the files' paths", async (t) => {
+test('each DuckDB macro whose definition a query may not contain is refused, so none shows the paths of files', async (t) => {
   const { query } = await makeQueriedLake(t)
   const refused = await withDuckDB(makeSpillPath(), async (connection) => {
     const reader = await connection.runAndReadAll(
@@ -98,7 +98,7 @@ test("every macro of DuckDB whose definition a query may not contain is refused,
           () => true,
           () => false,
         )
-      // A definition names its functions in full, which a query may not.
+      // The definition names its functions with their schema, which a query may not do.
       if (await isAllowed(`select ${String(definition).replaceAll('"system".main.', '')}`)) continue
       const call = `${name}(${Array(Number(parameters)).fill('1').join(', ')})`
       for (const spelling of [call, `"${call.replace('(', '"(').toUpperCase()}`, `main.${call}`, `pg_catalog.${call}`]) {
@@ -118,13 +118,13 @@ test("every macro of DuckDB whose definition a query may not contain is refused,
   ])
 })
 
-test('numbers that JSON lacks are answered as text, alone and in lists', async (t) => {
+test('numbers that JSON lacks are returned as text, alone and in lists', async (t) => {
   const { query } = await makeQueriedLake(t)
   const { rows } = await query("select 'nan'::double, 'infinity'::double, '-infinity'::float, ['nan'::double, 1.5], null::double, 1e308")
   assert.deepEqual(rows, [['NaN', 'Infinity', '-Infinity', '["NaN",1.5]', null, 1e308]])
 })
 
-test('a struct never loses a field: one whose fields have no names of their own is refused, and answered as JSON', async (t) => {
+test('a struct never loses a field: with unnamed fields it is refused, and as JSON it is returned', async (t) => {
   const { query } = await makeQueriedLake(t)
   for (const struct of ["{'a': 1, '__proto__': 2}", 'row(1, 2)', "[{'b': {'__proto__': 1}}]", 'map {1: (1, 2)}']) {
     await assert.rejects(

@@ -12,7 +12,7 @@ import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 export interface QueryBounds {
   maxRows: number
   maxBytes: number
-  /** Memory limit of DuckDB's buffers, such as `512MB`. The process has its own limit. */
+  /** The memory limit for DuckDB's buffers, such as `512MB`. The process has a limit of its own. */
   memory: string
   spill: string
   spillDirectory: string
@@ -26,7 +26,7 @@ export interface BoundedResult {
 
 export class QueryRefused extends Error {}
 
-/** Throws QueryRefused, or the store's error. */
+/** Runs a query within the bounds. Throws QueryRefused, or an error of the store. */
 export function queryWithin(store: LakeStore, text: string, bounds: QueryBounds): Promise<BoundedResult> {
   const settings = { threads: '1', memory_limit: bounds.memory, max_temp_directory_size: bounds.spill }
   const run = (files: LakeFile[], { orders, catalogue }: LakePaths) => {
@@ -48,7 +48,7 @@ export function queryWithin(store: LakeStore, text: string, bounds: QueryBounds)
 }
 
 async function runSelect(connection: DuckDBConnection, text: string): Promise<DuckDBResult> {
-  // This check is first: DuckDB reads files even when it prepares other statements.
+  // This check must be first, because DuckDB reads files even when it prepares other statements.
   await assertLakeSelect(connection, text)
   const statements = await extractStatements(connection, text)
   const statement = await statements.prepare(0)
@@ -77,7 +77,7 @@ async function readRows(result: DuckDBResult, { maxRows, maxBytes }: QueryBounds
   return { columns, rows, isTruncated: false }
 }
 
-/** Replaces paths by the names of files in the lake, and hides DuckDB's temporary folder. */
+/** Replaces paths by the names of files in the lake, and removes the path of DuckDB's temporary folder. */
 function hidePaths(
   message: string,
   store: LakeStore,
@@ -94,12 +94,12 @@ function hidePaths(
   return names.some((name) => hidden.includes(name)) ? `${hidden}; \`storefront verify\` checks the files of the lake` : hidden
 }
 
-/** The query process reads this from its standard input as one line of JSON. */
+/** The input of the query process: one line of JSON on standard input. */
 export interface QueryRequest {
   place: LakePlace
   text: string
   bounds: QueryBounds
 }
 
-/** With this exit status, standard output has a reason that the operator may see. */
+/** The exit status which says that standard output has a reason that the operator may see. */
 export const EXIT_REFUSED = 3

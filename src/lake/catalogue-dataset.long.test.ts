@@ -26,7 +26,7 @@ async function startCatalogueSink(t: Cleanup, store: LakeStore) {
   return sink
 }
 
-/** Writes each part of the messages into a file. */
+/** Writes each part of the messages as a file. */
 async function writeParts(t: Cleanup, store: LakeStore, ...parts: ReturnType<typeof toMessages>[]): Promise<void> {
   const sink = await startCatalogueSink(t, store)
   for (const part of parts) {
@@ -53,14 +53,14 @@ for (const [place, makeLake] of [
   ['a bucket', makeS3Lake],
 ] as const satisfies [string, MakeLake][])
   describe(`the catalogue in a lake in ${place}`, () => {
-    test('orders and catalogue have files and positions of their own, each event once', async (t) => {
+    test('orders and catalogue have separate files and positions, and each event is stored once', async (t) => {
       const lake = await makeLake(t)
       const messages = toMessages(mug().events)
       const orders = await startSinkOn(t, lake.store)
       await Promise.all([writeFiles(t, await lake.connect(), [2, 2]), writeParts(t, lake.store, messages.slice(0, 3), messages.slice(3))])
       const again = await startCatalogueSink(t, lake.store)
       assert.deepEqual([await again.lastSequence(), await orders.lastSequence()], [messages.length, 4])
-      // Events that a replay has published under new sequences.
+      // A replay has published these events again under new sequences.
       await again.handle(
         toMessages(
           mug()
@@ -80,7 +80,7 @@ for (const [place, makeLake] of [
       assert.equal((await readEvents(lake.store)).length, 4)
     })
 
-    test('a merge leaves each event once, for readers of files and of the tables, also of the snapshot before it', async (t) => {
+    test('after a merge each event is there once, for readers of files, of tables and of the previous snapshot', async (t) => {
       const lake = await makeLake(t)
       const cup = new CatalogueHistory({ sku: 'CUP' }).change('created', '2026-03-01T08:30:00.000Z').stock('2026-03-01T09:30:00.000Z', 0, 4)
       const messages = toMessages([...mug().events, ...cup.events])
@@ -105,7 +105,7 @@ for (const [place, makeLake] of [
     })
   })
 
-test('products have each state with the time in which it was valid, and prices each price', async (t) => {
+test('the product table has each state with its time of validity, and the price table has each price', async (t) => {
   const lake = await makeLocalLake(t)
   const history = mug()
   const other = new CatalogueHistory({ sku: 'CUP', price: { amount: 700, currency: 'JPY' } }).change('created', '2026-03-01T08:30:00.000Z')
@@ -152,7 +152,10 @@ test('products have each state with the time in which it was valid, and prices e
 
 const DOLLARS = { amount: 1_999, currency: 'USD', compare_at: null }
 const YEN = { amount: 300, currency: 'JPY', compare_at: 400 }
-/** A mug in three currencies, one of which it loses and gets back, and one of which becomes that of its own price. */
+/**
+ * A mug with prices in three currencies. It loses one of them and gets it back, and another one becomes the currency of
+ * its own price.
+ */
 const tourist = () =>
   new CatalogueHistory({ prices: [DOLLARS, YEN] })
     .change('created', '2026-03-01T08:00:00.000Z')
@@ -167,7 +170,7 @@ const tourist = () =>
     .reprice('2026-03-01T13:00:00.000Z', 1_999)
     .change('archived', '2026-03-01T14:00:00.000Z', { archived_at: '2026-03-01T14:00:00.000Z' })
 
-test('prices have a row for each price in each currency, valid from one state of the product to another', async (t) => {
+test('the price table has a row for each price in each currency, valid from one product state to another', async (t) => {
   const lake = await makeLocalLake(t)
   const other = new CatalogueHistory({ sku: 'CUP', prices: [{ ...DOLLARS, amount: 5 }] }).change('created', '2026-03-01T08:30:00.000Z')
   await writeParts(t, lake.store, toMessages([...tourist().events, ...other.events]))
@@ -235,7 +238,7 @@ test('stock events say when a product was out of stock', async (t) => {
   )
 })
 
-test('a price in another currency is an event with its currency, also of the end of it, and no own price', async (t) => {
+test('the event of a price in another currency has that currency, also when the price ends, and is no own price', async (t) => {
   const lake = await makeLocalLake(t)
   const history = new CatalogueHistory().change('created', '2026-03-01T08:00:00.000Z')
   const { events } = history.repriceIn('2026-03-02T08:00:00.000Z', 'JPY', 900, null).repriceIn('2026-03-03T08:00:00.000Z', 'JPY', null, 900)
@@ -248,7 +251,7 @@ test('a price in another currency is an event with its currency, also of the end
   assert.deepEqual(await select(lake.store, 'select currency, price_amount, is_current from prices'), [['EUR', '1250', true]])
 })
 
-test('a text that has no UTF-8, and a currency that is none, do not stop the lake', async (t) => {
+test('neither a text without a UTF-8 form nor an invalid currency stops the lake', async (t) => {
   const lake = await makeLocalLake(t)
   const odd = new CatalogueHistory({
     name: 'a \ud800',
@@ -266,7 +269,7 @@ test('a text that has no UTF-8, and a currency that is none, do not stop the lak
   ])
 })
 
-test('a lake without a catalogue has no table of it, and queries see no rows', async (t) => {
+test('a lake without catalogue events has no catalogue tables, and queries see no rows', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [2])
   await writeDerivedTables(lake.store)

@@ -13,7 +13,9 @@ interface Source {
   ingestedAt: string
 }
 
-/** Amounts are minor units of `currency`. Columns may be added, never removed. */
+/**
+ * The columns of a catalogue event. Amounts are in minor units of `currency`. Columns may be added, but never removed.
+ */
 export const CATALOGUE_EVENT_COLUMNS = {
   sequence: { id: 1, type: BIGINT, value: ({ sequence }) => sequence },
   event_id: { id: 2, type: VARCHAR, value: ({ event }) => event.id },
@@ -53,7 +55,10 @@ export const CATALOGUE_COLUMNS = typesOf(CATALOGUE_EVENT_COLUMNS)
 
 const toRow = rowMaker<Source, keyof typeof CATALOGUE_EVENT_COLUMNS>(CATALOGUE_EVENT_COLUMNS)
 
-/** Values that the lake cannot store are null: `findCatalogueEventDefect` checks only what subscribers need. */
+/**
+ * The lake's row for an event. A value that the lake cannot store becomes null, because `findCatalogueEventDefect`
+ * checks only what subscribers need.
+ */
 export function toCatalogueRow({ sequence, event }: TopicMessage<CatalogueEvent>, ingestedAt: string) {
   const data = event.data as object as Record<string, unknown>
   const product = isObject(data.product) ? data.product : null
@@ -67,12 +72,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** DuckDB refuses text with JSON's escape of a lone surrogate. */
+/** The JSON of a value without lone surrogates, whose escapes DuckDB refuses. */
 function toJson(value: unknown): string | null {
   return isObject(value) ? JSON.stringify(value).replaceAll(LONE_SURROGATE, '$1\\ufffd') : null
 }
 
-/** A lone surrogate in the escape of `JSON.stringify`, after an even number of backslashes. */
+/** Finds a lone surrogate that `JSON.stringify` has escaped. An even number of backslashes comes before the escape. */
 const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g
 
 function amountOf(money: unknown): number | null {

@@ -31,7 +31,7 @@ for (const [kind, makeLake] of [
 }
 
 function merging(makeLake: MakeLake): void {
-  test('merges the files of each day, keeps every row, and finds nothing to do afterwards', async (t) => {
+  test('merges the files of each day, keeps every row, and finds nothing to do the second time', async (t) => {
     const { store } = await makeLake(t)
     const events = await writeFiles(t, store, [3, 2, 4])
     await writeFiles(t, store, [2, 2], { from: 10, now: () => new Date('2026-03-02T00:00:00Z') })
@@ -43,7 +43,7 @@ function merging(makeLake: MakeLake): void {
     assert.deepEqual(await namesIn(store), [range(1, 9), range(10, 13, '2026-03-02')])
   })
 
-  test('merges again what came later, and the sink continues after it', async (t) => {
+  test('merges later files, too, and the sink continues after the merge', async (t) => {
     const { store } = await makeLake(t)
     const first = await writeFiles(t, store, [3, 2])
     await compact(store)
@@ -58,7 +58,7 @@ function merging(makeLake: MakeLake): void {
     assert.deepEqual(await readEvents(store), [...first, ...messages.map(({ event }) => event.id)])
   })
 
-  test('leaves a day with a corrupt file as it is, names the file, and merges the others', async (t) => {
+  test('skips a day with a corrupt file, names the file, and merges the other days', async (t) => {
     const { store, pathOf, connect } = await makeLake(t)
     await writeFiles(t, store, [3, 2])
     await writeFiles(t, store, [2, 2], { from: 6, now: () => new Date('2026-03-02T00:00:00Z') })
@@ -71,7 +71,7 @@ function merging(makeLake: MakeLake): void {
     assert.deepEqual((await namesIn(store)).slice(0, 2), [range(1, 3), range(4, 5)])
   })
 
-  test('stops at any step with every row in the lake once, and the next run ends the work', async (t) => {
+  test('an interrupted merge leaves every row in the lake once, whatever the step, and the next run completes it', async (t) => {
     const { store } = await makeLake(t)
     const events = await writeFiles(t, store, [2, 2, 2])
     for (let steps = 0, isDone = false; !isDone; steps++) {
@@ -91,7 +91,7 @@ function merging(makeLake: MakeLake): void {
 }
 
 function together(makeLake: MakeLake): void {
-  test('readers see every row once while files are merged, added and merged again', async (t) => {
+  test('readers see every row once while files are added and merged', async (t) => {
     const { store, connect } = await makeLake(t)
     await writeFiles(t, store, [2])
     let [isOver, looks] = [false, 0]
@@ -117,7 +117,7 @@ function together(makeLake: MakeLake): void {
     assert.ok(looks > 2, `${looks} looks`)
   })
 
-  test('a reader of files that are deleted meanwhile begins again', async (t) => {
+  test('a reader starts again if its files are deleted meanwhile', async (t) => {
     const { store, connect } = await makeLake(t)
     const events = await writeFiles(t, store, [2, 2, 2])
     const other = await connect()
@@ -132,7 +132,7 @@ function together(makeLake: MakeLake): void {
     assert.equal(reads, 2)
   })
 
-  test('two at once, one of them woken after the other has ended and the sink has written on, leave every row once', async (t) => {
+  test('two concurrent merges leave every row once, even if one of them is paused until the sink has written more', async (t) => {
     const { store, connect } = await makeLake(t)
     const events = await writeFiles(t, store, [2, 2, 2])
     const woken = Promise.withResolvers<void>()
@@ -153,14 +153,14 @@ function together(makeLake: MakeLake): void {
     assert.equal((await namesIn(store)).length, 1)
   })
 
-  test('merges again into a file of another name when its first one was deleted with those that no snapshot has', async (t) => {
+  test('writes the merged file again under another name if the first one was deleted as unused', async (t) => {
     const { store, connect } = await makeLake(t)
     const events = await writeFiles(t, store, [2, 2])
     assert.deepEqual(await compact(deleteUnused(await connect())), { merged: 1, failures: [] })
     assert.deepEqual(await readEvents(store), events)
   })
 
-  test('commits beside a writer that commits all the time', async (t) => {
+  test('commits a merge while another writer keeps committing', async (t) => {
     const { store, connect } = await makeLake(t)
     const events = await writeFiles(t, store, [2, 2])
     const other = await connect()
@@ -175,7 +175,7 @@ function together(makeLake: MakeLake): void {
   })
 }
 
-test('groups neighbours up to a size, and leaves single files alone', () => {
+test('groups neighbouring files up to a size, and ignores single files', () => {
   const sizes = (...files: [first: number, sizeBytes: number][]) =>
     groupFiles(
       files.map(([first, sizeBytes]) => ({ first, sizeBytes })),

@@ -13,7 +13,7 @@ const quoteText = (text: string) => toDuckDB(value`${text}`)
 
 const REFUSED = /; lake query reads the lake and nothing else unless --allow-files is given$/
 
-/** A lake of two files, and beside it a folder with a file that is none of its business. */
+/** Makes a lake with two files, and a folder beside it with a file that queries must not read. */
 async function makeLake(t: TestContext, make: MakeLake) {
   const lake = await make(t)
   await writeFiles(t, lake.store, [2, 2])
@@ -24,7 +24,8 @@ async function makeLake(t: TestContext, make: MakeLake) {
   return { ...lake, outside, secret, query }
 }
 
-// The files of a bucket are read from a folder, by the same walls: three statements show that they are there.
+// The files of a bucket are copied to a folder, and the same checks protect them. Three statements are enough to show
+// that these checks run.
 for (const [place, make, most] of [
   ['a folder', makeLocalLake, 100],
   ['a bucket', makeS3Lake, 3],
@@ -55,7 +56,7 @@ for (const [place, make, most] of [
     await assert.rejects(query(`select * from read_text(${path})`), REFUSED)
   })
 
-  test(`a query over a lake in ${place} writes no file, not even those that it reads`, async (t) => {
+  test(`a query over a lake in ${place} writes no file, not even a file that it reads`, async (t) => {
     const { query, outside, pathOf, store } = await makeLake(t, make)
     const names = (await store.list('orders/')).map(({ name }) => name)
     const bytesOf = () => names.map((name) => readFileSync(pathOf(name)).toString('base64'))
@@ -80,7 +81,7 @@ for (const [place, make, most] of [
   })
 }
 
-test('a query that ends in a statement without rows is refused, and one that ends in rows is answered', async (t) => {
+test('refuses a query that ends with a statement without rows, and answers one that ends with rows', async (t) => {
   const { query } = await makeLake(t, makeLocalLake)
   for (const sql of ['drop view order_events', 'drop view orders', 'begin transaction', 'create view mine as select 1']) {
     await assert.rejects(query(sql), new LakeQueryError('The last statement returns no rows: end the query with a select'), sql)
@@ -90,7 +91,7 @@ test('a query that ends in a statement without rows is refused, and one that end
   assert.deepEqual((await query('select count(*) from order_events')).rows, [['4']])
 })
 
-test('a query loads no extension, attaches nothing, changes no setting and reads no variable of the environment', async (t) => {
+test('a query loads no extension, attaches no database, changes no setting and reads no environment variable', async (t) => {
   const { query } = await makeLake(t, makeLocalLake)
   for (const sql of [
     'install httpfs',
@@ -117,7 +118,7 @@ test('a query loads no extension, attaches nothing, changes no setting and reads
   await assert.rejects(query("select getenv('HOME')"), LakeQueryError)
 })
 
-test('a query calls nothing that configures DuckDB, also not in a text that DuckDB runs as SQL', async (t) => {
+test('a query calls nothing that configures DuckDB, not even in text that DuckDB runs as SQL', async (t) => {
   const { query, outside } = await makeLake(t, makeLocalLake)
   const path = quoteText(join(outside, 'log'))
   for (const [sql, name] of [
@@ -147,7 +148,7 @@ test('a query calls nothing that configures DuckDB, also not in a text that Duck
   assert.deepEqual((await query('from checkpoint()', { allowFiles: true })).rows, [])
 })
 
-test('a confined query still makes tables, changes them and pivots', async (t) => {
+test('a confined query can still create tables, change them and pivot', async (t) => {
   const { query } = await makeLake(t, makeLocalLake)
   const sql = `
     create table known as select order_id, status, total_amount from orders;
@@ -162,7 +163,7 @@ test('a confined query still makes tables, changes them and pivots', async (t) =
   assert.equal((await query('summarize orders')).columns[0], 'column_name')
 })
 
-test('a query that is allowed to use files reads and writes them', async (t) => {
+test('a query with permission to use files reads and writes them', async (t) => {
   const { query, secret, outside } = await makeLake(t, makeLocalLake)
   assert.deepEqual((await query(`select word from read_csv(${quoteText(secret)})`, { allowFiles: true })).rows, [['xyzzy']])
   const target = join(outside, 'out.csv')
@@ -170,7 +171,7 @@ test('a query that is allowed to use files reads and writes them', async (t) => 
   assert.equal(readFileSync(target, 'utf8'), 'n\n4\n')
 })
 
-test('a lake without files opens none', async (t) => {
+test('a query over a lake without files opens no file', async (t) => {
   const store = new LocalLakeStore(await makeLakeDirectory(t))
   assert.deepEqual((await queryLake(store, 'select count(*) from orders')).rows, [['0']])
   await assert.rejects(queryLake(store, "select * from read_csv('/etc/passwd')"), REFUSED)

@@ -4,7 +4,10 @@ import { join } from 'node:path'
 import type { LakeFile } from './lake-store.ts'
 import { listEntries, statExisting } from './local-store.ts'
 
-/** Deletes the least recently used copies first. Processes may share the folder: each use has its own hard link. */
+/**
+ * Copies of lake files. The least recently used ones are deleted first. Processes may share the folder, because each
+ * use has a hard link of its own.
+ */
 export class FileCache {
   readonly #directory: string
   readonly #maxBytes: number
@@ -14,7 +17,10 @@ export class FileCache {
     this.#maxBytes = maxBytes
   }
 
-  /** `path` is on the cache's file system. `fetch` writes the file there when the cache lacks it. */
+  /**
+   * Links the cached copy of a file to `path`, which must be on the cache's file system. If the cache lacks the file,
+   * `fetch` writes it there first.
+   */
   async place(file: LakeFile, path: string, fetch: (path: string) => Promise<void>): Promise<void> {
     const kept = this.#pathOf(file)
     try {

@@ -7,7 +7,7 @@ export async function findDamagedBytes(path: string): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum !== 'none') return checksum === 'wrong' ? WRONG_CHECKSUM : null
   try {
-    // Damage of a file without a checksum appears when every value is read.
+    // In a file without a checksum, damage appears only when every value is read.
     await queryDuckDB(sql`select sum(hash(row)) from ${parquetRows([path])} as row`)
     return null
   } catch (error) {

@@ -21,7 +21,7 @@ for (const [kind, makeLake] of [
 }
 
 function checksums(makeLake: MakeLake): void {
-  test('has its checksum with it, alone and merged', async (t) => {
+  test('a file has its checksum in it, before and after a merge', async (t) => {
     const { store, pathOf } = await makeLake(t)
     await writeFiles(t, store, [2, 3])
     for (const { name } of await listLake(store)) assert.equal(await checkChecksum(pathOf(name)), 'right')
@@ -31,13 +31,13 @@ function checksums(makeLake: MakeLake): void {
     assert.equal(await checkChecksum(pathOf(merged?.name ?? '')), 'right')
   })
 
-  test('that was damaged is named as corrupt and merged with no other', async (t) => {
+  test('a damaged file is reported as corrupt, and merged with no other', async (t) => {
     const { store, pathOf, connect } = await makeLake(t)
     await writeFiles(t, store, [2, 3])
     const [file] = await listLake(store)
     const path = pathOf(file?.name ?? '')
     const bytes = await readFile(path)
-    // The middle of the data, where Parquet notices nothing.
+    // This byte is in the middle of the data, where Parquet itself does not notice a change.
     bytes[400] = (bytes[400] ?? 0) ^ 1
     await writeFile(path, bytes)
     const { corrupt } = await withComparisonTables((tables) => readLake(store, 'orders', tables))
@@ -45,20 +45,20 @@ function checksums(makeLake: MakeLake): void {
       corrupt.map(({ name }) => name),
       [file?.name],
     )
-    // Another process has no copy from before.
+    // Another process has no copy from before the damage.
     const { merged, failures } = await compactLake({ store: await connect(), isWanted: () => true })
     assert.deepEqual([merged, failures.length], [0, 1])
   })
 }
 
-test('a checksum shows a flipped bit anywhere in a file, and that its end is missing', async (t) => {
+test('a checksum detects a flipped bit anywhere in a file, and a missing end', async (t) => {
   const { store, pathOf } = await makeLocalLake(t)
   await writeFiles(t, store, [1])
   const path = pathOf((await listLake(store))[0]?.name ?? '')
   const bytes = await readFile(path)
   const copy = join(path, '../copy')
   const missed: number[] = []
-  // Every byte of the metadata, where the checksum is, and some of all others.
+  // Checks every byte of the metadata, which contain the checksum, and some of all other bytes.
   const metadata = bytes.length - METADATA_BYTES
   const random = makeRandom(15)
   const offsets = Array.from({ length: 300 }, () => Math.floor(random() * metadata))

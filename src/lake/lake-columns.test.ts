@@ -18,7 +18,7 @@ const change = (status: StatusChange['status'], type: 'customer' | 'admin' | 'sy
   reason,
 })
 
-test('has the exponent of the currency, category, country, client reference, and who cancelled and why', async (t) => {
+test('has the exponent of the currency, category, country, client reference, and who cancelled the order and why', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const priced = (currency: string, amount: number) => ({ total: { amount, currency } })
@@ -63,7 +63,7 @@ test('has the exponent of the currency, category, country, client reference, and
   ])
 })
 
-test('takes events of which somebody else has written what the store itself does not look at', async (t) => {
+test('accepts events in which another program has written members that the store itself does not check', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const event = makeOrderEvent()
@@ -80,7 +80,7 @@ test('takes events of which somebody else has written what the store itself does
   assert.deepEqual(rows, [[null, null, null, null, null]])
 })
 
-test('files of a release before these columns are queried, verified and merged with those of this one', async (t) => {
+test('files of a release without these columns are queried, verified and merged together with current files', async (t) => {
   const directory = await makeLakeDirectory(t)
   const store = new LocalLakeStore(directory)
   const messages = makeMessages(6)
@@ -106,7 +106,7 @@ test('files of a release before these columns are queried, verified and merged w
 
   const item = makeOrderItem({ category: 'kitchen' })
   for (const { event } of messages.slice(3)) event.data.order.items = [item]
-  // The first comes again, as after a replay: it is found in a file without the columns.
+  // The first event arrives again, as after a replay. It is found in a file without the columns.
   await sink.handle([...messages.slice(3), { ...(messages[0] as TopicMessage), sequence: 7 }], NEVER)
   await sink.flush()
   const all = [...old, ...[4, 5, 6].map((sequence) => [String(sequence), 2, 'GB', 'kitchen'])]

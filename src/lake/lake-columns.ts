@@ -1,14 +1,20 @@
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 
-/** `T`: the source of the value. A column is in the lake's files, or a field of their lists. */
+/** A column in the lake's files, or a field of one of their lists. `T` is the source of its value. */
 export interface LakeColumn<T> {
-  /** Iceberg's id never changes. Columns of one name share it in all tables. A new column gets `NEXT_FIELD_ID`. */
+  /**
+   * The field id of Iceberg, which never changes. Columns with the same name share it in all tables. A new column gets
+   * `NEXT_FIELD_ID`.
+   */
   id: number
   type: Sql
   value(source: T): unknown
-  /** The first files have only these columns. In their rows other values are missing, or null after a merge. */
+  /**
+   * Whether the first files of the lake already have this column. The rows of these files lack all other columns, or
+   * have null there after a merge.
+   */
   isFirst?: true
-  /** The column of the view `orders`. `true`: the value of the newest event. */
+  /** The column of the view `orders`. `true` stands for the value in the newest event. */
   inOrders?: true | { id: number; name: string; value: Sql }
 }
 
@@ -41,14 +47,17 @@ export interface TableView {
   description: string
   columns: Readonly<Record<string, Sql>>
   select: Sql
-  /** The other members are for its Iceberg table: see `DerivedTable`. */
+  /** The following members are for the Iceberg table: see `DerivedTable`. */
   order: Sql
   id: string
   key: string
   monthOf?: string
 }
 
-/** A lone surrogate has no UTF-8 and would make every flush fail. The event checks ignore these texts. */
+/**
+ * Replaces lone surrogates. They have no UTF-8 form, so each flush would fail, and the event checks do not look at
+ * these texts.
+ */
 export function toText(value: unknown): string | null {
   return typeof value === 'string' ? value.toWellFormed() : null
 }

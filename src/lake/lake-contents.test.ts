@@ -7,7 +7,7 @@ import { makeMessages, makeOrderEvent, makeOrderItem } from '../../test/order-ev
 import { literal } from '../db/sql.ts'
 import { readablePath } from './lake-database.ts'
 
-test('cuts a file when the UTC date changes between events', async (t) => {
+test('starts a new file when the UTC date changes between events', async (t) => {
   const directory = await makeLakeDirectory(t)
   let now = new Date('2026-03-01T23:59:59.999Z')
   const sink = await startSink(t, directory, { now: () => now })
@@ -76,7 +76,7 @@ test('keeps every character and every integer up to 2^53 − 1 exactly', async (
   )
 })
 
-test('does not stop at text that has no UTF-8', async (t) => {
+test('a text without a UTF-8 form does not stop the lake', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle([{ sequence: 1, event: makeOrderEvent({ order: { items: [makeOrderItem({ name: 'half \ud83e' })] } }) }], NEVER)
@@ -85,7 +85,7 @@ test('does not stop at text that has no UTF-8', async (t) => {
   assert.deepEqual(rows, [['half \ufffd']])
 })
 
-test('puts no name, address or note of a customer into the files', async (t) => {
+test('no name, address or note of a customer is in the files', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const event = makeOrderEvent()
@@ -102,7 +102,7 @@ test('puts no name, address or note of a customer into the files', async (t) => 
   assert.ok(!/shipping_address|status_history/.test(bytes))
 })
 
-test('writes typed columns in order of sequence, with zstd and the schema version in the metadata', async (t) => {
+test('writes typed columns in order of sequence, with zstd, and the schema version in the metadata', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 20_000 })
   await sink.handle(makeMessages(20_000), NEVER)
@@ -127,7 +127,7 @@ test('writes typed columns in order of sequence, with zstd and the schema versio
   assert.deepEqual(unsorted.rows, [['0']])
 })
 
-test('takes orders of 674 lines, and more of them than fit into memory as one file', async (t) => {
+test('accepts orders of 674 lines, and more of them than fit into memory as one file', async (t) => {
   const directory = await makeLakeDirectory(t)
   const items = Array.from({ length: 674 }, (_, line) =>
     makeOrderItem({ sku: `SKU-${line}`, name: `Line ${line} ${'of a long name '.repeat(10)}` }),

@@ -7,7 +7,7 @@ import { every } from '../loop.ts'
 
 const INTERRUPT_MS = 50
 
-/** A separate DuckDB in memory, without network access. `signal` ends the query in flight. */
+/** Runs `work` in a separate DuckDB in memory, without network access. `signal` ends the query in flight. */
 export async function withDuckDB<T>(
   spillDirectory: string,
   work: (connection: DuckDBConnection) => Promise<T>,
@@ -18,7 +18,7 @@ export async function withDuckDB<T>(
   try {
     return await withConnection(instance, async (connection) => {
       let end = () => {}
-      // This ends a query that begins later, too.
+      // A query that begins after the abort is ended, too.
       const interrupt = () => {
         end = every(INTERRUPT_MS, () => connection.interrupt())
       }
@@ -35,7 +35,7 @@ export async function withDuckDB<T>(
 }
 
 export async function createDuckDB(settings: Readonly<Record<string, string>>): Promise<DuckDBInstance> {
-  // Imported at the first use, because it takes longer than the rest of a start.
+  // The module is imported at the first use, because this takes longer than the rest of starting the process.
   const { DuckDBInstance } = await import('@duckdb/node-api')
   return DuckDBInstance.create(':memory:', {
     threads: '2',
@@ -57,12 +57,12 @@ export async function withConnection<T>(instance: DuckDBInstance, work: (connect
   }
 }
 
-/** Whether the reason of the failure is independent of the file. */
+/** Whether a failure has a reason that does not lie in the file, such as a full disk. */
 export function isFaultOfMachine(error: unknown): boolean {
   return /out of memory|no space left|too many open files/i.test(String(error))
 }
 
-/** For `catch`: returns `fallback` for an unreadable file, and throws faults of the machine. */
+/** A handler for `catch`. It returns `fallback` for an unreadable file, and rethrows faults of the machine. */
 export function ifDamaged<T>(fallback: T): (error: unknown) => T {
   return (error) => {
     if (isFaultOfMachine(error)) throw error
@@ -74,7 +74,10 @@ export function makeSpillPath(): string {
   return join(tmpdir(), `storefront-lake-${randomUUID()}`)
 }
 
-/** COPY, options and views take no parameters, so values become escaped literals: whole numbers and texts only. */
+/**
+ * The text for DuckDB. COPY, options and views take no parameters, so values become escaped literals. Only whole
+ * numbers and texts are accepted.
+ */
 export function toDuckDB({ strings, values }: Sql): string {
   return strings.reduce((text, part, index) => text + toLiteral(values[index - 1]) + part)
 }
@@ -85,7 +88,7 @@ function toLiteral(value: unknown): string {
   throw new RangeError(`${typeof value} is no literal for DuckDB`)
 }
 
-/** DuckDB reads `*`, `?` and `[` in a folder's name as a pattern. */
+/** The path, escaped for DuckDB, which reads `*`, `?` and `[` in a folder's name as a pattern. */
 export function readablePath(path: string): string {
   return path.replace(/[*?[]/g, '[$&]')
 }

@@ -15,7 +15,7 @@ import { readPresentFiles } from './list-files.ts'
 import { writeParquet } from './parquet-writer.ts'
 import { selectRows } from './query-duckdb.ts'
 
-/** Another database writes to this lake, or a restored one: docs/decisions/lake-snapshots.md. */
+/** Another database, or a restored one, also writes to this lake: see docs/decisions/lake-snapshots.md. */
 export class LakeAhead extends OperatorError {
   override readonly name = 'LakeAhead'
 
@@ -24,7 +24,7 @@ export class LakeAhead extends OperatorError {
   }
 }
 
-/** The lake has lost rows: a backup has replaced it, or another process has undone a commit. */
+/** The lake has lost rows, because a backup has replaced it or another process has undone a commit. */
 export class LakeBehind extends Error {
   override readonly name = 'LakeBehind'
 
@@ -35,7 +35,7 @@ export class LakeBehind extends Error {
 
 export interface PendingRow {
   sequence: number
-  /** UTC, `YYYY-MM-DD`. */
+  /** A date in UTC, `YYYY-MM-DD`. */
   ingestDate: string
   eventId: string
   /** Milliseconds since 1970. */
@@ -44,8 +44,8 @@ export interface PendingRow {
 }
 
 /**
- * One writer commits the next snapshot, and the others read what it has, so a writer without its subscription does no
- * harm. See docs/decisions/lake-snapshots.md#who-decides-what-follows.
+ * Adds event files to the lake. Only one writer can commit the next snapshot. The others then read what it contains, so
+ * a writer that has lost its subscription does no harm. See docs/decisions/lake-snapshots.md#who-decides-what-follows.
  */
 export class LakeFiles {
   readonly #store: LakeStore
@@ -69,8 +69,9 @@ export class LakeFiles {
   }
 
   /**
-   * Writes one ingest date in order of sequence, without stored rows and events, and returns the new end. Throws
-   * without a write when `fence` reports a takeover, and LakeBehind until `newestSequence` is called.
+   * Writes the rows of one ingest date in order of sequence, and returns the new end. Rows and events that the lake
+   * already has are skipped. Throws without writing if `fence` reports a takeover. Throws LakeBehind until
+   * `newestSequence` is called.
    */
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)?.sequence
@@ -78,12 +79,12 @@ export class LakeFiles {
     return untilCommitted(async () => {
       const snapshot = await readSnapshot(this.#store, this.#dataset, this.#table)
       const after = snapshot.sequence
-      // No process of the same database can have written a later epoch before these rows.
+      // A process of the same database cannot have written a later epoch before these rows.
       if (epochOf(after) > epochOf(end)) throw new LakeAhead(after, end)
       if (after < this.#end) throw new LakeBehind(after, this.#end)
       this.#end = after
       if (after >= end) return after
-      // A file of an earlier attempt may be deleted already, because no snapshot has it.
+      // Each attempt writes a new file. That of an earlier attempt may be deleted already, because no snapshot has it.
       const added = await this.#write(await this.#withoutRepeats(snapshot, pending))
       await fence?.check()
       if (!(await commitFiles(snapshot, { added, sequence: end }, this.#now()))) return false
@@ -106,7 +107,7 @@ export class LakeFiles {
     })
   }
 
-  /** Skips events that the lake has: late ones, and those that a replay publishes again. */
+  /** Removes events that the lake already has: late ones, and those that a replay has published again. */
   async #withoutRepeats({ files, sequence }: LakeSnapshot, pending: readonly PendingRow[]): Promise<PendingRow[]> {
     const rows = pending.filter((row) => row.sequence > sequence)
     const isOld = ({ eventTime }: PendingRow) => files.some(({ oldest, newest }) => oldest <= eventTime && eventTime <= newest)
@@ -126,14 +127,17 @@ export class LakeFiles {
   }
 }
 
-/** Skips damaged files, so that they do not stop the lake. `verify` reports them. */
+/**
+ * Returns the ids that are in the files. Damaged files are skipped, so that they do not stop the lake. `verify` reports
+ * them.
+ */
 async function findIds(files: readonly string[], ids: ReturnType<typeof commaList>): Promise<Set<string>> {
   if (files.length === 0) return new Set()
   return withDuckDB(makeSpillPath(), async (connection) => {
     const query = async (some: readonly string[]): Promise<DuckDBValue[][]> =>
       selectRows(connection, sql`select distinct event_id from ${parquetRows(some)} where event_id in (select unnest([${ids}]))`)
     const rows = await query(files).catch(async (error: unknown) => {
-      // Unknown events must not count as new while they cannot be looked up.
+      // While events cannot be looked up, they must not count as new.
       if (isFaultOfMachine(error)) throw error
       const found: DuckDBValue[][] = []
       for (const file of files) found.push(...(await query([file]).catch(ifDamaged([]))))

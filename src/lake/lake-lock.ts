@@ -7,7 +7,10 @@ export class LakeBusy extends OperatorError {
   override readonly name = 'LakeBusy'
 }
 
-/** The sink, which only adds files, continues. `assertHeld` throws when the lock is lost. Throws LakeBusy. */
+/**
+ * Runs `work` with the lock for merging and repairing files. The sink continues, because it only adds files.
+ * `assertHeld` throws if the lock was lost. Throws LakeBusy if another process has the lock.
+ */
 export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
   return withClient(url, async (client) => {
     await tryLock(client, 'storefront lake files', 'the files of the lake are being merged or repaired by another process')
@@ -15,7 +18,10 @@ export async function withLakeLock<T>(url: string, work: (assertHeld: () => Prom
   })
 }
 
-/** Two processes would make the same rows of these tables. Waits for the other one as long as it takes. */
+/**
+ * Runs `work` with the lock for writing tables, because two processes would compute the same rows. Waits for another
+ * process as long as that takes.
+ */
 export async function withTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
   return withClient(url, async (client) => {
     await client.query(`select pg_advisory_lock(hashtextextended('storefront lake tables', 0))`)
@@ -23,7 +29,7 @@ export async function withTablesLock<T>(url: string, work: () => Promise<T>): Pr
   })
 }
 
-/** Like `withTablesLock`, but throws LakeBusy when another process has the lock. */
+/** Like `withTablesLock`, but throws LakeBusy if another process has the lock. */
 export async function withFreeTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
   return withClient(url, async (client) => {
     await tryLock(client, 'storefront lake tables', 'the tables of the lake are being written by another process')

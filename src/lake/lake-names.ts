@@ -7,7 +7,9 @@ export function prefixOf(dataset: DatasetName): string {
   return `${dataset}/ingest_date=`
 }
 
-/** No two files have the same name. The sequences are for people: the newest snapshot decides what counts. */
+/**
+ * A unique file name. The sequences in it are for people, because only the newest snapshot decides which files count.
+ */
 export function newName(dataset: DatasetName, ingestDate: string, first: number, last: number): string {
   return `${prefixOf(dataset)}${ingestDate}/${padSequence(first)}-${padSequence(last)}-${randomBytes(8).toString('hex')}.parquet`
 }

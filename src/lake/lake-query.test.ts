@@ -11,7 +11,7 @@ import { newName } from './lake-names.ts'
 import { LakeQueryError } from './lake-query.ts'
 import { LocalLakeStore } from './local-store.ts'
 
-/** Each batch becomes a file. */
+/** Writes each batch as a file. */
 async function writeLake(t: TestContext, directory: string, batches: TopicMessage[][]): Promise<void> {
   const sink = await startSink(t, directory)
   for (const batch of batches) {
@@ -20,7 +20,7 @@ async function writeLake(t: TestContext, directory: string, batches: TopicMessag
   }
 }
 
-test('shows both views with their columns and no rows when there is no lake yet', async (t) => {
+test('both views have their columns and no rows if there is no lake yet', async (t) => {
   const directory = await makeLakeDirectory(t)
   const events = await queryFolder(directory, 'select * from order_events')
   assert.deepEqual(events.rows, [])
@@ -30,7 +30,7 @@ test('shows both views with their columns and no rows when there is no lake yet'
   assert.deepEqual([orders.rows, orders.columns[0]], [[], 'order_id'])
 })
 
-test('has the same columns and types with files as without', async (t) => {
+test('the views have the same columns and types with and without files', async (t) => {
   const directory = await makeLakeDirectory(t)
   const describe = () => queryFolder(directory, 'select column_name, column_type from (describe select * from order_events)')
   const before = await describe()
@@ -39,7 +39,7 @@ test('has the same columns and types with files as without', async (t) => {
   assert.deepEqual(before.rows.at(-1), ['ingest_date', 'DATE'])
 })
 
-test('shows every event, and of each order the state with the greatest version', async (t) => {
+test("order_events has every event, and orders has each order's state with the highest version", async (t) => {
   const directory = await makeLakeDirectory(t)
   const [first, second] = [randomUUID(), randomUUID()]
   const event = (id: string, version: number, status: 'pending' | 'confirmed' | 'shipped') =>
@@ -66,7 +66,7 @@ test('shows every event, and of each order the state with the greatest version',
   assert.deepEqual(events.rows, [['4', '2']])
 })
 
-test('gives times as RFC 3339 UTC and local ones without a zone, big integers as exact text, lists and structs as JSON', async (t) => {
+test('returns times as RFC 3339 UTC, local times without a zone, big integers as exact text, lists and structs as JSON', async (t) => {
   const directory = await makeLakeDirectory(t)
   const { columns, rows } = await queryFolder(
     directory,
@@ -95,13 +95,13 @@ test('gives times as RFC 3339 UTC and local ones without a zone, big integers as
   ])
 })
 
-test('answers with the last of several statements', async (t) => {
+test('returns the result of the last of several statements', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sql = 'create table known as select 41 as n; update known set n = n + 1; select n from known;'
   assert.deepEqual(await queryFolder(directory, sql), { columns: ['n'], rows: [[42]] })
 })
 
-test('reads only complete files, whatever else lies in the folders', async (t) => {
+test('reads only complete files, whatever else is in the folders', async (t) => {
   const directory = await makeLakeDirectory(t)
   await writeLake(t, directory, [makeMessages(2)])
   await mkdir(join(directory, '.tmp'), { recursive: true })
@@ -131,7 +131,7 @@ test('reads files with and without a column that was added later', async (t) => 
   ])
 })
 
-test('answers while files are being added, with whole files only', async (t) => {
+test('answers while files are added, and reads only complete files', async (t) => {
   const directory = await makeLakeDirectory(t)
   const batches = Array.from({ length: 15 }, (_, index) => makeMessages(10, index * 10 + 1))
   let written = false
@@ -147,7 +147,7 @@ test('answers while files are being added, with whole files only', async (t) => 
   await writing
 })
 
-test('says what is wrong with a query in one line', async (t) => {
+test('reports what is wrong with a query in one line', async (t) => {
   const directory = await makeLakeDirectory(t)
   for (const [sql, message] of [
     ['selec 1', /^Parser Error: syntax error at or near "selec"$/],
@@ -167,7 +167,7 @@ test('says what is wrong with a query in one line', async (t) => {
   }
 })
 
-test('says which file is broken instead of leaving it out', async (t) => {
+test('names a broken file instead of leaving it out', async (t) => {
   const directory = await makeLakeDirectory(t)
   await writeLake(t, directory, [makeMessages(2)])
   const [file = ''] = await listFiles(directory)
@@ -184,7 +184,7 @@ test('says which file is broken instead of leaving it out', async (t) => {
   assert.deepEqual(others.rows, [['0']], 'views of other files answer')
 })
 
-test('refuses a lake that is no folder', async (t) => {
+test('refuses a lake that is not a folder', async (t) => {
   const directory = await makeLakeDirectory(t)
   await writeFile(directory, '')
   await assert.rejects(queryFolder(directory, 'select 1'), LakeQueryError)

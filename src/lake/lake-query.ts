@@ -8,10 +8,13 @@ import { createAllViews, reasonOf } from './lake-views.ts'
 import { type LakePaths, nameFiles, readAllFiles } from './list-files.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
-/** One damaged file fails each query of its views, because they read the columns of all files. */
+/**
+ * Part of the message for a failed query. One damaged file fails each query of its views, because they read the columns
+ * of all files.
+ */
 const DAMAGED = `\`storefront verify\` checks the files of the lake; if one is damaged, ${REMEDY}`
 
-/** `rows` hold null, booleans, numbers and text: see `toPrintable`. */
+/** The values in `rows` are null, booleans, numbers and texts: see `toPrintable`. */
 export interface LakeQueryResult {
   columns: string[]
   rows: unknown[][]
@@ -21,7 +24,10 @@ export class LakeQueryError extends OperatorError {
   override readonly name = 'LakeQueryError'
 }
 
-/** The last statement's result. `allowFiles` permits files, attached databases and settings. Throws LakeQueryError. */
+/**
+ * Returns the result of the last statement. `allowFiles` permits files, attached databases and settings. Throws
+ * LakeQueryError.
+ */
 export async function queryLake(store: LakeStore, text: string, { allowFiles = false } = {}): Promise<LakeQueryResult> {
   const run = (files: LakeFile[], { orders, catalogue }: LakePaths) => {
     const paths = [...orders, ...catalogue]
@@ -49,7 +55,7 @@ export async function queryLake(store: LakeStore, text: string, { allowFiles = f
   }
 }
 
-/** Returns the last result, because `connection.run` returns the first. */
+/** Runs the statements one by one and returns the last result, because `connection.run` returns the first one. */
 async function runStatements(connection: DuckDBConnection, text: string, allowFiles: boolean): Promise<DuckDBResultReader> {
   if (!allowFiles) assertNoRefusedCall(text)
   const statements = await extractStatements(connection, text)
@@ -70,7 +76,7 @@ export async function extractStatements(connection: DuckDBConnection, text: stri
   try {
     return await connection.extractStatements(text)
   } catch (error) {
-    // DuckDB's reason follows this prefix, which is missing when the text contains no statement.
+    // The reason of DuckDB follows this prefix. It is missing if the text contains no statement.
     const [, reason = 'There is no statement in the query'] = String(error).split('Failed to extract statements: ')
     throw new Error(reason, { cause: error })
   }

@@ -13,12 +13,12 @@ for (const [kind, makeLake] of [
   describe(kind, () => repeats(makeLake))
 }
 
-/** The same events as a recreated stream delivers them. */
+/** The same events as a recreated stream delivers them, with new sequences. */
 const again = (messages: readonly TopicMessage[], epoch: number): TopicMessage[] =>
   messages.map(({ event }, index) => ({ sequence: epoch * EPOCH_SEQUENCES + index + 1, event }))
 
 function repeats(makeLake: MakeLake): void {
-  test('leaves out events that come again under new sequences, in a file, in memory and after a restart', async (t) => {
+  test('skips events that arrive again under new sequences, in files, in memory and after a restart', async (t) => {
     const { store, connect } = await makeLake(t)
     const written: number[] = []
     const onFileWritten = (rows: number) => void written.push(rows)
@@ -39,7 +39,7 @@ function repeats(makeLake: MakeLake): void {
     assert.deepEqual(written, [5, 2])
   })
 
-  test('holds each event once when a recreated topic delivers it again, with new ones between, merged or not', async (t) => {
+  test('stores each event once when a recreated topic delivers it again between new ones, merged or not', async (t) => {
     const { store, connect } = await makeLake(t)
     const sink = await startSinkOn(t, store, { flushRows: 4 })
     const messages = makeMessages(12)
@@ -56,7 +56,7 @@ function repeats(makeLake: MakeLake): void {
     assert.deepEqual(await readStoredSequences(store), expected)
     assert.deepEqual([...new Set(expected.map(epochOf))], [0, 2])
     await compactLake({ store, isWanted: () => true })
-    // The successor gets the events again that were dropped after the last file, and drops them as well.
+    // The successor gets the events again that were skipped after the last file, and skips them as well.
     const successor = await startSinkOn(t, await connect())
     const position = await successor.lastSequence()
     await successor.handle(

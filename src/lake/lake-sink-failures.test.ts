@@ -15,7 +15,7 @@ import { LakeBehind } from './lake-files.ts'
 
 const errors = (lines: string[]) => pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
 
-test('throws out of a batch when the disk fails, keeps the rows, and writes each once after the disk is back', async (t) => {
+test('a batch throws when the disk fails, and each row is written once after the disk is back', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 5 })
   await writeFile(join(directory, '..', 'block'), '')
@@ -31,7 +31,7 @@ test('throws out of a batch when the disk fails, keeps the rows, and writes each
   assert.deepEqual(await listTemporaries(directory), [])
 })
 
-test('logs a failing flush of the timer, keeps the rows, and retries by itself', async (t) => {
+test('logs a failed flush of the timer, keeps the rows, and retries automatically', async (t) => {
   const directory = await makeLakeDirectory(t)
   const lines: string[] = []
   const sink = await startSink(t, directory, { flushSeconds: 0.02, logger: errors(lines) })
@@ -46,7 +46,7 @@ test('logs a failing flush of the timer, keeps the rows, and retries by itself',
   assert.deepEqual(await readSequences(directory), range(1, 5))
 })
 
-test('reports a lake that cannot be written, with events to write and without, until it can', async (t) => {
+test('reports that the lake cannot be written, with or without events to write, until it can be written again', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushSeconds: 0.02 })
   assert.equal(await sink.findFailure(), null)
@@ -64,7 +64,7 @@ test('reports a lake that cannot be written, with events to write and without, u
   assert.deepEqual(await readSequences(directory), range(1, 3))
 })
 
-test('stops without throwing when the last flush fails, and takes those events again after the next start', async (t) => {
+test('stops without throwing if the last flush fails, and accepts those events again after the next start', async (t) => {
   const directory = await makeLakeDirectory(t)
   const lines: string[] = []
   const sink = await startSink(t, directory, { logger: errors(lines) })
@@ -81,7 +81,7 @@ test('stops without throwing when the last flush fails, and takes those events a
   assert.deepEqual(await readSequences(directory), [1, 2, 3])
 })
 
-test('writes no event that a second active sink has written meanwhile', async (t) => {
+test('skips events that a second active sink has already written', async (t) => {
   const directory = await makeLakeDirectory(t)
   const first = await startSink(t, directory)
   const second = await startSink(t, directory)
@@ -92,7 +92,7 @@ test('writes no event that a second active sink has written meanwhile', async (t
   assert.deepEqual(await readSequences(directory), range(1, 8))
 })
 
-test('takes again what a lake lacks that an older copy has replaced', async (t) => {
+test('accepts the missing events again after an older copy has replaced the lake', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const store = async (first: number, count: number) => {
@@ -111,7 +111,7 @@ test('takes again what a lake lacks that an older copy has replaced', async (t) 
   assert.deepEqual(await readSequences(directory), range(1, 7))
 })
 
-test('removes what a killed process left half-written, and readers never see it', async (t) => {
+test('removes a file that a killed process left half-written, and readers never see it', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(2), NEVER)
@@ -125,7 +125,7 @@ test('removes what a killed process left half-written, and readers never see it'
   assert.equal(await sink.lastSequence(), 2)
 })
 
-test('killed at any moment, leaves each event in at most one file and takes the rest after a restart', async (t) => {
+test('a sink that is killed at any moment leaves each event in at most one file, and accepts the rest after a restart', async (t) => {
   const directory = await makeLakeDirectory(t)
   const last = 400
   const program = fileURLToPath(new URL('../../test/lake-writer-process.ts', import.meta.url))
@@ -146,16 +146,16 @@ test('killed at any moment, leaves each event in at most one file and takes the 
   assert.deepEqual(await readSequences(directory), range(1, last))
 })
 
-test('names storage that neither answers nor fails, until it answers', async (t) => {
+test('reports storage that neither answers nor fails, until it answers', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
-  // A pipe blocks a process that opens it, as a folder on a network does whose server is gone.
+  // Opening a pipe blocks the process, like a network folder whose server has disappeared.
   const pipe = join(directory, 'iceberg/order_events/metadata/v9.metadata.json')
   execFileSync('mkfifo', [pipe])
   await sink.handle(makeMessages(3), NEVER)
   const flushing = sink.flush().catch(() => {})
   let isReleased = false
-  // Opened for both, so that it does not wait for the other side itself.
+  // The pipe is opened for reading and writing, so that this does not wait for the other side.
   const release = async () => {
     while (!isReleased) {
       closeSync(openSync(pipe, 'r+'))

@@ -8,7 +8,7 @@ import { ORDER_DATASET } from './lake-dataset.ts'
 import { LakeSink } from './lake-sink.ts'
 import { LocalLakeStore } from './local-store.ts'
 
-test('writes a file for every full buffer and keeps the rest in memory', async (t) => {
+test('writes a file for each full buffer, and keeps the rest in memory', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 10 })
   await sink.handle(makeMessages(25), NEVER)
@@ -19,7 +19,7 @@ test('writes a file for every full buffer and keeps the rest in memory', async (
   assert.deepEqual(await readSequences(directory), range(1, 20))
 })
 
-test('writes a buffer that is not full once its oldest event has waited long enough', async (t) => {
+test('writes a partly full buffer after its oldest event has waited long enough', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushSeconds: 0.5 })
   await sink.handle(makeMessages(3), NEVER)
@@ -29,7 +29,7 @@ test('writes a buffer that is not full once its oldest event has waited long eno
   assert.deepEqual(await readSequences(directory), range(1, 5))
 })
 
-test('writes the end of a backlog when nothing follows it, and lets less wait', async (t) => {
+test('writes the end of a backlog soon after the last event, but lets a smaller buffer wait', async (t) => {
   const directory = await makeLakeDirectory(t)
   const written: number[] = []
   const sink = await startSink(t, directory, { flushRows: 50_000, onFileWritten: (rows) => written.push(rows) })
@@ -43,7 +43,7 @@ test('writes the end of a backlog when nothing follows it, and lets less wait', 
   assert.deepEqual(written, [])
   t.mock.timers.tick(1)
   await sink.handle(makeMessages(2, 1_002), NEVER)
-  // The rest is no backlog: it waits, here for the end.
+  // The last two rows are no backlog, so they wait until the sink stops.
   t.mock.timers.tick(1_000)
   t.mock.timers.reset()
   await eventually(async () => written.length === 1, { what: 'a file behind the backlog' })
@@ -52,7 +52,7 @@ test('writes the end of a backlog when nothing follows it, and lets less wait', 
   assert.deepEqual(await readSequences(directory), range(1, 1_003))
 })
 
-test('lets a thousand rows wait that came as customers order', async (t) => {
+test('lets a thousand rows wait if they arrived at the speed of customers', async (t) => {
   const written: number[] = []
   const sink = await startSink(t, await makeLakeDirectory(t), { flushRows: 50_000, onFileWritten: (rows) => written.push(rows) })
   t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -68,7 +68,7 @@ test('lets a thousand rows wait that came as customers order', async (t) => {
   assert.deepEqual(written, [2_000])
 })
 
-test('writes rows once, also when several wait for the file before', async (t) => {
+test('writes each row once, even if several flushes wait for the previous file', async (t) => {
   const written: number[] = []
   const sink = await startSink(t, await makeLakeDirectory(t), { onFileWritten: (rows) => written.push(rows) })
   await sink.handle(makeMessages(3), NEVER)
@@ -78,7 +78,7 @@ test('writes rows once, also when several wait for the file before', async (t) =
   assert.deepEqual(written, [3, 2])
 })
 
-test('writes what is buffered when it stops, and stopping again adds nothing', async (t) => {
+test('stopping writes the buffer, and stopping again adds nothing', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(3), NEVER)
@@ -88,7 +88,7 @@ test('writes what is buffered when it stops, and stopping again adds nothing', a
   assert.equal((await listFiles(directory)).length, 1)
 })
 
-test('can be stopped before it was started', async (t) => {
+test('can be stopped before it is started', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = new LakeSink({
     dataset: ORDER_DATASET,
@@ -102,7 +102,7 @@ test('can be stopped before it was started', async (t) => {
   assert.deepEqual(await listFiles(directory), [])
 })
 
-test('continues after the newest file when it is started again, by another sink or by itself', async (t) => {
+test('a restarted sink, or another one, continues after the newest file', async (t) => {
   const directory = await makeLakeDirectory(t)
   const first = await startSink(t, directory, { flushRows: 4 })
   assert.equal(await first.lastSequence(), 0)
@@ -117,7 +117,7 @@ test('continues after the newest file when it is started again, by another sink 
   assert.deepEqual(await readSequences(directory), range(1, 8))
 })
 
-test('takes the greatest sequence of all dates for its position, also when the clock was set back', async (t) => {
+test('its position is the highest sequence of all dates, even if the clock was set back', async (t) => {
   const directory = await makeLakeDirectory(t)
   let now = new Date('2026-03-02T00:00:00Z')
   const sink = await startSink(t, directory, { now: () => now })
@@ -128,13 +128,13 @@ test('takes the greatest sequence of all dates for its position, also when the c
   assert.equal(await sink.lastSequence(), 4)
 })
 
-test('continues to write, each event once, while the clock goes ahead and back by days', async (t) => {
+test('keeps writing each event once while the clock jumps ahead and back by days', async (t) => {
   const directory = await makeLakeDirectory(t)
   let now = new Date('2026-03-01T12:00:00Z')
   const sink = await startSink(t, directory, { flushSeconds: 0.1, now: () => now })
   const dates = ['2026-03-03', '2026-02-27', '2026-03-02', '2026-03-01']
   for (const [index, date] of dates.entries()) {
-    // Three that are not in a file yet when the clock is stepped, and three behind them.
+    // Three events are not in a file yet when the clock is set, and three follow.
     await sink.handle(makeMessages(3, 6 * index + 1), NEVER)
     now = new Date(`${date}T12:00:00Z`)
     await sink.handle(makeMessages(3, 6 * index + 4), NEVER)
@@ -146,7 +146,7 @@ test('continues to write, each event once, while the clock goes ahead and back b
   assert.equal(await sink.lastSequence(), 24)
 })
 
-test('writes redelivered messages once, whether they are buffered or stored', async (t) => {
+test('writes redelivered messages once, whether they are still buffered or already stored', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const messages = makeMessages(5)
@@ -159,7 +159,7 @@ test('writes redelivered messages once, whether they are buffered or stored', as
   assert.equal((await listFiles(directory)).length, 1)
 })
 
-test('gives up the buffer when it is asked for its position, and gets the same events again', async (t) => {
+test('discards the buffer when its position is read, and accepts the same events again', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(2), NEVER)
@@ -173,7 +173,7 @@ test('gives up the buffer when it is asked for its position, and gets the same e
   assert.deepEqual(await readSequences(directory), range(1, 5))
 })
 
-test('leaves no gap when it is asked for its position while a batch waits for the disk', async (t) => {
+test('leaves no gap if its position is read while a batch waits for the disk', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 10 })
   const batch = sink.handle(makeMessages(35), NEVER)
@@ -183,7 +183,7 @@ test('leaves no gap when it is asked for its position while a batch waits for th
   assert.deepEqual(await readSequences(directory), range(1, 35))
 })
 
-test('ends a batch with an error when it is stopped in its midst, and takes the rest after the next start', async (t) => {
+test('a batch during which the sink stops ends with an error, and the rest is accepted after the next start', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 10 })
   const batch = sink.handle(makeMessages(35), NEVER)
@@ -197,7 +197,7 @@ test('ends a batch with an error when it is stopped in its midst, and takes the 
   assert.deepEqual(await readSequences(directory), range(1, 35))
 })
 
-test('takes messages while a file is being written, and puts them into the next file', async (t) => {
+test('accepts messages while a file is being written, and puts them into the next file', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(10), NEVER)
@@ -210,7 +210,7 @@ test('takes messages while a file is being written, and puts them into the next 
   assert.equal((await listFiles(directory)).length, 2)
 })
 
-test('ends a batch early when the subscription stops while the disk is waited for', async (t) => {
+test('a batch ends early if the subscription stops while it waits for the disk', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 2 })
   const controller = new AbortController()

@@ -15,17 +15,21 @@ export interface LakeSinkOptions<E extends TopicEvent = OrderEvent> {
   flushRows: number
   logger: Logger
   now?: () => Date
-  /** `sequences`: stored messages. All up to `upTo` are stored. `since`: start of the write, `performance.now`. */
+  /**
+   * Called with the `sequences` of messages that were stored. All messages up to `upTo` are stored. `since` is the
+   * start of the write, by `performance.now`.
+   */
   onStored?: (sequences: number[], upTo: number, since: number) => void
-  /** The file contains only events that the lake did not have. */
+  /** Called with the number of rows in a new file. It contains only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
 }
 
-// Orders with hundreds of lines fill the memory long before `flushRows` is reached.
+// The most characters in the buffer. Orders with hundreds of lines fill the memory long before `flushRows` is reached.
 const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
-// About 5 ms of work, after which other roles of the process run.
+// This is about 5 ms of work. After it, other roles of the process may run.
 const TURN_CHARACTERS = 1024 * 1024
-// A backlog of this number of rows is written as soon as nothing follows it.
+// A buffer of this number of rows is a backlog if the rows arrive quickly. It is written as soon as no more rows
+// follow.
 const BACKLOG_ROWS = 1_000
 const BACKLOG_ROWS_PER_MS = 1
 const QUIET_MS = 200
@@ -33,17 +37,20 @@ const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
 const STOP_PATIENCE_MS = 4_000
 const PROBE_EVERY_MS = 2_000
-/** A remote folder or bucket that has not answered for this time counts as unavailable. */
+/** A remote folder or bucket counts as unavailable if it has not answered for this time. */
 const HANGS_AFTER_MS = 30_000
 
-/** File and position become visible together, in a snapshot: subscribe with both `handle` and `lastSequence`. */
+/**
+ * Writes events to the lake. File and position become visible together in a snapshot, so subscribe with both `handle`
+ * and `lastSequence`.
+ */
 export class LakeSink<E extends TopicEvent = OrderEvent> {
   readonly #options: LakeSinkOptions<E> & { now: () => Date }
   readonly #files: LakeFiles
   #buffer: PendingRow[] = []
   #bufferedCharacters = 0
   #lastTaken = 0
-  /** Changes when the buffer is discarded, so a batch that waited meanwhile cannot continue and leave a gap. */
+  /** Changes when the buffer is discarded. A batch that waited meanwhile can then not continue and leave a gap. */
   #generation = 0
   #fence: Fence | null = null
   #running = false
@@ -51,12 +58,12 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
   #quietTimer: NodeJS.Timeout | null = null
-  /** Arrival of the oldest row that is not being written, by `performance.now`. */
+  /** When the oldest row arrived that is not being written yet, by `performance.now`. */
   #since = 0
   #failures = 0
   #flushFailure: string | null = null
   #probe: { at: number; failure: Promise<string | null>; isAnswered: boolean } | null = null
-  /** The start of each operation in flight of the store, by `performance.now`. */
+  /** When each running operation of the store began, by `performance.now`. */
   readonly #inFlight = new Set<{ since: number }>()
 
   constructor(options: LakeSinkOptions<E>) {
@@ -70,13 +77,13 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
       await this.#options.store.removeOldWorkspaces()
       await this.lastSequence()
     } catch (error) {
-      // The subscription retries. The rest of the store works without a lake.
+      // The error is only logged, because the subscription retries, and the rest of the store works without a lake.
       this.#options.logger.error({ err: error }, 'the lake cannot be read; it is retried')
     }
     this.#running = true
   }
 
-  /** Writes the buffer. Logs a failure without throwing, because the topic delivers those events again. */
+  /** Writes the buffer. A failure is logged and not thrown, because the topic delivers those events again. */
   async stop(): Promise<void> {
     this.#running = false
     this.#generation += 1
@@ -96,7 +103,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     }
   }
 
-  /** Discards the buffer, because the caller delivers from the end of the lake again. */
+  /** Returns the end of the lake. Discards the buffer, because the caller delivers again from there. */
   readonly lastSequence = async (): Promise<number> => {
     this.#generation += 1
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
@@ -106,7 +113,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     return this.#lastTaken
   }
 
-  /** Buffers new messages. Writes first when the buffer is full, and throws when that fails. */
+  /** Buffers new messages. If the buffer is full, writes it first, and throws if that fails. */
   readonly handle: MessageHandler<E> = async (messages, signal, fence) => {
     if (!this.#running) throw new Error('the lake sink is not running')
     if (this.#behind !== null) throw this.#behind
@@ -134,9 +141,9 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     else if (this.#buffer.length >= BACKLOG_ROWS) this.#expectQuiet()
   }
 
-  /** Throws when it cannot write. The rows stay, and the write is retried with growing pauses. */
+  /** Writes the buffer. Throws if that fails; the rows then stay, and the write is retried with growing pauses. */
   async flush(): Promise<void> {
-    // Another waiting caller may have begun to write, hence the loop.
+    // This is a loop, because another waiting caller may have begun the next write.
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
     if (this.#buffer.length === 0) return
     this.#clearTimer()
@@ -146,13 +153,16 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     await this.#writing
   }
 
-  /** Why the lake cannot be written, or null. Without events it tries a workspace, at most every 2 seconds. */
+  /**
+   * The reason why the lake cannot be written; null if it can. While no events arrive, it tries to create a workspace,
+   * at most every two seconds.
+   */
   async findFailure(): Promise<string | null> {
     if (this.#flushFailure !== null) return this.#flushFailure
     const now = performance.now()
     const silentMs = now - Math.min(now, ...[...this.#inFlight].map(({ since }) => since))
     if (silentMs > HANGS_AFTER_MS) return `the storage has not answered for ${Math.round(silentMs / 1_000)} s`
-    // A probe that hangs is not repeated, because each would occupy a thread of the process.
+    // A probe that hangs is not repeated, because each probe would occupy a thread of the process.
     if (this.#probe === null || (this.#probe.isAnswered && now - this.#probe.at > PROBE_EVERY_MS)) this.#probe = this.#beginProbe(now)
     return withinMs(PROBE_EVERY_MS, this.#probe.failure, null)
   }
@@ -185,7 +195,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
       this.#failures = 0
       this.#flushFailure = null
     } catch (error) {
-      // The process that has taken over gets these events, too, and writes the lake.
+      // The process that has taken over also gets these events, and writes them.
       const isTakenOver = error instanceof FencedOut
       if (error instanceof LakeBehind) this.#behind = error
       if (isTakenOver) this.#discardBuffer()

@@ -1,13 +1,13 @@
 import { OperatorError } from '../errors.ts'
 
-/** `name` is the path from the lake's root, with slashes. A name never gets other bytes. */
+/** A file of the lake. `name` is its path from the lake's root, with slashes. The content of a name never changes. */
 export interface LakeFile {
   name: string
   sizeBytes: number
 }
 
 export interface ListedFile extends LakeFile {
-  /** The time when it was stored, or later: milliseconds since 1970. */
+  /** When the file was stored, or a later time, in milliseconds since 1970. */
   storedAt: number
 }
 
@@ -17,17 +17,17 @@ export function asideOf(name: string, copies: number): string {
   return `${name}${copies === 0 ? '' : `.${copies}`}.corrupt`
 }
 
-/** Other names are in progress, quarantined, or foreign. */
+/** Whether a name is that of a complete lake file. Other files are in progress, quarantined, or foreign. */
 export function isCompleteName(name: string): boolean {
   return COMPLETE.test(name)
 }
 
-/** A listed file has been replaced meanwhile. List again. */
+/** A listed file was deleted meanwhile, because others replace it. List again. */
 export class LakeFileGone extends Error {
   override readonly name = 'LakeFileGone'
 }
 
-/** `work` lists files first. It is repeated when one of them is gone before it is read. */
+/** Repeats `work` if a file is gone that it has listed and not read yet. `work` must list the files itself. */
 export async function repeatWhenGone<T>(maxAttempts: number, work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -49,29 +49,39 @@ export class UnsuitableBucket extends OperatorError {
   }
 }
 
-/** Every adapter passes `lake-store-conformance.ts`. */
+/** Where the files of the lake are. Every implementation passes `lake-store-conformance.ts`. */
 export interface LakeStore {
-  /** Throws UnsuitableBucket when two processes could replace each other's files. Leaves nothing behind. */
+  /** Throws UnsuitableBucket if two processes could replace each other's files. Leaves nothing behind. */
   assertSuitable(): Promise<void>
   locate(name: string): string
-  /** Complete files in order of name. The list is no snapshot while files are added and deleted: see `readSnapshot`. */
+  /**
+   * Lists complete files in order of their names. The list is no snapshot, because files may be added and deleted
+   * during it: see `readSnapshot`.
+   */
   list(prefix: string): Promise<ListedFile[]>
   /**
-   * Complete and durable. `taken`: another file has the name. The same bytes are `stored`, so a call can be repeated.
+   * Stores a file, which is complete and durable afterwards. Returns `taken` if the name has another file. Storing the
+   * same bytes again returns `stored`, so a call can be repeated.
    */
   put(name: string, path: string): Promise<'stored' | 'taken'>
-  /** Replaces a hint. Nothing else of the lake is replaced. */
+  /** Replaces the version hint. No other file of the lake is ever replaced. */
   replace(name: string, path: string): Promise<void>
   read(name: string): Promise<Uint8Array>
   delete(name: string): Promise<void>
-  /** The copy's name is for no reader, so the file can be replaced. Returns its path or address. Idempotent. */
+  /**
+   * Copies a damaged file to a name that no reader uses, so that the file can be replaced. Returns the path or address
+   * of the copy. Idempotent.
+   */
   quarantineCopy(name: string): Promise<string>
-  /** Removes a file from the lake without deleting it. Returns its new place. */
+  /** Moves a file out of the lake without deleting it. Returns its new path or address. */
   quarantine(name: string): Promise<string>
-  /** `isFresh`: not from a cache. Throws LakeFileGone also after `work`, which may have read incomplete data. */
+  /**
+   * Runs `work` with local paths of the files. With `isFresh`, no cache is used. Throws LakeFileGone even after `work`,
+   * because `work` may have read incomplete data.
+   */
   withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>, options?: { isFresh?: boolean }): Promise<T>
   withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T>
-  /** Deletes those older than a day, because newer ones may be in use. */
+  /** Deletes workspaces that are older than a day. Newer ones may be in use. */
   removeOldWorkspaces(): Promise<void>
   close(): void
 }

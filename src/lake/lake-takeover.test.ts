@@ -10,7 +10,7 @@ const OVERTAKEN = {
   },
 }
 
-test('writes no file, and forgets what it holds, when another process has taken over', async (t) => {
+test('writes no file and discards its buffer after another process has taken over', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(3), NEVER, OVERTAKEN)

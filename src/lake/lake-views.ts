@@ -8,7 +8,7 @@ import { EVENT_COLUMNS, ORDER_COLUMNS } from './lake-tables.ts'
 import type { LakePaths } from './list-files.ts'
 import { ORDER_VIEWS } from './order-tables.ts'
 
-/** Rows written before the column existed have null, hence the fallback. */
+/** Rows that were written before this column existed have null, so the exponent is computed. */
 const EXPONENT = sql`coalesce(currency_exponent, ${exponentOf(sql`currency`)})`
 
 export interface BrokenViews {
@@ -16,7 +16,7 @@ export interface BrokenViews {
   reason: unknown
 }
 
-/** Returns the views that a damaged file prevents. A query may need only others. */
+/** Creates all views. Returns those that a damaged file prevents, because a query may need only the others. */
 export async function createAllViews(connection: DuckDBConnection, paths: LakePaths): Promise<BrokenViews[]> {
   const broken: BrokenViews[] = []
   const attempt = (names: readonly string[], work: Promise<void>) =>
@@ -34,7 +34,7 @@ export function reasonOf(error: unknown, broken: readonly BrokenViews[]): unknow
   return broken.find(({ names }) => name !== undefined && names.includes(name.toLowerCase()))?.reason ?? error
 }
 
-/** The rows after `sequence`, with `earlier` in place of the others. */
+/** The events after `sequence`. The rows of `earlier` replace the events before it. */
 export interface Since {
   sequence: number
   earlier: Sql
@@ -66,7 +66,7 @@ async function createCatalogueViews(connection: DuckDBConnection, files: readonl
     await connection.run(toDuckDB(sql`create or replace view ${identifier(name)} as ${select}`))
 }
 
-/** The first branch defines columns and types, also for a lake without files or with files that lack a column. */
+/** Rows of the files. The first branch defines columns and types, even without files or if files lack a column. */
 function rowsOf(columns: Readonly<Record<string, Sql>>, files: readonly string[], since?: Since): Sql {
   const none = sql`select ${commaList(Object.entries(columns).map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
   const some = sql`

@@ -10,7 +10,7 @@ import type { LakeSink } from './lake-sink.ts'
 
 const FILE = /^orders\//
 const METADATA = /\/v\d+\.metadata\.json$/
-/** Steps at which a writer that has checked its fence can be paused, or die. */
+/** The steps at which a writer that has already checked its fence can be paused or die. */
 const STEPS = [
   ['before put', FILE],
   ['after put', FILE],
@@ -26,7 +26,7 @@ const SIZES: [string, number][] = [
 const MESSAGES = makeMessages(40)
 const IDS = MESSAGES.map(({ event }) => event.id)
 
-/** Takes over as a subscription does, and delivers what the lake lacks up to a message. */
+/** Takes over like a subscription does: delivers the messages after the end of the lake, up to number `upTo`. */
 async function deliver(sink: LakeSink, upTo: number): Promise<void> {
   const stored = await sink.lastSequence()
   await sink.handle(
@@ -69,7 +69,7 @@ function fencing(makeLake: MakeLake): void {
       })
     }
 
-    test(`a writer that dies ${step} of ${what === FILE ? 'its file' : 'its metadata'} leaves nothing in doubt`, async (t) => {
+    test(`a writer that dies ${step} of ${what === FILE ? 'its file' : 'its metadata'} causes neither a gap nor a repeat`, async (t) => {
       const { store, connect } = await makeLake(t)
       await deliver(await startSinkOn(t, store), 10)
       let isDead = false
@@ -84,7 +84,7 @@ function fencing(makeLake: MakeLake): void {
     })
   }
 
-  test('a writer that slept until the version of its metadata was free again doubles nothing', async (t) => {
+  test('a writer that paused until the version of its metadata was free again stores nothing twice', async (t) => {
     const { store, connect } = await makeLake(t)
     await deliver(await startSinkOn(t, store), 10)
     const [asleep, woken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -97,7 +97,7 @@ function fencing(makeLake: MakeLake): void {
     await asleep.promise
     await deliver(await startSinkOn(t, await connect()), 30)
     const { table, base } = await readSnapshot(store, 'orders')
-    // It stands for the last of more than a hundred commits.
+    // This commit stands for the last of more than a hundred commits.
     assert.ok(base.metadata !== null && (await table.commit(base.state.nextVersion + MAX_PREVIOUS_METADATA + 1, base.metadata)))
     woken.resolve()
     await late
@@ -105,14 +105,14 @@ function fencing(makeLake: MakeLake): void {
     assert.deepEqual(await readEvents(store), IDS)
   })
 
-  test('a writer whose file was deleted with those that no snapshot has writes its rows again', async (t) => {
+  test('a writer whose file was deleted as unused writes its rows again', async (t) => {
     const { store, connect } = await makeLake(t)
     const paused = deleteUnused(await connect())
     await deliver(await startSinkOn(t, paused), 20)
     assert.deepEqual(await readEvents(store), IDS.slice(0, 20))
   })
 
-  test('two writers that take turns without ever being told so double nothing', async (t) => {
+  test('two writers that take turns without knowing of each other store nothing twice', async (t) => {
     const { store, connect } = await makeLake(t)
     const sinks = [await startSinkOn(t, store), await startSinkOn(t, await connect())]
     for (let upTo = 4; upTo <= 40; upTo += 4) await Promise.allSettled(sinks.map((sink) => deliver(sink, upTo)))

@@ -7,7 +7,7 @@ import { failSyncs } from '../../faults/lake-hooks.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
 import { LocalLakeStore } from './local-store.ts'
 
-test('removes a file whose folder cannot be synced, and stores it again', async (t) => {
+test('removes a file whose folder cannot be synced, and stores it at the next attempt', async (t) => {
   const { store } = await makeLocalLake(t)
   const put = (name: string) =>
     store.withWorkspace(async (folder) => {
@@ -22,7 +22,7 @@ test('removes a file whose folder cannot be synced, and stores it again', async 
   assert.equal((await store.list('orders/')).length, 2)
 })
 
-test('a folder that is a dangling link, such as a volume that is not mounted, is an error at once', async () => {
+test('a folder that is a dangling link, such as an unmounted volume, is an error at once', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'storefront-lake-'))
   await symlink('/nonexistent/volume', join(folder, 'lake'))
   const store = new LocalLakeStore(join(folder, 'lake'))

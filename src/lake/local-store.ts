@@ -5,10 +5,10 @@ import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore, t
 
 const TEMPORARY_FOLDER = '.tmp'
 const LEFT_OVER_MS = 86_400_000
-// A block, for which a full disk has no room.
+// The content of a probe file. It fills a block, for which a full disk has no room.
 const PROBE = 'x'.repeat(4_096)
 
-/** `put` uses a hard link, which unlike a rename never replaces a file. */
+/** A lake in a folder. `put` uses a hard link, because it never replaces a file, and a rename does. */
 export class LocalLakeStore implements LakeStore {
   readonly #directory: string
 
@@ -20,7 +20,7 @@ export class LocalLakeStore implements LakeStore {
     return join(this.#directory, name)
   }
 
-  // A hard link never replaces a file, so only write access needs a check.
+  // Hard links never replace a file, so only write access must be checked.
   async assertSuitable(): Promise<void> {
     await this.withWorkspace((folder) => writeFile(join(folder, 'probe'), PROBE, { flush: true }))
   }
@@ -47,7 +47,8 @@ export class LocalLakeStore implements LakeStore {
     try {
       await syncDirectory(folder)
     } catch (error) {
-      // The file is not durable and must not count as stored: a second sync would succeed whatever the first one lost.
+      // The file is not durable and must not count as stored. A second sync would succeed, whatever the first one has
+      // lost.
       await unlink(target)
       throw error
     }
@@ -105,7 +106,7 @@ export class LocalLakeStore implements LakeStore {
   }
 
   async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
-    // Hard links need the folder on the same file system as the files.
+    // The workspace must be on the same file system as the files, because hard links need that.
     const parent = join(this.#directory, TEMPORARY_FOLDER)
     await makeDirectory(parent)
     return withTemporaryFolder(parent, work)
@@ -181,13 +182,15 @@ async function hasSameBytes(path: string, other: string): Promise<boolean> {
   return a.size === b.size && (await readFile(path)).equals(await readFile(other))
 }
 
-/** Syncs each parent, because a power cut may otherwise remove the new folder. */
+/**
+ * Creates a folder with its parents. Each parent is synced, because a power cut could otherwise remove the new folder.
+ */
 async function makeDirectory(path: string, isRepeated = false): Promise<void> {
   try {
     await mkdir(path)
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return
-    // A name that is still missing below an existing parent is a link to a missing place.
+    // If a name is still missing although its parent exists, it is a link to a place that does not exist.
     if (!isMissing(error) || isRepeated) throw error
     await makeDirectory(dirname(path))
     return makeDirectory(path, true)

@@ -18,7 +18,7 @@ import { withTablesLock } from './lake-lock.ts'
 import { listLake } from './list-files.ts'
 import { LakeMaintenance, maintainLake, pauseAfter } from './maintain-lake.ts'
 
-test('maintaining names a damaged file of the lake, and what repairs it', async (t) => {
+test('maintenance names a damaged lake file and the command that repairs it', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [2])
   await writeCatalogue(t, lake.store)
@@ -32,7 +32,7 @@ test('maintaining names a damaged file of the lake, and what repairs it', async 
   assert.match(damaged.failures[1] ?? '', /^tables of the newest state: .*: it cannot be read: .*; run storefront lake repair$/)
 })
 
-test('a disk that is full while the tables are written leaves the rest of the maintenance, and is retried the next hour', async (t) => {
+test('a disk that is full while tables are written does not stop the other steps, and the tables are retried in the next hour', async (t) => {
   const { store } = await makeLocalLake(t)
   const { url } = await createTestDatabase(t)
   await writeFiles(t, store, [2, 2])
@@ -54,7 +54,7 @@ test('a disk that is full while the tables are written leaves the rest of the ma
   assert.equal(attempts, 3)
 })
 
-test('a stop ends the maintenance at its next step, and the query in flight', async (t) => {
+test('a stop ends the maintenance at its next step, and ends the query in flight', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [2, 2])
   const stopping = new AbortController()
@@ -78,7 +78,7 @@ test('a stop ends the maintenance at its next step, and the query in flight', as
   await assert.rejects(withDuckDB(makeSpillPath(), endless, {}, late.signal), /[Ii]nterrupt/)
 })
 
-test('of two processes that refresh the tables at once one writes them, and both write nothing while the lake is the same', async (t) => {
+test('if two processes refresh the tables at once, one writes them, and none writes while the lake is unchanged', async (t) => {
   const { store } = await makeLocalLake(t)
   const { url } = await createTestDatabase(t)
   await writeFiles(t, store, [3, 2])
@@ -111,7 +111,7 @@ test('a refresh skips its round while another process writes the tables', { time
   await assertFresh(store)
 })
 
-test('refreshes take a twentieth of a processor at most, and wait for a quarter of an hour at most', async (t) => {
+test('refreshes take at most a twentieth of a processor, and wait at most a quarter of an hour', async (t) => {
   assert.deepEqual([0, 1_500, 4_600, 100_000].map(pauseAfter), [30_000, 30_000, 92_000, 900_000])
   const { store } = await makeLocalLake(t)
   const { url } = await createTestDatabase(t)
@@ -129,7 +129,7 @@ test('refreshes take a twentieth of a processor at most, and wait for a quarter 
   assert.equal(pauses[1], 30_000)
 })
 
-test('the tables of the catalogue are refreshed while the metadata of orders are damaged', async (t) => {
+test('the catalogue tables are refreshed even if the metadata of orders are damaged', async (t) => {
   const lake = await makeLocalLake(t)
   const { url } = await createTestDatabase(t)
   await writeFiles(t, lake.store, [3])
@@ -141,7 +141,7 @@ test('the tables of the catalogue are refreshed while the metadata of orders are
   assert.ok((await readWithIcebird(lake, 'products')).length > 0)
 })
 
-test('a crowded day with a damaged file is tried once an hour', async (t) => {
+test('a day with many files, one of them damaged, is tried once an hour', async (t) => {
   const lake = await makeLocalLake(t)
   const { url } = await createTestDatabase(t)
   await writeFiles(t, lake.store, Array(30).fill(1))
@@ -162,7 +162,7 @@ test('a crowded day with a damaged file is tried once an hour', async (t) => {
   assert.ok(attempts > first)
 })
 
-test('verify finds each damaged file of the tables, and each table that is gone; maintaining writes them again', async (t) => {
+test('verify finds each damaged file of a table and each missing table, and maintenance writes them again', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [3, 2])
   await writeCatalogue(t, lake.store)
@@ -172,7 +172,7 @@ test('verify finds each damaged file of the tables, and each table that is gone;
   assert.deepEqual(await faults(), [])
   const rows = () => Promise.all(['orders', 'products', 'prices', 'stock_events'].map((name) => readWithIcebird(lake, name)))
   const before = await rows()
-  /** Names do not tell: most are random. */
+  /** The newest file by its modification time, because most names are random. */
   const newest = async (folder: string, of: RegExp) => {
     const names = (await readdir(lake.pathOf(folder), { recursive: true })).filter((name) => of.test(name))
     const files = await Promise.all(

@@ -13,7 +13,7 @@ import type { DatasetName } from './lake-names.ts'
 import type { LakeStore } from './lake-store.ts'
 
 const HOUR_MS = 3_600_000
-/** The default of Iceberg. */
+/** How long snapshots are kept. It is the default of Iceberg. */
 export const KEEP_HOURS = 120
 
 export interface MaintainOptions extends Omit<CompactOptions, 'isWanted'>, Partial<Pick<CompactOptions, 'isWanted'>> {
@@ -31,7 +31,10 @@ export interface MaintainReport {
   failures: string[]
 }
 
-/** A step that fails does not stop the others. The caller holds the lock of the lake's files. */
+/**
+ * Merges files, expires snapshots and writes the tables. A step that fails does not stop the others. The caller must
+ * hold the lock of the lake's files.
+ */
 export async function maintainLake({
   keepHours = KEEP_HOURS,
   isWhole = true,
@@ -61,7 +64,7 @@ export async function maintainLake({
     report.merged += merged
     report.failures.push(...failures)
   })
-  // Expires first, because the tables may need the space.
+  // Snapshots expire before the tables are written, because the tables may need the space.
   await expire(EVENT_TABLES)
   if (isWhole)
     await attempt('tables of the newest state', async () => {
@@ -85,12 +88,14 @@ export interface LakeMaintenanceOptions {
 }
 
 const EVERY_MS = 60_000
-/** Together with the sink's wait, a row is in these tables a minute after its event. */
+/**
+ * The pause between two refreshes. Together with the wait in the sink, a row is in the tables a minute after its event.
+ */
 const REFRESH_MS = 30_000
-/** Longer rounds use at most this share of a processor, until the pause below. */
+/** The share of a processor that refreshes may use. Longer refreshes wait longer, up to `REFRESH_MAX_MS`. */
 const REFRESH_SHARE = 0.05
 const REFRESH_MAX_MS = 900_000
-/** After a failure. A table that must be written whole reads the whole lake. */
+/** The pause after a failure. It is longer, because a table that must be rewritten as a whole needs the whole lake. */
 const REFRESH_RETRY_MS = 60_000
 const REFRESH_RETRY_MAX_MS = 300_000
 
@@ -99,16 +104,19 @@ export function pauseAfter(cpuMs: number): number {
 }
 
 const STOP_PATIENCE_MS = 2_000
-/** With a file every two seconds, the rounds keep a day below 60 files. */
+/** A day with this number of files is merged. With a new file every two seconds, a day then stays below 60 files. */
 const CROWDED = 30
 
-/** Failed work waits for the next hour. Several processes may run it at once. */
+/**
+ * Maintains the lake in the background. Work that failed waits for the next hour. Several processes may run this at
+ * once.
+ */
 export class LakeMaintenance {
   readonly #options: LakeMaintenanceOptions & { now: () => Date }
   readonly #loop: Loop
   readonly #refreshing: Loop
   #fresh = ''
-  /** The day of the last whole maintenance and the hour of the last attempt, in UTC. */
+  /** The day of the last whole maintenance, and the hour of the last attempt, in UTC. */
   #day = ''
   #hour = ''
   readonly #unused: UnusedFiles = new Map()
@@ -138,13 +146,16 @@ export class LakeMaintenance {
     await Promise.all([this.#loop.start(), this.#refreshing.start()])
   }
 
-  /** Every step may be killed, so a store that does not answer is not waited for. */
+  /** Stops the loops. It does not wait long for a store that does not answer, because every step may be interrupted. */
   stop(): Promise<void> {
     const stopped = Promise.all([this.#loop.stop(), this.#refreshing.stop()])
     return withinMs(STOP_PATIENCE_MS, stopped, undefined).then(() => {})
   }
 
-  /** Does nothing while another process does it. Returns the pause before the next round, in milliseconds. */
+  /**
+   * Refreshes the tables, unless another process is doing that. Returns the pause until the next refresh in
+   * milliseconds.
+   */
   async refresh(signal?: AbortSignal): Promise<number> {
     const { store, url, now, onFresh } = this.#options
     const before = process.cpuUsage()
@@ -180,7 +191,7 @@ export class LakeMaintenance {
     try {
       await withLakeLock(url, () => this.#maintain(hour, crowded, signal))
     } catch (error) {
-      // Another process does the same, or repairs the lake.
+      // Another process is maintaining or repairing the lake.
       if (!(error instanceof LakeBusy)) throw error
     }
   }

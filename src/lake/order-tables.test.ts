@@ -12,7 +12,7 @@ import { queryLake } from './lake-query.ts'
 const actor = { type: 'admin', id: null } as const
 const day = (number: number) => `2026-03-0${number}T10:00:00.000Z`
 
-/** An order whose history has an entry for each change, on a day of its own. */
+/** An event of an order whose history has an entry for each change. The order was placed on a day of its own. */
 function amend(changes: readonly OrderChange[], version = changes.length + 1) {
   const history = changes.slice(0, version - 1).map((change, index) => ({
     ...{ status: 'confirmed' as const, at: day(index + 2), actor, reason: null, change },
@@ -34,7 +34,7 @@ function amend(changes: readonly OrderChange[], version = changes.length + 1) {
 const payment = (state: 'paid' | 'partially_refunded' | 'refunded', reference = 'pay-1') =>
   ({ type: 'payment', provider: 'stripe', reference, state }) as const
 
-test('adjustments, payments, refunds, parcels and customers are rows of the newest state', async (t) => {
+test("adjustments, payments, refunds, parcels and customers have the rows of each order's newest state", async (t) => {
   const lake = await makeLocalLake(t)
   const { store } = lake
   const sink = await startSinkOn(t, store)
@@ -90,7 +90,7 @@ test('adjustments, payments, refunds, parcels and customers are rows of the newe
     assert.equal((await readWithIcebird(lake, table)).length, rows, table)
 })
 
-test('a customer has one row, whatever months the orders are of', async (t) => {
+test('a customer has one row, even if the orders are from several months', async (t) => {
   const { store } = await makeLocalLake(t)
   const sink = await startSinkOn(t, store)
   const user_id = '019d0000-0000-7000-8000-000000000009'

@@ -9,10 +9,13 @@ import {
   type DuckDBValue,
 } from '@duckdb/node-api'
 
-/** Throws for structs with fields that the client's objects lose: `__proto__`, and all but one unnamed field. */
+/**
+ * Throws for structs with fields that the objects of DuckDB's client would lose. These are `__proto__`, and all unnamed
+ * fields except one.
+ */
 export function assertPrintable(names: readonly string[], types: readonly DuckDBType[]): void {
   for (const [index, type] of types.entries()) {
-    // A loop instead of recursion, because the SQL decides the depth.
+    // A loop replaces recursion, because the SQL text decides how deep the type is.
     const waiting: unknown[] = [type]
     while (waiting.length > 0) {
       const part = waiting.pop()
@@ -29,7 +32,10 @@ function hasOwnNames(names: readonly string[]): boolean {
   return new Set(names).size === names.length && !names.includes('__proto__')
 }
 
-/** Large integers and decimals become exact text, lists and structs JSON text, and timestamps RFC 3339 UTC. */
+/**
+ * Converts a value for output. Large integers and decimals become exact text, lists and structs become JSON text, and
+ * timestamps become RFC 3339 in UTC.
+ */
 export function toPrintable(value: DuckDBValue): null | boolean | number | string {
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value
@@ -39,7 +45,7 @@ export function toPrintable(value: DuckDBValue): null | boolean | number | strin
 
 const NESTED = [DuckDBListValue, DuckDBArrayValue, DuckDBStructValue, DuckDBMapValue]
 
-// JSON.stringify does not support bigint, and an amount must stay a number in the JSON.
+// The JSON of a value. JSON.stringify does not support bigint, and an amount must be a number in the JSON.
 function toJson(value: DuckDBValue): string {
   if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return `[${value.items.map(toJson).join(',')}]`
   if (value instanceof DuckDBStructValue) return toJsonObject(Object.entries(value.entries))

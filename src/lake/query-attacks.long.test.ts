@@ -5,7 +5,7 @@ import { makeQueriedLake, SECRET } from '../../test/bounded-query-harness.ts'
 import { makeLocalLake, makeS3Lake } from '../../test/lake-stores.ts'
 import { QueryRefused } from './bounded-query.ts'
 
-/** What an outsider tries. FILE is a file that is none of the lake's business. */
+/** The queries that an attacker tries, by kind. FILE stands for a file that queries must not read. */
 const ATTACKS: Readonly<Record<string, readonly string[]>> = {
   'files as tables': [
     `select * from 'FILE'`,
@@ -160,7 +160,7 @@ for (const [place, make] of [
   ['a folder', makeLocalLake],
   ['a bucket', makeS3Lake],
 ] as const) {
-  test(`every attack on a lake in ${place} is refused, and changes and shows nothing`, async (t) => {
+  test(`every attack on a lake in ${place} is refused, and neither changes nor shows anything`, async (t) => {
     const { secret, query } = await makeQueriedLake(t, make)
     for (const [what, attacks] of Object.entries(ATTACKS)) {
       for (const attack of attacks) {

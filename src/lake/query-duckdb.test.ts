@@ -22,7 +22,7 @@ async function writeNumber(path: string, number: number): Promise<void> {
   )
 }
 
-test('a file that is replaced by one of the same size and time is read again', async (t) => {
+test('a file that was replaced by one with the same size and time is read again', async (t) => {
   const folder = await makeFolder(t)
   const [path, other] = [join(folder, 'file.parquet'), join(folder, 'other.parquet')]
   await writeNumber(path, 1)
@@ -37,7 +37,7 @@ test('a file that is replaced by one of the same size and time is read again', a
   assert.deepEqual(await read(), [[2]])
 })
 
-test('queries beside one that fails have their rows', async (t) => {
+test('queries that run beside a failing query still get their rows', async (t) => {
   const folder = await makeFolder(t)
   const damaged = join(folder, 'damaged.parquet')
   await writeFile(damaged, 'PAR1 is not enough PAR1')
@@ -50,7 +50,7 @@ test('queries beside one that fails have their rows', async (t) => {
   }
 })
 
-test('a query whose instance breaks is answered by another one, as are those after it', async (t) => {
+test('if a query breaks its DuckDB instance, another instance answers it and the following queries', async (t) => {
   assert.deepEqual(await queryDuckDB(sql`select 1`), [[1]])
   const { mock } = t.mock.method(DuckDBConnection.prototype, 'runAndReadAll', async () => {
     mock.restore()

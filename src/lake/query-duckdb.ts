@@ -2,15 +2,19 @@ import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from '@duckdb/node
 import type { Sql } from '../db/sql.ts'
 import { createDuckDB, makeSpillPath, toDuckDB, withConnection, withDuckDB } from './lake-database.ts'
 
-// All queries share it, because creating one takes longer than most queries. See docs/decisions/lake-queries.md.
+// The DuckDB instance of all queries. It is shared, because creating one takes longer than most queries. See
+// docs/decisions/lake-queries.md.
 let shared: Promise<DuckDBInstance> | null = null
-// After these errors every query of the same instance fails.
+// Errors after which every query of the same instance fails.
 const IS_BROKEN = /^(FATAL|INTERNAL) Error/
 
-/** Retries in a separate DuckDB that can spill to disk: a damaged file may break the shared one for every query. */
+/**
+ * Runs a statement. If it fails, it is repeated in a separate DuckDB that can spill to disk. A damaged file may also
+ * break the shared instance for all queries.
+ */
 export async function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
   const select = (connection: DuckDBConnection) => selectRows(connection, statement)
-  // A file can be written again under its name, so its contents are not cached.
+  // A file can be written again under the same name, so file contents are not cached.
   shared ??= createDuckDB({ temp_directory: '', enable_external_file_cache: 'false' })
   const used = shared
   let instance: DuckDBInstance | null = null

@@ -14,7 +14,10 @@ const store = await startStore({ after })
 const operator = await registerOperator(store)
 const directory = join(store.config.dataDir, 'lake')
 await writeFiles({ after }, new LocalLakeStore(directory), [2, 2])
-/** A query starts a process, for which a busy machine may need more than the ten seconds of a query. */
+/**
+ * A query starts a process. On a busy machine this may take longer than the ten seconds of a query, so the test tries
+ * again.
+ */
 async function send(body: unknown, token = operator.token): Promise<Answer> {
   const answer = await store.call('POST', '/admin/lake/queries', { token, body })
   return answer.json?.code === 'query_timeout' ? send(body, token) : answer
@@ -36,7 +39,7 @@ test('answers with columns, types, rows and the time it took', async () => {
   assert.match(String(answer.headers['content-type']), /^application\/json/)
 })
 
-test('has at most `limit` rows, 1,000 unless it is given', async () => {
+test('returns at most `limit` rows, by default 1,000', async () => {
   const cut = await send({ sql: 'select * from range(1000000000000::bigint)' })
   assert.deepEqual([cut.json.rows.length, cut.json.is_truncated], [1_000, true])
   const most = await send({ sql: 'select * from range(10000)', limit: 10_000 })
@@ -45,13 +48,13 @@ test('has at most `limit` rows, 1,000 unless it is given', async () => {
   assert.deepEqual([one.json.rows.length, one.json.is_truncated], [1, true])
 })
 
-test('large answers end at 8 MiB', async () => {
+test('limits answers to 8 MiB', async () => {
   const { json, text } = await send({ sql: `select repeat('"', 100000) as quotes from range(1000)` })
   assert.equal(json.is_truncated, true, text.slice(0, 500))
   assert.ok(json.rows.length > 30 && text.length < 8.1 * 1_048_576, `${json.rows.length} rows, ${text.length} characters`)
 })
 
-test("gives DuckDB's reason in one line, with no path of the machine", async () => {
+test("shows DuckDB's reason on one line, without a path of this machine", async () => {
   for (const [sql, detail] of [
     ['selec 1', /^Parser Error: syntax error at or near "selec"$/],
     ['select nothing from orders', /^Binder Error: Referenced column "nothing" not found/],
@@ -68,7 +71,7 @@ test("gives DuckDB's reason in one line, with no path of the machine", async () 
   }
 })
 
-test('one query at a time for each operator, three in all', async () => {
+test('runs one query at a time for each operator, and three in all', async () => {
   const others = await Promise.all([registerOperator(store), registerOperator(store), registerOperator(store)])
   const slow = 'select count(*) from range(700000000)'
   const ask = (token: string) => store.call('POST', '/admin/lake/queries', { token, body: { sql: slow } })
@@ -92,7 +95,7 @@ test('one query at a time for each operator, three in all', async () => {
   assert.equal((await send({ sql: 'select 1' }, others[2]?.token)).status, 200)
 })
 
-test('records what is asked before it runs, without values, and the outcome when there is no answer', async () => {
+test('records a query before it runs, without its values, and records why it had no answer', async () => {
   const { id, token } = await registerOperator(store)
   const { port } = store.server.server.address() as AddressInfo
   const ask = (sql: string, signal?: AbortSignal) =>
@@ -139,7 +142,7 @@ test('records what is asked before it runs, without values, and the outcome when
   )
 })
 
-test('lists the tables and columns that a query reads', async () => {
+test('lists the tables and columns that a query can read', async () => {
   const { status, json } = await store.call('GET', '/admin/lake/tables', { token: operator.token })
   assert.equal(status, 200)
   assert.deepEqual(
@@ -157,7 +160,7 @@ test('lists the tables and columns that a query reads', async () => {
   )
 })
 
-test('a process without the lake refuses, and one that has written nothing yet answers with no rows', async (t) => {
+test('a process without the lake refuses queries, and a lake without events answers with no rows', async (t) => {
   rmSync(directory, { recursive: true })
   const away = await send({ sql: 'select count(*) from orders' })
   assertProblem(away, 503, 'unavailable')

@@ -109,7 +109,8 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
       const record = (after: object) =>
         recordActivity(pool, auditContextOf(request), { subjectType: 'lake', subjectId: null, before: null, after })
       let isStarted = false
-      // The query is recorded before it runs: one without an answer may have been an attempt to read personal data.
+      // The query is recorded before it runs, because even a query without an answer may have been an attempt to read
+      // personal data.
       const onStart = async () => {
         await record(recordOf(text, limit))
         isStarted = true
@@ -120,7 +121,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
           if (isStarted) await record({ outcome: gone.signal.aborted ? 'cancelled' : error instanceof AppError ? error.code : 'internal' })
           throw error
         })
-        // The answer is JSON already. This process does not parse it.
+        // The answer already is JSON, and this process does not parse it.
         return reply
           .headers({ 'content-type': 'application/json; charset=utf-8' })
           .serializer((payload: unknown) => payload as string)

@@ -17,7 +17,7 @@ const ENDLESS = 'select count(*) from range(1000000000000::bigint)'
 async function makeQueries(t: TestContext, options: Partial<LakeQueriesOptions> = {}) {
   const directory = await makeLakeDirectory(t)
   await writeFiles(t, new LocalLakeStore(directory), [2, 2])
-  // Other tests have queries too.
+  // A separate temporary folder, because other tests run queries too.
   const temporaryDirectory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   t.after(() => rmSync(temporaryDirectory, { recursive: true }))
   const queries = new LakeQueries({
@@ -25,7 +25,7 @@ async function makeQueries(t: TestContext, options: Partial<LakeQueriesOptions> 
     mayBeMissing: false,
     environment: {},
     temporaryDirectory,
-    // A busy machine may need more than a query's ten seconds to start its process.
+    // On a busy machine, starting the process may take longer than the ten seconds of a query.
     timeoutMs: 120_000,
     ...options,
   })
@@ -34,7 +34,7 @@ async function makeQueries(t: TestContext, options: Partial<LakeQueriesOptions> 
   return { run, spillFolders: () => readdirSync(temporaryDirectory) }
 }
 
-/** The processes of queries whose parent is this one, or another. */
+/** Returns the query processes whose parent is this process, or another one. */
 function queryProcesses(parent = process.pid): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return []
@@ -59,7 +59,7 @@ const rejectsWith =
     return true
   }
 
-test('a query without end is ended, with its process and its files', async (t) => {
+test('an endless query is ended, together with its process and its files', async (t) => {
   const { run, spillFolders } = await makeQueries(t, { timeoutMs: 2_000 })
   const startedAt = performance.now()
   await assert.rejects(run(ENDLESS), rejectsWith('query_timeout', /took longer than 2 seconds/))
@@ -75,7 +75,7 @@ test('a query without end is ended, with its process and its files', async (t) =
   assert.deepEqual([queryProcesses(), spillFolders()], [[], []])
 })
 
-test('a query that takes memory without end is refused, and its process stays small', async (t) => {
+test('a query that takes endless memory is refused, and its process stays small', async (t) => {
   const { run, spillFolders } = await makeQueries(t, { timeoutMs: 8_000 })
   let most = 0
   const watch = setInterval(() => {
@@ -111,7 +111,7 @@ test('a query that takes memory without end is refused, and its process stays sm
   assert.deepEqual([queryProcesses(), spillFolders()], [[], []])
 })
 
-test('when nobody waits any more the query ends', async (t) => {
+test('a query ends when no caller waits for it any more', async (t) => {
   const { run, spillFolders } = await makeQueries(t)
   const gone = new AbortController()
   const answer = run(ENDLESS, { signal: gone.signal })
@@ -122,7 +122,7 @@ test('when nobody waits any more the query ends', async (t) => {
   await assert.rejects(run(ENDLESS, { signal: AbortSignal.abort() }), rejectsWith('query_timeout'))
 })
 
-test('a process that crashes is a refusal, and the next query is answered', async (t) => {
+test('a crash of the process is a refusal, and the next query is answered', async (t) => {
   const { run } = await makeQueries(t)
   const answer = run(ENDLESS)
   const isStarted = async () => queryProcesses().length === 1
@@ -132,7 +132,7 @@ test('a process that crashes is a refusal, and the next query is answered', asyn
   assert.deepEqual((await run('select 1 as n')).rows, [[1]])
 })
 
-test('the process of a query has no secret of the store, and is the first to end when memory is short', async (t) => {
+test('the process of a query has no secret of the store, and is killed first when memory is short', async (t) => {
   const { run } = await makeQueries(t, { timeoutMs: 4_000 })
   process.env.STOREFRONT_SECRET = 'a secret for tests, long enough to be one'
   t.after(() => delete process.env.STOREFRONT_SECRET)
@@ -153,7 +153,7 @@ test('the process of a query has no secret of the store, and is the first to end
   await assert.rejects(answer)
 })
 
-test('a lake in a bucket is read with the credentials of its settings, and an unavailable bucket is no fault of the query', async (t) => {
+test("a lake in a bucket is read with the configured credentials, and an unavailable bucket is not the query's fault", async (t) => {
   const { store, server } = await makeS3Lake(t)
   assert.ok(server !== null)
   await writeFiles(t, store, [2, 2])
@@ -167,7 +167,7 @@ test('a lake in a bucket is read with the credentials of its settings, and an un
   await assert.rejects(run('select count(*) from orders'), rejectsWith('unavailable', /^The lake cannot be read now/))
 })
 
-test('a killed store leaves no query running', async (t) => {
+test('killing the store leaves no query running', async (t) => {
   const dataDir = await makeLakeDirectory(t)
   const store = await serve(t, { env: { DATA_DIR: dataDir } })
   const post = (path: string, body: unknown, token = '') =>
@@ -199,7 +199,7 @@ test('a killed store leaves no query running', async (t) => {
   client.abort()
   await assert.rejects(abandoned)
   await eventually(async () => queryProcesses(store.pid).length === 0, { what: 'the end of the query of a client that left' })
-  // The end of the process is seen before the store has noticed it: until then another query is refused.
+  // The test sees the end of the process before the store does. Until then another query is refused.
   let isRefused = true
   const askAgain = () => {
     isRefused = false
@@ -222,7 +222,7 @@ test('a killed store leaves no query running', async (t) => {
   await eventually(async () => !existsSync(`/proc/${pid}`) || readStatus(pid).includes('zombie'), {
     what: 'the end of the query of a killed store',
   })
-  // Its PostgreSQL ends a moment later, and the folder is removed after that.
+  // The store's PostgreSQL ends a moment later. The folder is removed after that.
   await untilNoServer(dataDir)
 })
 

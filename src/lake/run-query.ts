@@ -8,7 +8,7 @@ import { AppError } from '../errors.ts'
 import { EXIT_REFUSED, type QueryRequest } from './bounded-query.ts'
 import type { LakePlace } from './open-lake-store.ts'
 
-/** Bounds of a query. See docs/decisions/lake-queries.md. */
+/** The limits of a query. See docs/decisions/lake-queries.md. */
 export const MAX_QUERY_ROWS = 10_000
 export const MAX_QUERY_CHARACTERS = 20_000
 const DEFAULT_TIMEOUT_MS = 10_000
@@ -17,7 +17,7 @@ const MAX_OUTPUT_BYTES = MAX_ROW_BYTES + 1_048_576
 const MAX_QUERIES = 3
 const DUCKDB_MEMORY = '512MB'
 const SPILL = '1GB'
-/** Bounds the memory that Node.js and DuckDB reserve, about 640 MB more than they use. */
+/** Limits the memory that Node.js and DuckDB reserve. They reserve about 640 MB more than they use. */
 const PROCESS_MEMORY_KIB = 1_500_000
 const CPU_SECONDS = 30
 const RETRY_SECONDS = 2
@@ -25,22 +25,25 @@ const RETRY_SECONDS = 2
 const CHILD = fileURLToPath(new URL('query-process.ts', import.meta.url))
 const STRIP_TYPES = new URL('../../bin/strip-types.mjs', import.meta.url).href
 const PRIORITY = 10
-/** DuckDB cannot exceed these bounds. Linux ends this process first when memory is short. */
+/**
+ * A shell command that sets the limits of the query process, which DuckDB cannot exceed. If memory is short, Linux
+ * kills this process first.
+ */
 const SHELL = `ulimit -c 0; ulimit -t ${CPU_SECONDS}; ulimit -d ${PROCESS_MEMORY_KIB} 2>/dev/null
 { echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
 exec "$@"`
 
 export interface LakeQueriesOptions {
   place: LakePlace
-  /** Whether a missing folder is a lake without files. Otherwise it may be on another machine. */
+  /** Whether a missing folder means a lake without files. Otherwise the folder may be on another machine. */
   mayBeMissing: boolean
-  /** Variables that the object store needs. The query process gets no others. */
+  /** The environment variables that the object store needs. The query process gets no others. */
   environment: Readonly<Record<string, string>>
   timeoutMs?: number
   temporaryDirectory?: string
 }
 
-/** `signal` aborts when no caller waits any more. */
+/** A query to run. `signal` aborts when no caller waits any more. */
 export interface LakeQuery {
   operatorId: string
   text: string
@@ -57,7 +60,10 @@ export class LakeQueries {
     this.#options = options
   }
 
-  /** The answer as JSON. Throws `rate_limited`, `unavailable`, `query_refused` or `query_timeout`. */
+  /**
+   * Runs a query and returns the answer as JSON. Throws `rate_limited`, `unavailable`, `query_refused` or
+   * `query_timeout`.
+   */
   async run({ operatorId, text, limit, signal, onStart }: LakeQuery): Promise<Buffer> {
     const { place, mayBeMissing, environment, timeoutMs = DEFAULT_TIMEOUT_MS, temporaryDirectory = tmpdir() } = this.#options
     if (place.bucket === null && !mayBeMissing && !existsSync(place.directory))
@@ -107,7 +113,7 @@ async function runProcess(
   if (signal.aborted) onAbort()
   try {
     const output = collect(child, () => kill(new AppError('query_refused', 'The names and types of the columns are too long.')))
-    // Standard input stays open: the query process ends when this one does.
+    // Standard input stays open, so the query process ends when this process does.
     child.stdin?.on('error', () => {})
     child.stdin?.write(`${JSON.stringify(request)}\n`)
     const [status, endedBy] = await new Promise<[number | null, string | null]>((resolve, reject) =>
@@ -117,7 +123,7 @@ async function runProcess(
     if (status === 0) return output('stdout')
     if (status === EXIT_REFUSED) throw new AppError('query_refused', output('stdout').toString())
     const cause = new Error(`the process of a lake query ended with ${endedBy ?? status}: ${output('stderr')}`)
-    // Node.js ends with these when it gets no memory.
+    // Node.js ends like this if it gets no memory.
     if (endedBy !== null || (status ?? 0) > 128)
       throw new AppError('query_refused', "The query's process was ended. The query may need more memory than is allowed.", { cause })
     throw new AppError('unavailable', 'The lake cannot be read now. Retry in a moment.', { cause })

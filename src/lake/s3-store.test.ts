@@ -33,7 +33,7 @@ const put = (store: LakeStore, text: string, name = NAME) =>
     return store.put(name, join(folder, 'file'))
   })
 
-/** Lets the first requests of a method fail, and counts what came of it. */
+/** Makes the first requests with a method fail. Returns a function that counts the requests with the method. */
 function failFirst(server: S3Server, method: string, faults: S3Fault[]): () => number {
   let seen = 0
   server.fault = (request) => (request.method === method ? faults[seen++] : undefined)
@@ -44,7 +44,7 @@ for (const [conditions, fault] of [
   ['ignored', /^s3:.* ignores If-None-Match and overwrites files; use a server with conditional writes/],
   ['refused', /^s3:.* does not implement If-None-Match; use a server with conditional writes/],
 ] as const) {
-  test(`stores no file in a bucket whose conditions are ${conditions}, and leaves nothing there`, async (t) => {
+  test(`stores no file in a bucket whose conditional writes are ${conditions}, and leaves nothing there`, async (t) => {
     const { server, store } = await open(t, { conditions })
     for (let attempt = 0; attempt < 2; attempt++)
       await assert.rejects(put(store, 'a file'), (error: Error) => error instanceof UnsuitableBucket && fault.test(error.message))
@@ -56,7 +56,7 @@ for (const [conditions, fault] of [
   })
 }
 
-test('a bucket that is unavailable is not unsuitable: its error names it and the cause, and it is used when it is back', async (t) => {
+test('an unavailable bucket is not called unsuitable: the error names it and the cause, and it is used when it is back', async (t) => {
   const { server, store } = await open(t)
   const again = openTestBucket(server, await mkdtemp(join(tmpdir(), 'storefront-s3-cache-')), {})
   onCleanup(t, () => again.close())
@@ -67,7 +67,7 @@ test('a bucket that is unavailable is not unsuitable: its error names it and the
   assert.equal((await store.list('orders/')).length, 1)
 })
 
-test('retries after 500, 503, a conflict and a lost answer, and stores once', async (t) => {
+test('retries after 500, 503, a conflict and a lost answer, and stores the file once', async (t) => {
   const { server, store } = await open(t)
   for (const [name, faults] of Object.entries({
     errors: [{ status: 500 }, { status: 503 }],
@@ -82,7 +82,7 @@ test('retries after 500, 503, a conflict and a lost answer, and stores once', as
   assert.equal((await store.list('orders/')).length, 4)
 })
 
-test('takes a name for taken when the answer was lost and another had stored it before', async (t) => {
+test('a name counts as taken if the answer was lost and another process had stored it before', async (t) => {
   const { server, store } = await open(t)
   await put(store, 'of another')
   failFirst(server, 'PUT', [{ losesAnswer: true }])
@@ -90,7 +90,7 @@ test('takes a name for taken when the answer was lost and another had stored it 
   assert.equal(await readFile(join(server.folder, 'lake/of tests', NAME), 'utf8'), 'of another')
 })
 
-test('waits no longer than it says for a slow answer, and an answer that comes too late does no harm', async (t) => {
+test('waits for a slow answer only until the timeout, and a late answer does no harm', async (t) => {
   const { server, store } = await open(t, { timeoutMs: 1_000 })
   const late = Promise.withResolvers<void>()
   failFirst(server, 'PUT', [{ before: () => late.promise }])
@@ -102,7 +102,7 @@ test('waits no longer than it says for a slow answer, and an answer that comes t
   assert.equal((await store.list('orders/'))[0]?.sizeBytes, 4)
 })
 
-test('gives up in the end with the reason, and at once when it is closed', async (t) => {
+test('finally gives up with the reason, and gives up at once when it is closed', async (t) => {
   const { server, store } = await open(t)
   server.fault = () => ({ status: 500 })
   await assert.rejects(put(store, 'never'), { name: 'InternalError' })
@@ -117,7 +117,7 @@ test('gives up in the end with the reason, and at once when it is closed', async
   await waiting
 })
 
-test('says what is wrong with key, bucket and region', async (t) => {
+test('reports what is wrong with key, bucket and region', async (t) => {
   const { server, cache } = await open(t)
   const place = { bucket: server.bucket, prefix: 'lake', endpoint: server.url, region: 'test-region-1', cacheDirectory: cache }
   await assert.rejects(new S3LakeStore({ ...place, bucket: 'another' }).list('orders/'), { name: 'NoSuchBucket' })
@@ -126,7 +126,7 @@ test('says what is wrong with key, bucket and region', async (t) => {
   await assert.rejects(new S3LakeStore(place).list('orders/'), { name: 'SignatureDoesNotMatch' })
 })
 
-test('an upload that breaks off leaves nothing', async (t) => {
+test('an interrupted upload leaves nothing', async (t) => {
   const { server, store } = await open(t)
   const { hostname, port } = new URL(server.url)
   const socket = connect(Number(port), hostname)
@@ -138,7 +138,7 @@ test('an upload that breaks off leaves nothing', async (t) => {
   assert.deepEqual(await store.list('orders/'), [])
 })
 
-test('notices bytes that changed in the bucket', async (t) => {
+test('detects bytes that changed in the bucket', async (t) => {
   const { server, store } = await open(t)
   await put(store, 'as it was stored')
   await writeFile(join(server.folder, 'lake/of tests', NAME), 'As it was stored')
@@ -146,7 +146,7 @@ test('notices bytes that changed in the bucket', async (t) => {
   assert.equal(text, 'not the bytes that were stored')
 })
 
-test('fetches a file once, and keeps no more copies than it may', async (t) => {
+test('fetches a file once, and keeps only a limited number of copies', async (t) => {
   const { server, store, cache } = await open(t, { cacheBytes: 25 })
   const names = ['1', '2', '3'].map((day) => NAME.replace('03-01', `03-0${day}`))
   for (const name of names) await put(store, 'ten bytes.', name)
@@ -163,7 +163,7 @@ test('fetches a file once, and keeps no more copies than it may', async (t) => {
   assert.deepEqual(await readdir(join(cache, '.tmp')), [])
 })
 
-test('a sink behind a bucket that fails in every way writes each event to one file', async (t) => {
+test('a sink writes each event to one file, even if its bucket fails in every way', async (t) => {
   const { server, store } = await open(t, { timeoutMs: 1_000 })
   const faults: S3Fault[] = [
     { status: 500 },
@@ -180,7 +180,7 @@ test('a sink behind a bucket that fails in every way writes each event to one fi
   }
   const sink = await startSinkOn(t, store, { flushSeconds: 0.02, flushRows: 9 })
   const messages = makeMessages(60)
-  // A subscription does this, too: failed messages come again from where the lake ends.
+  // A subscription does the same: messages that failed are delivered again from the end of the lake.
   await eventually(
     async () => {
       try {
@@ -201,7 +201,7 @@ test('a sink behind a bucket that fails in every way writes each event to one fi
   )
 })
 
-test('a sink starts without its bucket, and stops in time while the bucket hangs', async (t) => {
+test('a sink starts without its bucket, and stops in time while the bucket does not answer', async (t) => {
   const { server, store } = await open(t)
   server.fault = () => ({ status: 500 })
   const lines: string[] = []

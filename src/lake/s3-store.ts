@@ -18,17 +18,17 @@ import { removeOldEntries, withTemporaryFolder } from './local-store.ts'
 
 export interface S3LakeOptions {
   bucket: string
-  /** Prefix of every key, with no slash at either end. Empty for the bucket's root. */
+  /** The prefix of all keys, without a slash at either end. Empty for the bucket's root. */
   prefix: string
-  /** The URL of a server other than AWS, which is addressed path-style. Null for AWS. */
+  /** The URL of a server other than AWS, which is addressed in path style. Null for AWS. */
   endpoint: string | null
-  /** The value null selects the region that AWS's SDK finds. */
+  /** The region. Null for the region that AWS's SDK finds. */
   region: string | null
   cacheDirectory: string
   cacheBytes?: number
-  /** Timeout of one attempt, plus a second for each megabyte of the body. */
+  /** The timeout of one attempt in milliseconds. A second is added for each megabyte of the body. */
   timeoutMs?: number
-  /** Attempts per call, with growing pauses between them. */
+  /** The number of attempts for a call, with growing pauses between them. */
   attempts?: number
 }
 
@@ -42,7 +42,10 @@ const BYTES_PER_MS = 1_000
 const TEMPORARY_FOLDER = '.tmp'
 const NOT_IMPLEMENTED = 501
 
-/** The server needs conditional writes (`If-None-Match: *`) and listings that show earlier writes. */
+/**
+ * A lake in a bucket. The server must support conditional writes (`If-None-Match: *`), and its listings must show
+ * earlier writes.
+ */
 export class S3LakeStore implements LakeStore {
   readonly #client: S3Client
   readonly #bucket: string
@@ -67,7 +70,7 @@ export class S3LakeStore implements LakeStore {
       ...(region === null ? {} : { region }),
       maxAttempts: attempts,
       retryMode: 'standard',
-      // Servers other than AWS may not support the newer checksums. Our checksum is in the object's metadata.
+      // Servers other than AWS may not support the newer checksums. The metadata of an object have a checksum of ours.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       requestHandler: {
@@ -82,7 +85,7 @@ export class S3LakeStore implements LakeStore {
         try {
           return await next(args)
         } catch (error) {
-          // A refused connection has no message at all, and no error names the bucket.
+          // The bucket is added, because no error names it. The message of a refused connection is even empty.
           if (error instanceof Error) error.message = `the bucket ${this.locate('')}: ${error.name}: ${reasonOf(error)}`
           throw error
         }
@@ -143,7 +146,7 @@ export class S3LakeStore implements LakeStore {
     await this.assertSuitable()
     const bytes = await readFile(path)
     const outcome = await this.#putNew(name, bytes)
-    // Readers download the file when the cache has no copy.
+    // A failure of the cache is ignored, because readers download the file if the cache has no copy.
     if (outcome === 'stored') await this.#cache.keep({ name, sizeBytes: bytes.length }, path).catch(() => {})
     return outcome
   }
@@ -158,7 +161,7 @@ export class S3LakeStore implements LakeStore {
         )
         return 'stored'
       } catch (error) {
-        // The first attempt may have been stored although its response was lost.
+        // The previous attempt may have stored the file although its response was lost.
         if (statusOf(error) === 412) return (await this.#findDigest(name)) === digest ? 'stored' : 'taken'
         if (statusOf(error) !== 409 || attempt >= this.#attempts) throw error
         await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
@@ -166,7 +169,10 @@ export class S3LakeStore implements LakeStore {
     }
   }
 
-  /** Sends the file's own bytes, so a server that does replace the file changes nothing. */
+  /**
+   * Whether the server refuses to overwrite a file. It sends the file's own bytes, so a server that does overwrite it
+   * changes nothing.
+   */
   async refusesOverwriting(name: string): Promise<boolean> {
     const { bytes, digest } = await this.#get(name)
     const metadata = digest === undefined ? {} : { Metadata: { sha256: digest } }
@@ -177,7 +183,7 @@ export class S3LakeStore implements LakeStore {
       )
       return false
     } catch (error) {
-      // 409: another request for the same name was in progress, so the condition counted, too.
+      // 409 means that another request for the same name was in progress, so the server has checked the condition, too.
       if ([409, 412].includes(statusOf(error) ?? 0)) return true
       throw error
     }
@@ -214,7 +220,7 @@ export class S3LakeStore implements LakeStore {
 
   async withCopies<T>(files: readonly LakeFile[], work: (paths: string[]) => Promise<T>, { isFresh = false } = {}): Promise<T> {
     const copyAndWork = async (folder: string) => {
-      // Files keep their names, which contain the ingest date.
+      // The copies keep their names, because these contain the ingest date.
       const paths = files.map(({ name }) => join(folder, name))
       for (const parent of new Set(paths.map(dirname))) await mkdir(parent, { recursive: true })
       const waiting = files.values()
@@ -263,7 +269,7 @@ export class S3LakeStore implements LakeStore {
         return { bytes: (await Body?.transformToByteArray()) ?? new Uint8Array(), digest: Metadata?.sha256 }
       } catch (error) {
         if (statusOf(error) === 404) throw new LakeFileGone(`${this.locate(name)} is gone`)
-        // The SDK retries failures before the body. An aborted body is retried here.
+        // The SDK retries failures before the body. If the body is interrupted, this loop retries.
         if (error instanceof S3ServiceException || attempt >= this.#attempts || this.#closing.signal.aborted) throw error
         await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
       }
@@ -293,7 +299,7 @@ export class S3LakeStore implements LakeStore {
   }
 }
 
-/** Replaces changed bytes, so that no reader accepts them as a lake file. */
+/** These bytes replace changed ones, so that no reader accepts those as a lake file. */
 const OTHER_BYTES = Buffer.from('not the bytes that were stored')
 
 function isSame(bytes: Uint8Array, digest: string | undefined): boolean {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { withoutValues } from './without-values.ts'
 
-test('values and comments are left out, however they are written', () => {
+test('values and comments are removed, in all their forms', () => {
   for (const [sql, shown] of [
     [`select * from orders where name = 'Ada''s' -- Bob\nand id > 4711`, `select * from orders where name = '…' and id > '…'`],
     [`select e'a\\'Ada', $$Ada$$, $q$Ada$q$, $é$Ada$é$, 12`, `select '…', '…', '…', '…', 12`],
@@ -13,7 +13,7 @@ test('values and comments are left out, however they are written', () => {
     assert.equal(withoutValues(sql ?? ''), shown)
 })
 
-test('what is executed is shown, also behind what only looks like a value or a comment', () => {
+test('executed text is kept, even after text that only looks like a value or a comment', () => {
   for (const sql of [
     `select 1 as "--", * from orders limit 1`,
     `select 1 as "'", * from orders, (select 1 as "'") limit 1`,

@@ -1,4 +1,4 @@
-// PostgreSQL's scanner is DuckDB's: identifiers may contain dollars, CR and LF end a line, and comments nest.
+// DuckDB uses PostgreSQL's scanner: identifiers may contain dollars, CR and LF end a line, and comments nest.
 const NOT_IN_NAME = '(?<![\\w$\\u0080-\\uffff])'
 const TAG = '\\$((?:[A-Za-z_\\u0080-\\uffff][\\w\\u0080-\\uffff]*)?)\\$'
 const TOKEN = new RegExp(
@@ -12,7 +12,7 @@ const TOKEN = new RegExp(
 )
 const COMMENT_EDGE = /\/\*|\*\//g
 
-/** Removes comments and typed values, never executed text, even when a name contains a quote. */
+/** Removes comments and typed values, but never executed text, even if a name contains a quote. */
 export function withoutValues(text: string): string {
   let shown = ''
   let at = 0

@@ -31,8 +31,8 @@ function blockList(networks: readonly string[], family: 'ipv4' | 'ipv6'): BlockL
 
 /**
  * Whether an IP address belongs to the public internet. Loopback, private, link-local (the metadata services of
- * clouds), unique local, shared, multicast and reserved addresses do not. Neither do IPv6 addresses that contain such
- * an IPv4 address.
+ * clouds), unique local, shared, multicast and reserved addresses do not. Neither do IPv6 addresses that
+ * are mapped or tunnelled to IPv4.
  */
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {

@@ -1,14 +1,14 @@
 import { Readable } from 'node:stream'
 import type { Schema } from 'avsc'
 
-/** The bytes are no Avro file of the schema, such as half of a file. */
+/** The bytes are not a complete Avro file with the schema. They may be half of a file. */
 export class AvroDamaged extends Error {
   override readonly name = 'AvroDamaged'
 }
 
 export async function encodeAvro(schema: Schema, records: readonly unknown[], metadata: Record<string, string>): Promise<Buffer> {
   const entries = Object.entries(metadata).map(([key, value]) => [key, Buffer.from(value)])
-  // The types of avsc lack these options.
+  // The types of the package avsc lack these options.
   const options: object = { writeHeader: 'always', metadata: Object.fromEntries(entries) }
   const { default: avro } = await import('avsc')
   const encoder = new avro.streams.BlockEncoder(schema, options)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
 import { Catalogue } from './catalogue.ts'
 
-test('opens the lake again after it could not be opened, and can be closed in between', async (t) => {
+test('opens the lake again after it could not be opened, and can be closed meanwhile', async (t) => {
   const { store } = await makeLocalLake(t)
   let [openings, closings] = [0, 0]
   store.close = () => {

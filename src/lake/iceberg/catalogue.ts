@@ -9,7 +9,7 @@ export interface LoadedTable {
   metadata: TableMetadata
 }
 
-/** The lake's Iceberg tables, for readers. Opens the lake at the first use. */
+/** The Iceberg tables of the lake, for readers. The lake is opened at the first use. */
 export class Catalogue {
   readonly #open: () => Promise<LakeStore>
   #store: Promise<LakeStore> | null = null
@@ -23,7 +23,7 @@ export class Catalogue {
     return found.flat()
   }
 
-  /** Returns null when there is no such table. Throws `unavailable` while the lake cannot be read. */
+  /** Loads a table. Returns null if no table has this name. Throws `unavailable` while the lake cannot be read. */
   async load(name: string): Promise<LoadedTable | null> {
     if (!CATALOGUE_TABLES.some((table) => table.name === name)) return null
     try {

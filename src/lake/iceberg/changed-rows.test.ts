@@ -7,10 +7,10 @@ import { ChangedRows } from './changed-rows.ts'
 import { DERIVED_TABLES } from './lake-table.ts'
 
 const ROWS = 500_000
-/** DuckDB reads rows in groups of this size. */
+/** The number of rows that DuckDB reads as one group. */
 const GROUP = 122_880
 
-test('the rows of each file are read without those of the others, and all are in one', async () => {
+test("each file's rows are read without reading those of other files, and each row is in one file", async () => {
   const products = DERIVED_TABLES.find(({ name }) => name === 'products') ?? assert.fail()
   await withDuckDB(makeSpillPath(), async (connection) => {
     await connection.run(`

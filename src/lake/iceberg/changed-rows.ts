@@ -8,10 +8,13 @@ import { fieldIdOf } from './field-ids.ts'
 import type { DerivedTable } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 
-/** A file with twice this number of rows is split. A change writes all rows of a file again. */
+/**
+ * The target size of a file. A change writes all rows of a file again, so a file with twice this number of rows is
+ * split.
+ */
 const FILE_ROWS = 10_000
 
-/** The changed rows cannot be made from the table's own rows, so the table is written whole. */
+/** The changed rows cannot be computed from the rows of the table, so the table must be written as a whole. */
 export class NeedsWhole extends Error {
   override readonly name = 'NeedsWhole'
 }
@@ -21,13 +24,15 @@ export interface FileGroup {
   month: number | null
 }
 
-/** The changed rows of a table of the newest state, in DuckDB. Its methods are called in order. */
+/**
+ * Computes in DuckDB which rows of a table of newest states have changed. Its methods must be called in their order.
+ */
 export class ChangedRows {
   readonly #connection: DuckDBConnection
   readonly #table: DerivedTable
   readonly #fileRows: number
 
-  /** `fileRows`: the least number of rows of each file after a split. */
+  /** `fileRows` is the least number of rows in each file after a split. */
   constructor(connection: DuckDBConnection, table: DerivedTable, fileRows = FILE_ROWS) {
     this.#connection = connection
     this.#table = table
@@ -48,7 +53,7 @@ export class ChangedRows {
     return this.#count(sql`select count(*) ${rows}`)
   }
 
-  /** Finds the files whose ranges contain the changed rows. Each file of a month has its own range of keys. */
+  /** Finds the files whose ranges contain the changed rows. Within a month, each file has a separate range of keys. */
   async place(files: readonly DataFile[]): Promise<FileGroup[]> {
     const { columns, key } = this.#table
     const type = isTime(columns[key]) ? sql`BIGINT` : sql`VARCHAR`
@@ -72,7 +77,10 @@ export class ChangedRows {
     return groups.map(([file, month]) => ({ file: toNumber(file), month: this.#table.monthOf === undefined ? null : toNumber(month) }))
   }
 
-  /** `earlier`: files whose rows represent the events up to `after`, and perhaps later ones. Throws NeedsWhole. */
+  /**
+   * Computes the changed rows. The rows of the files `earlier` represent the events up to `after`, and perhaps later
+   * ones. Throws NeedsWhole.
+   */
   async make(events: readonly string[], after: number, earlier: readonly string[]): Promise<void> {
     const { dataset, history, id, select } = this.#table
     const of = identifier(history?.id ?? id)
@@ -96,7 +104,10 @@ export class ChangedRows {
     )
   }
 
-  /** A row that represents all earlier events hides the events before it. A row whose key has changed is not found. */
+  /**
+   * Throws NeedsWhole in two cases. A row that represents all earlier events hides the events before it. And a row
+   * whose key was changed is not found.
+   */
   async #assertKnown(after: number): Promise<void> {
     const { name, dataset, history, id, key } = this.#table
     if (history?.begins === undefined) return
@@ -141,7 +152,7 @@ export class ChangedRows {
       from (select ${key} as key, ((row_number() over (order by ${key}) - 1) * ${parts}) // ${rows} as part from group_rows)
       group by part`,
     )
-    // In this order DuckDB finds the rows of one part without reading the others.
+    // This order allows DuckDB to find the rows of one part without reading the others.
     await this.#create(
       'group_rows',
       sql`select group_rows.*, starts.part as file_part from group_rows asof join starts on ${key} >= starts.start order by file_part`,
@@ -166,7 +177,7 @@ export class ChangedRows {
   }
 }
 
-/** The least key of a file, as DuckDB compares it. */
+/** The lowest key in a file, in the form in which DuckDB compares it. */
 function lowestKey({ file_path, lower_bounds }: DataFile, { columns, key }: DerivedTable): Sql {
   const bytes = lower_bounds.find((bound) => bound.key === fieldIdOf(key))?.value
   if (bytes === undefined) throw new RangeError(`${file_path} has no bound of ${key}`)

@@ -6,7 +6,7 @@ import { DERIVED_TABLES } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 import { TableStore } from './table-store.ts'
 
-test('a commit writes the manifests again that have removed files, and those of other months stay', async (t) => {
+test('a commit rewrites manifests of removed files, and manifests of other months stay', async (t) => {
   const { store } = await makeLocalLake(t)
   const orders = DERIVED_TABLES.find(({ name }) => name === 'orders') ?? assert.fail()
   const table = new TableStore(store, orders.name)

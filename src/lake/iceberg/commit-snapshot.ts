@@ -23,16 +23,19 @@ import {
 } from './table-metadata.ts'
 import type { LiveManifest, TableState, TableStore } from './table-store.ts'
 
-/** The small manifests of a table are merged from this number on. */
+/** When a table has this number of small manifests, they are merged. */
 const MAX_MANIFESTS = 50
-/** A commit that removes a file writes the manifest of the file again. */
+/** The most entries of a manifest. A commit that removes a file writes the whole manifest of the file again. */
 const MANIFEST_ENTRIES = 100
 
 export interface TableBase {
   state: TableState
   metadata: TableMetadata | null
   manifests: LiveManifest[]
-  /** Whether the metadata name another place. Then the next commit writes everything for this place. */
+  /**
+   * Whether the metadata name another place, because the lake was moved. The next commit then writes everything for the
+   * current place.
+   */
   isMoved: boolean
 }
 
@@ -44,7 +47,7 @@ export interface Change {
   isKept?: (snapshot: Snapshot) => boolean
 }
 
-/** A table with damaged metadata has no files here. */
+/** Reads the newest version of a table. If its metadata are damaged, the table has no files. */
 export async function readBase(table: TableStore): Promise<TableBase> {
   const state = await table.read()
   const metadata = state.newest?.metadata ?? null
@@ -72,7 +75,9 @@ export function isHere(table: TableStore, { location }: TableMetadata): boolean 
 
 const MAX_ATTEMPTS = 10
 
-/** Repeats a commit, from `readBase` on, until it succeeds. Throws after ten losses to other processes. */
+/**
+ * Repeats a commit, starting with `readBase`, until it succeeds. Throws after other processes were faster ten times.
+ */
 export async function untilCommitted<T>(attempt: () => Promise<T | false>): Promise<T> {
   for (let number = 1; number <= MAX_ATTEMPTS; number++) {
     const result = await attempt()
@@ -81,7 +86,10 @@ export async function untilCommitted<T>(attempt: () => Promise<T | false>): Prom
   throw new Error('other processes keep changing the lake')
 }
 
-/** Returns false when another process has committed meanwhile. Start again from `readBase` then. */
+/**
+ * Commits a snapshot. Returns false if another process has committed meanwhile; the caller must then start again with
+ * `readBase`.
+ */
 export async function commitSnapshot(
   table: TableStore,
   definition: LakeTableDefinition,
@@ -103,7 +111,8 @@ export async function commitSnapshot(
   const isRewritten = (each: LiveManifest) =>
     base.isMoved || (isCrowded && isSmall(each)) || each.entries.some(({ data_file }) => change.removed.has(data_file.file_path))
   const spec = currentSpecOf(definition)
-  // Entries of another spec would need their own manifest. A change of the spec removes all of them.
+  // Entries of another partition spec would need a separate manifest. There are none, because a change of the spec
+  // removes all files.
   const isOfSpec = ({ manifest }: LiveManifest) => manifest.partition_spec_id === spec['spec-id']
   const carried = base.manifests.filter((each) => isRewritten(each) && isOfSpec(each))
   const monthOf = ({ data_file }: ManifestEntry) => data_file.partition.month ?? 0

@@ -12,7 +12,7 @@ import { currentSnapshot } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 import { UP_TO, writeDerivedTables } from './write-derived-tables.ts'
 
-test('orders and order_lines have the newest state of each order, and say up to which event', async (t) => {
+test('orders and order_lines have the newest state of each order, and name their last event', async (t) => {
   const lake = await makeLocalLake(t)
   assert.equal(await writeDerivedTables(lake.store), 0, 'without events there is no table')
   await writeFiles(t, lake.store, [3, 2])
@@ -46,7 +46,7 @@ test('orders and order_lines have the newest state of each order, and say up to 
   assert.equal(newest.metadata.snapshots.length, 2)
 })
 
-test('no table is made of a damaged file', async (t) => {
+test('no table is written from a damaged file', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [3, 2])
   await writeDerivedTables(lake.store)
@@ -65,7 +65,7 @@ test('no table is made of a damaged file', async (t) => {
   assert.deepEqual(await readWithIcebird(lake, 'orders'), before)
 })
 
-test('a damaged file of orders leaves the tables of the catalogue fresh', async (t) => {
+test('a damaged order file does not stop the catalogue tables', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [3])
   await writeCatalogue(t, lake.store)
@@ -75,7 +75,7 @@ test('a damaged file of orders leaves the tables of the catalogue fresh', async 
   assert.ok((await readWithIcebird(lake, 'products')).length > 0)
 })
 
-test('a table whose file is gone is written again, and the snapshots that cannot be read end', async (t) => {
+test('a table with a missing file is written again, and snapshots that cannot be read end', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [3, 2])
   await writeDerivedTables(lake.store)

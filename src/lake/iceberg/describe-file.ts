@@ -11,7 +11,7 @@ const BOUNDED = [
   ...['sequence', 'event_time', 'version', 'created_at', 'updated_at', 'ingested_at', 'line', 'valid_from', 'valid_to', 'total_amount'],
   ...['order_id', 'order_number', 'user_id', 'status', 'currency', 'shipping_country', 'product_id', 'sku', 'category', 'event_type'],
 ]
-/** Longer texts have no bound. People write texts of any length, and each manifest contains the bounds. */
+/** Longer texts get no bounds. People write texts of any length, and each manifest contains the bounds. */
 const MAX_BOUND_LENGTH = 64
 
 export async function describeFile(
@@ -56,7 +56,7 @@ export async function describeFile(
   }
 }
 
-/** https://iceberg.apache.org/spec/#binary-single-value-serialization */
+/** A value in the encoding of https://iceberg.apache.org/spec/#binary-single-value-serialization. */
 function encodeBound(isInt: boolean, value: DuckDBValue): Buffer {
   if (typeof value === 'string') return Buffer.from(value)
   const bytes = Buffer.alloc(isInt ? 4 : 8)

@@ -10,10 +10,10 @@ import type { DataFile, ManifestEntry } from './manifest.ts'
 import { currentSnapshot, type Snapshot } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 
-/** Snapshot summary property: the end of the lake. The snapshot has every event up to it. */
+/** The snapshot summary property with the end of the lake. The snapshot has every event up to this sequence. */
 export const SEQUENCE = 'storefront.sequence'
 
-/** Snapshot summary property: changes with a commit that changes earlier events, such as a repair. */
+/** The snapshot summary property that changes with each commit that changes earlier events, such as a repair. */
 const PAST = 'storefront.past'
 
 export function eventTableOf(dataset: DatasetName): LakeTableDefinition {
@@ -22,10 +22,10 @@ export function eventTableOf(dataset: DatasetName): LakeTableDefinition {
 
 export interface LiveFile extends LakeFile {
   ingestDate: string
-  /** Its least and greatest sequence. */
+  /** The lowest and highest sequence in the file. */
   first: number
   last: number
-  /** The times of its oldest and newest event, in milliseconds since 1970. */
+  /** The times of the oldest and the newest event, in milliseconds since 1970. */
   oldest: number
   newest: number
   data: DataFile
@@ -37,7 +37,10 @@ export interface LakeSnapshot {
   base: TableBase
   files: LiveFile[]
   sequence: number
-  /** A later snapshot with the same past has every row of this one, and additional rows only after its end. */
+  /**
+   * Identifies the lake's history. A later snapshot with the same `past` has all rows of this one, and further rows
+   * only after its end.
+   */
   past: string
 }
 
@@ -45,7 +48,10 @@ export class LakeDamaged extends OperatorError {
   override readonly name = 'LakeDamaged'
 }
 
-/** An earlier release has written the lake, and no process with the role `lake` has started since. */
+/**
+ * An earlier release has written the lake. Since then no process with the role `lake` has started, which would adopt
+ * it.
+ */
 export class LakeNotAdopted extends OperatorError {
   override readonly name = 'LakeNotAdopted'
 
@@ -54,7 +60,7 @@ export class LakeNotAdopted extends OperatorError {
   }
 }
 
-/** A lake that was never written is empty. Throws LakeDamaged and LakeNotAdopted. */
+/** Reads the newest snapshot. A lake that was never written is empty. Throws LakeDamaged and LakeNotAdopted. */
 export async function readSnapshot(
   store: LakeStore,
   dataset: DatasetName,
@@ -113,13 +119,16 @@ function boundOf(bounds: DataFile['lower_bounds'], column: string): number {
 export interface FilesChange {
   added: readonly DataFile[]
   removed?: readonly LiveFile[]
-  /** The new end of the lake. Default: the end of the snapshot. */
+  /** The new end of the lake. The default is the end of the snapshot. */
   sequence?: number
-  /** Ends the earlier snapshots with removed files, because these files are damaged or missing. */
+  /** Whether to end all snapshots that contain removed files, because those files are damaged or missing. */
   endsSnapshots?: boolean
 }
 
-/** The only write to a dataset: files and end become visible together. False: another process has committed. */
+/**
+ * Commits files and the new end of the lake, which become visible together. Nothing else writes to a dataset. Returns
+ * false if another process has committed meanwhile.
+ */
 export function commitFiles(
   { table, dataset, base, sequence: end, past }: LakeSnapshot,
   { added, removed = [], sequence = end, endsSnapshots = false }: FilesChange,
@@ -144,16 +153,16 @@ export function commitFiles(
   )
 }
 
-/** The sequence number of the first snapshot with one of these files. */
+/** The sequence number of the first snapshot that has one of these files. */
 function firstWith(entries: readonly ManifestEntry[], locations: ReadonlySet<string>): number {
   return Math.min(...entries.flatMap((entry) => (locations.has(entry.data_file.file_path) ? [entry.sequence_number] : [])))
 }
 
-/** Writes the metadata for the current place of the lake, which only other readers need. */
+/** Writes the metadata for the current place of a lake that was moved. Only readers outside of the store need this. */
 export async function settleMoved(store: LakeStore, now: Date): Promise<void> {
   for (const dataset of DATASET_NAMES) {
     const snapshot = await readSnapshot(store, dataset)
-    // Another process that commits meanwhile does the same.
+    // If another process commits meanwhile, its commit also writes the current place.
     if (snapshot.base.isMoved) await commitFiles(snapshot, { added: [] }, now)
   }
 }

@@ -24,7 +24,7 @@ test('an expiry that pauses until its version is free again deletes no file of a
     await woken.promise
   })
   let expiry: Promise<unknown> | undefined
-  // It lists the file of this commit before the file is in a snapshot.
+  // The expiry lists the file of this commit before any snapshot has the file.
   const committing = watchSteps(lake.store, async (step, name) => {
     if (step !== 'before put' || !name.endsWith('.metadata.json') || expiry !== undefined) return
     expiry = expireSnapshots(slow, ORDER_EVENTS, now(), later())
@@ -33,7 +33,7 @@ test('an expiry that pauses until its version is free again deletes no file of a
   ids.push(...(await writeFiles(t, committing, [2], { from: 4 })))
   const table = new TableStore(lake.store, ORDER_EVENTS.name)
   const { newest } = await table.read()
-  // This stands for the last of a hundred commits.
+  // This commit stands for the last of a hundred commits.
   assert.ok(newest && (await table.commit(newest.version + MAX_PREVIOUS_METADATA + 1, newest.metadata)))
   woken.resolve()
   await expiry
@@ -41,7 +41,7 @@ test('an expiry that pauses until its version is free again deletes no file of a
   assert.deepEqual([await tableEvents(lake), (await examineTable(lake.store, ORDER_EVENTS)).faults], [ids, []])
 })
 
-test('an expiry changes nothing while a snapshot that stays cannot be read, until that is ended', async (t) => {
+test('an expiry changes nothing while a remaining snapshot cannot be read, until that snapshot is ended', async (t) => {
   const lake = await makeLocalLake(t)
   const { store } = lake
   const table = new TableStore(store, ORDER_EVENTS.name)
@@ -58,7 +58,7 @@ test('an expiry changes nothing while a snapshot that stays cannot be read, unti
   assert.deepEqual(await tableEvents(lake), ids)
 })
 
-test('an expiry that remembers deletes a file once it has been unused for an hour, however old it is', async (t) => {
+test('an expiry that remembers unused files deletes a file an hour after it found it unused, however old the file is', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [3, 1])
   await compactLake({ store: lake.store, isWanted: () => true })
@@ -69,7 +69,7 @@ test('an expiry that remembers deletes a file once it has been unused for an hou
   assert.ok((await expire(3_600_000)).files >= 2)
 })
 
-test('an expiry that remembers nothing keeps the files that the newest snapshot lacks for an hour only', async (t) => {
+test('an expiry that remembers nothing keeps files for an hour after the newest snapshot no longer has them', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [3, 1])
   const merged = later().getTime()

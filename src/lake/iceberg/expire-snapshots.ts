@@ -13,13 +13,19 @@ export interface ExpireReport {
   files: number
 }
 
-/** A commit takes less time from its first file to its metadata. Readers of an ended snapshot have this time, too. */
+/**
+ * How long unused files stay. The time from a commit's first file to its metadata is shorter. Readers of an ended
+ * snapshot can finish within it.
+ */
 const GRACE_MS = 3_600_000
 
-/** When an expiry first found each unused file of a table, in ms, by the table's name. */
+/** When an expiry first found each unused file, in milliseconds since 1970, by the name of the table. */
 export type UnusedFiles = Map<string, ReadonlyMap<string, number>>
 
-/** Deletes files that are unused for the grace period. Changes nothing when a remaining snapshot cannot be read. */
+/**
+ * Ends old snapshots, and deletes files that were unused for the grace period. Throws without a change if a remaining
+ * snapshot cannot be read.
+ */
 export async function expireSnapshots(
   store: LakeStore,
   definition: LakeTableDefinition,
@@ -37,7 +43,8 @@ export async function expireSnapshots(
     if (newest === null) return { snapshots: 0, files: 0 }
     if (state.isBehind) throw unreadable(table)
     const isOfEvents = definition === eventTableOf(definition.dataset)
-    // Names decide which files of an earlier release count, and no snapshot has them.
+    // In a lake of an earlier release, names decide which files count, and no snapshot has them. They must not be
+    // deleted.
     if (isOfEvents && currentSnapshot(newest.metadata).summary[SEQUENCE] === undefined) throw new LakeNotAdopted()
     const kept = keepSnapshots(newest.metadata, (snapshot) => snapshot['timestamp-ms'] >= before.getTime())
     const at = Math.max(now.getTime(), kept['last-updated-ms'])
@@ -65,13 +72,16 @@ function unreadable({ folder }: TableStore): OperatorError {
   return new OperatorError(`a snapshot of ${folder} cannot be read: run storefront lake repair, then this again`)
 }
 
-/** Gives a derived table a version above damaged metadata, too. The current snapshot stays. */
+/**
+ * Ends the snapshots that cannot be read, except the current one. A derived table also gets a version above damaged
+ * metadata. Returns the number of ended snapshots.
+ */
 export async function endLostSnapshots(store: LakeStore, definition: LakeTableDefinition): Promise<number> {
   const table = new TableStore(store, definition.name)
   return untilCommitted(async () => {
     const { newest, nextVersion, isBehind, lost, faults } = await examineTable(store, definition)
     if (newest === null || faults.length === 0) return 0
-    // An earlier version lacks events of the lake. `storefront lake repair` finds them.
+    // The version below the damaged one lacks events of the lake. `storefront lake repair` finds them.
     if (isBehind && definition === eventTableOf(definition.dataset)) return 0
     const kept = keepSnapshots(newest.metadata, (snapshot) => !lost.has(snapshot['snapshot-id']))
     const isCommitted = await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table))
@@ -79,7 +89,10 @@ export async function endLostSnapshots(store: LakeStore, definition: LakeTableDe
   })
 }
 
-/** Files of every snapshot that was the newest one since then. Returns null when one of these snapshots has ended. */
+/**
+ * The files of every snapshot that was the newest one at some time since then. Null if one of these snapshots was
+ * ended, so its files are unknown.
+ */
 async function findUsedSince(table: TableStore, metadata: TableMetadata, sinceMs: number): Promise<Set<string> | null> {
   const first = metadata.snapshots.findLastIndex((snapshot) => snapshot['timestamp-ms'] <= sinceMs)
   return first === -1 ? null : findUsed(table, { ...metadata, snapshots: metadata.snapshots.slice(first) })

@@ -33,7 +33,7 @@ async function startOrders(t: TestContext, store: LakeStore) {
   }
 }
 
-test('each refresh brings the tables of orders up to the lake, and leaves the files without a changed order', async (t) => {
+test('each refresh updates the order tables to the end of the lake, and keeps files without a changed order', async (t) => {
   const { store, ...lake } = await makeLocalLake(t)
   const write = await startOrders(t, store)
   const trade = new Trade()
@@ -56,7 +56,7 @@ test('each refresh brings the tables of orders up to the lake, and leaves the fi
   assert.equal((await readWithIcebird({ ...lake, store }, 'orders')).length, rows)
 })
 
-test('a late event of an earlier version changes nothing of an order but the number of events', async (t) => {
+test('a late event of an earlier version changes only the number of events of its order', async (t) => {
   const { store } = await makeLocalLake(t)
   const write = await startOrders(t, store)
   const first = makeOrderEvent()
@@ -73,13 +73,13 @@ test('a late event of an earlier version changes nothing of an order but the num
   await write([{ sequence: 3, event: version(2) }])
   assert.equal(await refresh(store), ORDER_TABLES)
   await assertFresh(store)
-  // A replay publishes it again, and the lake leaves it out.
+  // A replay publishes the event again, and the lake skips it.
   await write([{ sequence: 4, event: version(2) }])
   assert.equal(await refresh(store), ORDER_TABLES)
   await assertFresh(store)
 })
 
-test('a late event between the cancellation and the newest version leaves who has cancelled, and why', async (t) => {
+test('a late event between the cancellation and the newest version keeps who cancelled the order, and why', async (t) => {
   const { store } = await makeLocalLake(t)
   const write = await startOrders(t, store)
   const first = makeOrderEvent()
@@ -99,7 +99,7 @@ test('a late event between the cancellation and the newest version leaves who ha
   await assertFresh(store)
 })
 
-test('an order whose time was changed is in its tables once', async (t) => {
+test('an order whose creation time was changed is in its tables once', async (t) => {
   const { store } = await makeLocalLake(t)
   const write = await startOrders(t, store)
   const trade = new Trade()
@@ -115,7 +115,7 @@ test('an order whose time was changed is in its tables once', async (t) => {
   }
 })
 
-test('a lake that was restored without its last events keeps none of their orders, once it has passed them', async (t) => {
+test('after a lake was restored without its last events, and has passed their sequences, no table has their orders', async (t) => {
   const { store } = await makeLocalLake(t)
   const trade = new Trade()
   await (await startOrders(t, store))(trade.batch(20))
@@ -133,7 +133,7 @@ test('a lake that was restored without its last events keeps none of their order
   await assertFresh(store)
 })
 
-test('a table of more or fewer events than the lake has is written whole', async (t) => {
+test('a table is rewritten as a whole if it has another number of events than the lake', async (t) => {
   const { store } = await makeLocalLake(t)
   const write = await startOrders(t, store)
   const trade = new Trade()
@@ -150,7 +150,7 @@ test('a table of more or fewer events than the lake has is written whole', async
   assert.equal(currentSnapshot(state.newest?.metadata ?? assert.fail()).summary[EVENTS], '21')
 })
 
-test('the tables of a lake whose last file was removed are empty', async (t) => {
+test('after the last file of a lake was removed, its tables are empty', async (t) => {
   const { store } = await makeLocalLake(t)
   const trade = new Trade()
   await (await startOrders(t, store))(trade.batch(20))
@@ -165,7 +165,7 @@ test('the tables of a lake whose last file was removed are empty', async (t) => 
   await assertFresh(store)
 })
 
-test('the tables of the catalogue follow each change of a product, a price and the stock', async (t) => {
+test('the catalogue tables follow each change of a product, a price and the stock', async (t) => {
   const { store } = await makeLocalLake(t)
   const sink = new LakeSink({
     store,
@@ -210,7 +210,7 @@ test('the tables of the catalogue follow each change of a product, a price and t
   assert.ok((await tableFiles(store, 'products')).length > 1)
 })
 
-test('a refresh that is killed at any step leaves whole tables, and the next one completes it', async (t) => {
+test('a killed refresh leaves complete tables, whatever the step, and the next refresh updates them', async (t) => {
   const lake = await makeLocalLake(t)
   const write = await startOrders(t, lake.store)
   const trade = new Trade()
@@ -233,7 +233,7 @@ test('a refresh that is killed at any step leaves whole tables, and the next one
   }
 })
 
-test('two writers at once, and a merge meanwhile, make the same tables', async (t) => {
+test('two concurrent writers write the same tables, also during a merge', async (t) => {
   const { store } = await makeLocalLake(t)
   const write = await startOrders(t, store)
   const trade = new Trade()
@@ -245,7 +245,7 @@ test('two writers at once, and a merge meanwhile, make the same tables', async (
   }
 })
 
-test('a table is written whole when its own file is damaged or gone, and when the past of the lake has changed', async (t) => {
+test("a table is rewritten as a whole if its own file is damaged or missing, or if the lake's past has changed", async (t) => {
   const { store, pathOf } = await makeLocalLake(t)
   const write = await startOrders(t, store)
   const trade = new Trade()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CATALOGUE_TABLES, nameMappingOf, schemaOf } from './lake-table.ts'
 
-// An id that changed would make readers take one column for another in files that were written before.
+// If an id changed, readers would take one column for another in existing files.
 test('each column of a table has a field id of its own', () => {
   for (const table of CATALOGUE_TABLES) {
     const ids = JSON.stringify(schemaOf(table)).match(/"(?:id|element-id)":\d+/g) ?? []

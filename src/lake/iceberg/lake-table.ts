@@ -36,22 +36,28 @@ export const EVENT_TABLES: readonly LakeTableDefinition[] = [ORDER_EVENTS, CATAL
 export interface DerivedTable extends LakeTableDefinition {
   select: Sql
   order: Sql
-  /** An event replaces all rows with this value, such as the order's id. Events have the column, too. */
+  /**
+   * The column by which an event replaces rows, such as the id of the order: all rows with the event's value are
+   * replaced. Events have this column, too.
+   */
   id: string
-  /** The files split by ranges of this column, which never changes for an id. Events have it, too. */
+  /**
+   * The column by whose ranges rows are split into files. Its value never changes for an id. Events have this column,
+   * too.
+   */
   key: string
   changes: Sql
-  /** The table whose rows represent the earlier events of an id. It is null when no rows are needed. */
+  /** The table whose rows represent the earlier events of an id. Null if earlier events are not needed. */
   history: History | null
 }
 
 interface History {
   table: string
-  /** The table has one row per id in its newest version, or one per version. */
+  /** The id of the rows. The table has one row for each id in its newest version, or one for each version. */
   id: string
-  /** The rows of an id may be in any file. */
+  /** Whether the rows of an id can be in any file. */
   isAnywhere?: true
-  /** A condition for events that need no earlier ones, for tables that keep only the newest version. */
+  /** The condition for an event that needs no earlier events. Only for tables that keep just the newest version. */
   begins?: Sql
   toEvent: Sql
 }
@@ -105,7 +111,7 @@ export const DERIVED_TABLES: readonly DerivedTable[] = [
       history: OF_ORDERS.history === null || view.id === OF_ORDERS.id ? OF_ORDERS.history : { ...OF_ORDERS.history, isAnywhere: true },
     }),
   ),
-  // This table is last of its dataset: the others find changes in its earlier rows.
+  // This table must be the last one of its dataset, because the other tables find changes by its previous rows.
   {
     name: 'orders',
     ...OF_ORDERS,
@@ -132,7 +138,7 @@ const TYPES: Readonly<Record<string, string>> = {
   TIMESTAMPTZ: 'timestamptz',
 }
 
-/** Every column is optional, because files of earlier releases lack some. */
+/** All columns are optional, because files of earlier releases lack some of them. */
 export function schemaOf({ columns }: LakeTableDefinition): Schema['fields'] {
   return Object.entries(columns).map(([name, type]) => ({
     id: fieldIdOf(name),
@@ -158,7 +164,7 @@ function typeOf({ text }: Sql): string {
   return type
 }
 
-/** For files without field ids. https://iceberg.apache.org/spec/#name-mapping-serialization */
+/** The name mapping for files without field ids: see https://iceberg.apache.org/spec/#name-mapping-serialization. */
 export function nameMappingOf({ columns }: LakeTableDefinition): string {
   const mapped = (path: string, name: string) => ({ 'field-id': fieldIdOf(path), names: [name] })
   const items = Object.keys(ITEM_FIELDS).map((name) => mapped(`items.${name}`, name))

@@ -71,7 +71,7 @@ export interface DataFile {
   content: 0
   file_path: string
   file_format: 'PARQUET'
-  /** Months since 1970-01, in a table with months. */
+  /** The number of months since 1970-01, if the table is partitioned by month. */
   partition: { month?: number | null }
   record_count: number
   file_size_in_bytes: number
@@ -87,7 +87,7 @@ export const DELETED = 2
 
 export interface ManifestEntry {
   status: typeof EXISTING | typeof ADDED | typeof DELETED
-  /** The snapshot that added or deleted the file. */
+  /** The id of the snapshot that added or deleted the file. */
   snapshot_id: number
   sequence_number: number
   file_sequence_number: number

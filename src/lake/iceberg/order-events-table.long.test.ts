@@ -7,7 +7,7 @@ import { readSnapshot } from './event-table.ts'
 
 lakeTableConformance('bucket', makeS3Lake)
 
-test('a hundred files leave few snapshots and manifests, and every event', async (t) => {
+test('after a hundred files there are few snapshots and manifests, and all events', async (t) => {
   const lake = await makeLocalLake(t)
   const ids = await writeFiles(t, lake.store, Array(110).fill(1))
   const { base, files } = await readSnapshot(lake.store, 'orders')

@@ -12,7 +12,7 @@ import { ORDER_EVENTS } from './lake-table.ts'
 
 lakeTableConformance('folder', makeLocalLake)
 
-test('a damaged manifest is found, and nothing is read or written beside it', async (t) => {
+test('a damaged manifest is detected, and nothing is read or written until it is repaired', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [3, 2])
   const [manifest] = (await lake.store.list('iceberg/order_events/metadata/manifest-')).map(({ name }) => name)
@@ -22,7 +22,7 @@ test('a damaged manifest is found, and nothing is read or written beside it', as
   await assert.rejects(writeFiles(t, lake.store, [2], { from: 6 }), LakeDamaged)
 })
 
-test('a lake that was moved is read where it is, and its next snapshot names the new place', async (t) => {
+test('a moved lake can be read at its new place, and its next snapshot names that place', async (t) => {
   const lake = await makeLocalLake(t)
   const ids = await writeFiles(t, lake.store, [3, 2])
   await compact(lake.store)

@@ -1,6 +1,6 @@
 import { fieldIdOf } from './field-ids.ts'
 
-// https://iceberg.apache.org/spec/#partitioning
+// See https://iceberg.apache.org/spec/#partitioning.
 
 export interface PartitionSpec {
   'spec-id': number
@@ -10,7 +10,9 @@ export interface PartitionSpec {
 export const MONTH_FIELD_ID = 1_000
 const NO_PARTITIONS: PartitionSpec = { 'spec-id': 0, fields: [] }
 
-/** The last spec is in use. `monthOf`: the time whose month splits the files. */
+/**
+ * The partition specs of a table; the last one is in use. `monthOf` is the time column whose month splits the files.
+ */
 export function partitionSpecsOf({ monthOf }: { monthOf?: string }): [PartitionSpec, ...PartitionSpec[]] {
   if (monthOf === undefined) return [NO_PARTITIONS]
   const month = { 'source-id': fieldIdOf(monthOf), 'field-id': MONTH_FIELD_ID, name: 'month', transform: 'month' }

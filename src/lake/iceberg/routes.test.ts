@@ -18,7 +18,7 @@ const store = await startStore({ after })
 const lake = new LocalLakeStore(join(store.config.dataDir, 'lake'))
 const { key } = await makeKey(store, ['figures:read'])
 
-/** An independent client, which speaks to the store without a network. */
+/** A client that is independent of this project. It calls the store without a network. */
 function catalogueFor(token: string, { server } = store): IcebergRestCatalog {
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
     const headers = Object.fromEntries(new Headers(init?.headers))
@@ -31,7 +31,7 @@ function catalogueFor(token: string, { server } = store): IcebergRestCatalog {
   return new IcebergRestCatalog({ baseUrl: 'http://shop.example/iceberg', auth: { type: 'bearer', token }, fetch })
 }
 
-/** Walks from the configuration to the metadata of each table, and writes the tables on the way. */
+/** Follows the catalogue from its configuration to the metadata of each table. Writes the tables before that. */
 async function walk(t: TestContext, catalogue: IcebergRestCatalog, store: LakeStore): Promise<void> {
   assert.ok((await catalogue.loadConfig()).endpoints?.includes('GET /v1/{prefix}/namespaces'))
   const { namespaces } = await catalogue.listNamespaces()
@@ -115,7 +115,7 @@ test('iceberg-js walks the catalogue of a lake in a bucket to the metadata of ea
   await walk(t, catalogueFor(made.key, remote), inBucket)
 })
 
-test('answers 404 for what is not there, as the protocol says', async () => {
+test('answers 404 for unknown names, as the protocol requires', async () => {
   const catalogue = catalogueFor(key)
   assert.equal(await catalogue.tableExists({ namespace: ['storefront'], name: '../orders' }), false)
   assert.equal(await catalogue.namespaceExists({ namespace: ['other'] }), false)
@@ -126,7 +126,7 @@ test('answers 404 for what is not there, as the protocol says', async () => {
   assert.deepEqual(answer.json.error, { message: 'There is no such namespace.', type: 'NoSuchNamespaceException', code: 404 })
 })
 
-test('lists the namespaces of the top level for an empty parent, and refuses an unknown one', async () => {
+test('lists the top-level namespaces for an empty parent, and refuses an unknown parent', async () => {
   const ask = (parent: string) => store.call('GET', `/iceberg/v1/namespaces?parent=${parent}`, { token: key })
   assert.deepEqual((await ask('')).json, { namespaces: [['storefront']] })
   assert.deepEqual((await ask('storefront')).json, { namespaces: [] })
@@ -135,7 +135,7 @@ test('lists the namespaces of the top level for an empty parent, and refuses an 
   assert.equal(unknown.json.error.type, 'NoSuchNamespaceException')
 })
 
-test('every refusal is also an error of the protocol, whose message a client shows', async () => {
+test("every refusal has the protocol's error, whose message clients show", async () => {
   const error = async (method: string, path: string, token?: string) => {
     const { json } = await store.call(method, `/iceberg/v1/${path}`, token === undefined ? {} : { token })
     assert.equal(json.error.message, json.detail)
@@ -150,7 +150,7 @@ test('every refusal is also an error of the protocol, whose message a client sho
   assert.equal('error' in json, false, 'only below /iceberg/')
 })
 
-test('a lake that cannot be read is 503 as the protocol says, and a large body is never read', async (t) => {
+test('an unreadable lake is 503 as the protocol requires, and a large body is never read', async (t) => {
   const server = await startS3Server(t)
   Object.assign(process.env, server.env)
   const { lakeBucket } = readConfig({ ...server.env, LAKE_URL: `s3://${server.bucket}/shop` })
@@ -166,14 +166,14 @@ test('a lake that cannot be read is 503 as the protocol says, and a large body i
   server.fault = () => undefined
   assert.equal((await remote.call('GET', tables, { token: reader })).status, 200, 'the bucket is back')
 
-  // No call reads a body, so none can be too large.
+  // No call reads a body, so no body can be too large.
   const body = { name: 'x'.repeat(2_000_000) }
   const { status, json } = await remote.call('POST', tables, { token: reader, body })
   assert.deepEqual([status, json.error.code, json.error.message], [405, 405, json.detail])
   assert.equal((await remote.call('GET', tables, { token: reader, body })).status, 200)
 })
 
-test('is for those who may read figures, and read-only', async () => {
+test('needs the permission to read figures, and is read-only', async () => {
   const other = await makeKey(store, ['orders:read'])
   const refused = (error: unknown) => error instanceof IcebergError && error.status === 403
   await assert.rejects(catalogueFor(other.key).loadConfig(), refused)
@@ -187,7 +187,7 @@ test('is for those who may read figures, and read-only', async () => {
   )
 })
 
-test('every refusal below /iceberg is JSON with the error of the protocol, also with BASE_PATH and before a route is found', async (t) => {
+test("every refusal below /iceberg is JSON with the protocol's error, also with BASE_PATH and for unknown paths", async (t) => {
   for (const basePath of ['', '/shop']) {
     const other = await startStore(t, { basePath, isRateLimited: true, baseUrl: `http://localhost:3000${basePath}` })
     const { key: fit } = await makeKey(other, ['figures:read'])

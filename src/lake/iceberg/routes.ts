@@ -63,7 +63,10 @@ const OfTable = Type.Object({
   }),
 })
 
-/** Read-only. https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */
+/**
+ * Registers the read-only routes of the Iceberg REST catalogue. See
+ * https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
+ */
 export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Catalogue }): void {
   defineRoute(
     server,
@@ -94,7 +97,7 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
       refuses: ['not_found'],
     },
     async (request) => {
-      // An empty name is the top level.
+      // An empty name stands for the top level.
       const { parent = '' } = request.query
       if (parent !== '') assertNamespace(parent)
       return { namespaces: parent === '' ? [[NAMESPACE]] : [] }

@@ -4,7 +4,7 @@ import { Compile } from 'typebox/schema'
 import { LAST_FIELD_ID } from './field-ids.ts'
 import { MONTH_FIELD_ID, type PartitionSpec } from './partition-spec.ts'
 
-// https://iceberg.apache.org/spec/#table-metadata-and-snapshots
+// See https://iceberg.apache.org/spec/#table-metadata-and-snapshots.
 
 const Integer = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
 
@@ -50,12 +50,14 @@ const TableMetadata = Type.Object({
 export type TableMetadata = Static<typeof TableMetadata>
 
 const metadataCheck = Compile(TableMetadata)
-/** Each metadata file contains every snapshot until it expires, and each file of events makes a metadata file. */
+/**
+ * The most snapshots of a table. Each metadata file contains all snapshots, and each event file adds a metadata file.
+ */
 const MAX_SNAPSHOTS = 100
-/** Earlier metadata files stay for readers that have one of them open. */
+/** The number of previous metadata files that stay, for readers that have one of them open. */
 export const MAX_PREVIOUS_METADATA = 100
 
-// A property of the table: the SHA-256 of the file's text with zeros in its place.
+// A property of the table with the SHA-256 of the metadata file. For its calculation, zeros take its place.
 const DIGEST = 'storefront.sha256'
 const ZEROS = '0'.repeat(64)
 const DIGEST_IN_TEXT = new RegExp(`"${DIGEST.replace('.', '\\.')}":"([0-9a-f]{64})"`)
@@ -65,7 +67,7 @@ export function formatMetadata(metadata: TableMetadata): string {
   return text.replace(DIGEST_IN_TEXT, `"${DIGEST}":"${hash('sha256', text)}"`)
 }
 
-/** True also for a text of an earlier release, which has no digest. */
+/** Whether the text was not changed. True also for a text of an earlier release, which has no digest. */
 function isIntact(text: string): boolean {
   const digest = DIGEST_IN_TEXT.exec(text)?.[1]
   return digest === undefined || hash('sha256', text.replace(DIGEST_IN_TEXT, `"${DIGEST}":"${ZEROS}"`)) === digest
@@ -89,7 +91,7 @@ export function currentSnapshot({ snapshots, 'current-snapshot-id': current }: T
   return snapshot
 }
 
-/** Readers in JavaScript keep 53 bits of an id. */
+/** A random id. It is small, because readers in JavaScript keep only 53 bits of an id. */
 export function newSnapshotId(): number {
   return randomInt(1, 2 ** 48 - 1)
 }
@@ -102,7 +104,10 @@ interface NextSnapshot {
   isKept: (snapshot: Snapshot) => boolean
 }
 
-/** `earlier`: metadata that cannot be continued. The table keeps their identity and numbers. */
+/**
+ * The first metadata of a table. `earlier` are metadata that cannot be continued; the table keeps their identity and
+ * numbers.
+ */
 export function emptyMetadata(location: string, earlier?: TableMetadata): Omit<TableMetadata, 'current-snapshot-id'> {
   return {
     'format-version': 2,
@@ -169,7 +174,7 @@ function withoutLostParent({ 'parent-snapshot-id': parent, ...snapshot }: Snapsh
   return parent === undefined || !ids.has(parent) ? snapshot : { 'parent-snapshot-id': parent, ...snapshot }
 }
 
-/** A new column gives the schema a new id, and earlier snapshots keep theirs. */
+/** Adds the current schema if it is new. A new column gives the schema a new id, and earlier snapshots keep theirs. */
 export function withSchema(
   { schemas, 'current-schema-id': current }: Pick<TableMetadata, 'schemas' | 'current-schema-id'>,
   fields: Schema['fields'],

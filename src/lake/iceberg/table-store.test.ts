@@ -11,7 +11,7 @@ import { expireSnapshots } from './expire-snapshots.ts'
 import { ORDER_EVENTS } from './lake-table.ts'
 import { TableStore } from './table-store.ts'
 
-test('a file that cannot be stored rejects the call, and no other promise', async (t) => {
+test('if a file cannot be stored, only the call rejects, and no other promise does', async (t) => {
   const { store } = await makeLocalLake(t)
   store.put = async () => {
     throw new Error('the disk is full')
@@ -25,7 +25,7 @@ test('a file that cannot be stored rejects the call, and no other promise', asyn
   assert.deepEqual(unhandled, [])
 })
 
-test('metadata of a version that no commit has put are passed over, named, and deleted with old snapshots', async (t) => {
+test('metadata of a version that no commit has written are ignored, reported, and deleted with old snapshots', async (t) => {
   const lake = await makeLocalLake(t)
   const { store, pathOf } = lake
   const ids = await writeFiles(t, store, [3])
@@ -45,7 +45,7 @@ test('metadata of a version that no commit has put are passed over, named, and d
   })
 })
 
-test('damaged metadata of a higher version cost none of the earlier metadata', async (t) => {
+test('damaged metadata with a higher version remove no earlier metadata', async (t) => {
   const { store, pathOf } = await makeLocalLake(t)
   const ids = await writeFiles(t, store, [3, 2])
   const stray = pathOf('iceberg/order_events/metadata/v500.metadata.json')

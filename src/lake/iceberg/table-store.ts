@@ -16,9 +16,12 @@ import {
 } from './table-metadata.ts'
 
 const MAX_ATTEMPTS = 5
-/** One commit per second takes 68 years to reach it, so a higher version is of another program. */
+/**
+ * The highest version. With one commit in each second it would take 68 years to reach it, so a higher version was
+ * written by another program.
+ */
 const MAX_VERSION = 2 ** 31 - 1
-/** The digest in the name of a manifest or manifest list. Earlier releases wrote none. */
+/** The digest in the name of a manifest or manifest list. Earlier releases have written none. */
 const DIGEST_IN_NAME = /-([0-9a-f]{32})\.avro$/
 
 export interface TableVersion {
@@ -30,9 +33,11 @@ export interface TableVersion {
 export interface TableState {
   newest: TableVersion | null
   nextVersion: number
-  /** Newer metadata files that do not count, with the reason: a half copy, or a version that no commit wrote. */
+  /**
+   * Newer metadata files that are ignored, each with the reason: half a copy, or a version that no commit has written.
+   */
   damaged: string[]
-  /** Whether a commit has written a newer version than `newest` that cannot be read. */
+  /** Whether a commit has written a newer version than `newest`, which cannot be read. */
   isBehind: boolean
 }
 
@@ -52,14 +57,16 @@ export interface References {
 }
 
 /**
- * A commit writes the next version, which only one process can do. See
+ * A table of the lake. A commit writes the next version, and only one process can do that. See
  * docs/decisions/lake-snapshots.md#the-newest-snapshot-is-the-lake.
  */
 export class TableStore {
   readonly #store: LakeStore
   readonly folder: string
   readonly #versionName: RegExp
-  /** Manifests of the last read snapshot, by location. Their files never change. */
+  /**
+   * The manifests of the snapshot that was read last, by location. They can be kept, because their files never change.
+   */
   #known = new Map<string, ManifestEntry[]>()
 
   constructor(store: LakeStore, table: string) {
@@ -68,13 +75,16 @@ export class TableStore {
     this.#versionName = new RegExp(`^${this.folder}metadata/v(\\d+)\\.metadata\\.json$`)
   }
 
-  /** A URI for readers of the table. It keeps special characters unescaped, as Iceberg's readers expect. */
+  /** A URI for readers of the table. Special characters stay unescaped, as Iceberg readers expect. */
   locate(name: string): string {
     const at = this.#store.locate(name)
     return at.startsWith('s3://') ? at : `file://${resolve(at)}`
   }
 
-  /** Returns null for a place outside of this lake. `home`: the place of the table when the location was written. */
+  /**
+   * The name of the file at a location. Null if the location is outside of this lake. `home` is the table's place when
+   * the location was written.
+   */
   nameAt(location: string, home = this.home): string | null {
     const root = home.slice(0, home.length - this.folder.length + 1)
     return location.startsWith(root) ? location.slice(root.length) : null
@@ -98,7 +108,7 @@ export class TableStore {
     })
   }
 
-  /** Returns null when a manifest is damaged or missing. */
+  /** Reads the manifests of the current snapshot. Returns null if one of them is damaged or missing. */
   async readManifests(metadata: TableMetadata): Promise<LiveManifest[] | null> {
     const snapshot = currentSnapshot(metadata)
     return nullIfDamaged(async () => {
@@ -117,7 +127,10 @@ export class TableStore {
     })
   }
 
-  /** Returns null when it cannot be read. `known` caches the manifests, which snapshots share. */
+  /**
+   * Reads the locations of a snapshot's manifests and files. Returns null if they cannot be read. `known` caches
+   * manifests, because snapshots share them.
+   */
   async readReferences(snapshot: Snapshot, known: Map<string, FileReference[]>): Promise<References | null> {
     return nullIfDamaged(async () => {
       const files: FileReference[] = []
@@ -132,7 +145,7 @@ export class TableStore {
     })
   }
 
-  /** The name contains the digest, so damage is detectable. Returns the location. */
+  /** Stores an Avro file and returns its location. The name contains the digest, so damage can be detected. */
   async putAvro(kind: 'manifest' | 'snap', bytes: Uint8Array): Promise<string> {
     const name = `${this.folder}metadata/${kind}-${randomUUID()}-${digestOf(bytes)}.avro`
     await this.putFile(name, bytes)
@@ -143,18 +156,22 @@ export class TableStore {
     return this.#withFile(bytes, (path) => this.#store.put(name, path))
   }
 
-  /** Returns false when another process has written this version, even if it was deleted since. */
+  /** Commits a version. Returns false if another process has written this version, even if it was deleted since. */
   async commit(version: number, metadata: TableMetadata): Promise<boolean> {
     const name = this.#nameOf(version)
     if (version > MAX_VERSION)
       throw new OperatorError(`${this.#store.locate(this.#nameOf(version - 1))} leaves no higher version for a table: delete it`)
     if ((await this.putFile(name, Buffer.from(formatMetadata(metadata)))) === 'taken') return false
     const newest = await this.#afterCommit(version)
-    // An old version's name is free again after its deletion, and later versions do not include this commit.
+    // The name of an old version is free again after it was deleted. Later versions do not include such a commit, so it
+    // does not count.
     return version >= newest - MAX_PREVIOUS_METADATA
   }
 
-  /** Reads all files except those in `known`, which it extends: a name never gets another file. */
+  /**
+   * Returns which of the files are undamaged. It reads all files that are not in `known`, and adds their results to it.
+   * This is safe, because a name never gets another file.
+   */
   async findSound(locations: Iterable<string>, known: Map<string, boolean>): Promise<Set<string>> {
     const wanted = new Set(locations)
     const valid = new Set<string>()
@@ -174,17 +191,20 @@ export class TableStore {
     if (newest !== null && !isBehind) await this.#afterCommit(newest.version)
   }
 
-  /** The hint is for readers without a catalogue. It may be late and name earlier metadata, which still exist. */
+  /**
+   * Writes the version hint, which is for readers without a catalogue. It may be late and name previous metadata, which
+   * still exist. Also deletes the oldest metadata. Returns the newest version.
+   */
   async #afterCommit(version: number): Promise<number> {
     const { versions } = await this.#listVersions()
     const newest = versions[0]?.version ?? 0
     await this.#withFile(Buffer.from(String(newest)), (path) => this.#store.replace(`${this.folder}metadata/version-hint.text`, path))
-    // A higher version may be damaged.
+    // The limit depends on the committed version, because a higher version may be damaged.
     for (const earlier of versions) if (earlier.version < version - MAX_PREVIOUS_METADATA) await this.#store.delete(earlier.name)
     return newest
   }
 
-  /** The newest first. `strange`: names of versions that no commit has written. */
+  /** Lists the versions, the newest first. `strange` are files with a version that no commit has written. */
   async #listVersions(): Promise<{ versions: { version: number; name: string }[]; strange: string[] }> {
     const files = await this.#store.list(`${this.folder}metadata/v`)
     const all = files.flatMap(({ name }) => {
@@ -240,7 +260,7 @@ function toReference({ data_file }: ManifestEntry): FileReference {
   return { location: data_file.file_path, sizeBytes: data_file.file_size_in_bytes }
 }
 
-/** A list that is cut between two of its blocks can still be decoded. */
+/** Throws if files are missing. A manifest list that was cut between two of its blocks can still be decoded. */
 function assertTotal({ summary, 'manifest-list': list }: Snapshot, files: number): void {
   if (String(files) !== summary['total-data-files']) throw new AvroDamaged(`${list} has ${files} files of ${summary['total-data-files']}`)
 }

@@ -16,14 +16,17 @@ import { currentSpecOf } from './partition-spec.ts'
 import { currentSnapshot, type Snapshot, withSchema } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 
-/** Snapshot summary property: the last event that the rows contain. */
+/** The snapshot summary property with the sequence of the last event that the rows contain. */
 export const UP_TO = 'storefront.up-to-sequence'
-/** Snapshot summary property: the lake's past, and the rules that made the rows. */
+/** The snapshot summary property with the lake's past, and with the version of the rules that made the rows. */
 const MADE_FROM = 'storefront.made-from'
-/** Snapshot summary property: sequence number and id of the snapshot of events that the rows come from. */
+/** The snapshot summary property with the sequence number and the id of the event snapshot from which the rows come. */
 const MADE_OF = 'storefront.made-of-snapshot'
 export const EVENTS = 'storefront.events'
-/** Increase it when a release makes other rows from the same events. Each table is then written whole. */
+/**
+ * The version of the rules. Increase it if a release makes other rows from the same events. Each table is then
+ * rewritten as a whole.
+ */
 const RULES = 1
 
 interface DerivedOptions {
@@ -34,8 +37,8 @@ interface DerivedOptions {
 }
 
 /**
- * Writes the files with changed orders or products again, or a whole table after a repair. A damaged lake file throws
- * OperatorError after the other dataset is written. Returns the number of written tables.
+ * Rewrites the files that have changed orders or products, or a whole table after a repair. A damaged lake file throws
+ * OperatorError, but only after the other dataset was written. Returns the number of written tables.
  */
 export async function writeDerivedTables(store: LakeStore, options: DerivedOptions = {}): Promise<number> {
   const writer = new DerivedWriter(store, options)
@@ -61,7 +64,7 @@ export async function writeDerivedTables(store: LakeStore, options: DerivedOptio
 interface Source {
   base: TableBase
   snapshot: LakeSnapshot
-  /** The last event that the table has. 0: the table keeps nothing. */
+  /** The sequence of the last event that the table has. With 0, the table is rewritten as a whole. */
   after: number
   events: number
   history: DataFile[]
@@ -77,7 +80,10 @@ interface Changed {
 class DerivedWriter {
   readonly #store: LakeStore
   readonly #options: DerivedOptions
-  /** Checked files. A table made from a damaged file would lack rows without any sign. */
+  /**
+   * The names of files that were checked. A damaged file must be found, because the table would lack its rows without
+   * any sign.
+   */
   readonly #valid = new Set<string>()
 
   constructor(store: LakeStore, options: DerivedOptions) {
@@ -111,7 +117,7 @@ class DerivedWriter {
   async #findSource(table: TableStore, definition: DerivedTable, isWhole: boolean): Promise<Source | null> {
     const snapshot = await readSnapshot(this.#store, definition.dataset)
     const base = await readBase(table)
-    // An existing table stays when a repair has removed the last file.
+    // If a repair has removed the last file, an existing table is still emptied.
     if (snapshot.files.length === 0 && base.metadata === null) return null
     const isChecked = isWhole || this.#options.checksFiles === true
     const present = isChecked ? await table.findSound(locationsOf(base), new Map()) : null
@@ -126,7 +132,7 @@ class DerivedWriter {
     const earlierBase = await readBase(new TableStore(this.#store, earlier.name))
     const earlierKnown = findProgress(earlierBase, earlier, snapshot)
     if (earlierKnown === null) return whole
-    // Rows of events that the table has are made again.
+    // If the history table is behind this table, some events are applied a second time, which makes the same rows.
     const { upTo, events } = earlierKnown.upTo < known.upTo ? earlierKnown : known
     return { ...whole, after: upTo, events, history: filesOf(earlierBase) }
   }
@@ -155,14 +161,14 @@ class DerivedWriter {
   ): Promise<Changed> {
     const files = snapshot.files.filter(({ last }) => last > after)
     const changed: Changed = { added: [], removed: after === 0 ? filesOf(base) : [], events: 0 }
-    // The later events are repeats, which the lake already has.
+    // The lake has no later rows. The events after `after` were repeats, which it skips.
     if (files.length === 0) return changed
     const own = after === 0 ? [] : filesOf(base)
     const write = async (folder: string, events: string[]): Promise<Changed> => {
       const rows = new ChangedRows(connection, definition, this.#options.fileRows)
       changed.events = await rows.find(events, after)
       const all = snapshot.files.reduce((sum, { data }) => sum + data.record_count, 0)
-      // The table comes from other events than the lake has.
+      // The table was made from other events than the lake has.
       if (after > 0 && earlierEvents + changed.events !== all) throw new NeedsWhole(definition.name)
       const isAnywhere = definition.history?.isAnywhere === true
       const near = isAnywhere ? [] : await rows.place(history)
@@ -174,7 +180,8 @@ class DerivedWriter {
         changed.removed.push(...replaced)
         for (const select of await this.#withTableFiles(table, replaced, ([path = null]) => rows.collect(group, path))) {
           this.#options.signal?.throwIfAborted()
-          // The lake's folder links the stored file, so its path must never be written again.
+          // Each file has a new path, because the lake's folder links the stored file. Writing to the same path again
+          // would change it.
           const [path, name] = [join(folder, randomUUID()), `${table.folder}data/${randomUUID()}.parquet`]
           const data = await writeDataFile(connection, { path, location: table.locate(name) }, select, definition)
           await this.#store.put(name, path)
@@ -220,7 +227,7 @@ class DerivedWriter {
   }
 }
 
-/** Returns null when the table must be written whole. */
+/** The last event of the table, and its number of events. Null if the table must be rewritten as a whole. */
 function findProgress(base: TableBase, definition: DerivedTable, snapshot: LakeSnapshot): { upTo: number; events: number } | null {
   const { metadata, isMoved, manifests } = base
   if (metadata === null || isMoved) return null
@@ -230,7 +237,7 @@ function findProgress(base: TableBase, definition: DerivedTable, snapshot: LakeS
     from === madeFrom(snapshot) &&
     isPastOf(snapshot, source) &&
     Number(upTo) <= snapshot.sequence &&
-    // A release may add columns, or split files in another way.
+    // A new release may add columns, or split files by another rule.
     withSchema(metadata, schemaOf(definition)).schemaId === metadata['current-schema-id'] &&
     manifests.every(({ manifest }) => manifest.partition_spec_id === spec['spec-id'])
   return isCurrent ? { upTo: Number(upTo), events: Number(events) } : null
@@ -245,7 +252,10 @@ function madeOf({ base }: LakeSnapshot): string {
   return `${number} ${id}`
 }
 
-/** A lake that was restored from a backup lacks the last snapshots. */
+/**
+ * Whether the lake still has the snapshot from which the table was made. A lake that was restored from a backup lacks
+ * its last snapshots.
+ */
 function isPastOf({ base }: LakeSnapshot, source = ''): boolean {
   const snapshots = base.metadata?.snapshots ?? []
   const [number, id] = source.split(' ').map(Number)
