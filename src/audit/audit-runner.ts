@@ -26,13 +26,16 @@ export class AuditRunner {
 
   async start(): Promise<void> {}
 
-  /** Ends the processes, and records that. Idempotent. */
+  /** Ends the processes, and records that they were ended. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await Promise.all(this.#inFlight)
   }
 
-  /** Throws `unavailable` where no command can start, and `request_in_progress` during a run of this kind anywhere. */
+  /**
+   * Starts a run. Throws `unavailable` if this process cannot start commands, and `request_in_progress` if a run of
+   * this kind is in progress in any process.
+   */
   async run(kind: AuditKind, auditContext: AuditContext): Promise<AuditRun> {
     const { pool, runCommand, logger } = this.#options
     if (runCommand === undefined || this.#stopping.signal.aborted)
@@ -47,7 +50,7 @@ export class AuditRunner {
       })
     }
     const running: Promise<void> = this.#watch(run, runCommand)
-      // If this record fails, the missing heartbeat has the same effect later.
+      // If the end cannot be recorded, the missing heartbeat ends the run later.
       .catch((error) => logger.warn({ err: loggableError(error), runId: run.id }, 'the end of an audit could not be recorded'))
       .finally(() => this.#inFlight.delete(running))
     this.#inFlight.add(running)
@@ -64,17 +67,20 @@ export class AuditRunner {
         return late.aborted ? `It was ended after ${Math.round(maxRunMs / 60_000)} minutes.` : error.message
       },
     )
-    // A run that has recorded its outcome does not change.
+    // This changes nothing if the run has already recorded its outcome.
     await failUnfinishedRun(pool, id, reason.trim().slice(0, MAX_REASON))
   }
 }
 
-/** The printed text and exit status: see docs/operate/verify.md. */
+/** The exit status of a command and what it printed: see docs/operate/verify.md. */
 export interface CommandOutcome {
   status: number | null
   stdout: string
   stderr: string
 }
 
-/** A separate process takes no memory or time from requests. It ends with `signal`, or with this process. */
+/**
+ * Runs a command in a separate process, so that it takes no memory or time from requests. The process ends with
+ * `signal`, or with this process.
+ */
 export type RunCommand = (args: readonly string[], options: { signal: AbortSignal }) => Promise<CommandOutcome>

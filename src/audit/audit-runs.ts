@@ -6,14 +6,14 @@ import { inTransaction } from '../db/transaction.ts'
 export const AUDIT_KINDS = ['verify', 'replay'] as const
 export type AuditKind = (typeof AUDIT_KINDS)[number]
 
-/** `faults`: the run found faults. `failed`: it has no result. */
+/** The status of a run. `faults` means that the run found faults, `failed` that it has no result. */
 export type AuditStatus = 'running' | 'passed' | 'faults' | 'undecided' | 'failed'
 
 export interface AuditRun {
   id: string
   kind: AuditKind
   command: string
-  /** It is null for the command line. */
+  /** The operator who started the run. Null for the command line. */
   started_by: string | null
   started_at: Date
   status: AuditStatus
@@ -24,7 +24,7 @@ export interface AuditRun {
   output: string | null
 }
 
-/** The process of a run writes a heartbeat every five seconds. */
+/** A run counts as dead after this time without a heartbeat. Its process writes one every five seconds. */
 const DEAD_AFTER_SECONDS = 30
 const MAX_TEXT = 200
 const MAX_OUTPUT = 20_000
@@ -57,7 +57,10 @@ export async function recordRun(db: Queryable, { kind, command }: NewRun): Promi
   return id
 }
 
-/** `isNew` is false during a run of this kind anywhere. A run whose process has died counts as finished. */
+/**
+ * Begins a run. If a run of this kind is in progress in any process, returns that one, and `isNew` is false. A run
+ * whose process has died counts as finished.
+ */
 export async function beginRun(
   pool: Pool,
   { kind, command, startedBy, onBegun }: NewRun & { startedBy: string | null; onBegun: (tx: Transaction, id: string) => Promise<void> },
@@ -80,7 +83,7 @@ export async function beginRun(
   })
 }
 
-/** A heartbeat. Returns false when the run counts as finished. */
+/** Records a heartbeat. Returns false if the run already counts as finished. */
 export async function reportRun(db: Queryable, id: string, progress: string | null): Promise<boolean> {
   const { rowCount } = await db.query(
     sql`update audit_runs
@@ -96,7 +99,9 @@ export interface RunOutcome {
   output: string
 }
 
-/** A run that counted as dead may have been paused, so its outcome counts, too. */
+/**
+ * Records the outcome of a run. A run that counted as dead may only have been paused, so its outcome is recorded, too.
+ */
 export async function finishRun(db: Queryable, id: string, { exitStatus, result, output }: RunOutcome): Promise<void> {
   await db.query(
     sql`update audit_runs
@@ -114,7 +119,7 @@ async function closeDeadRuns(db: Queryable): Promise<void> {
   await db.query(sql`update audit_runs set finished_at = heartbeat_at, output = ${DIED} where ${IS_DEAD}`)
 }
 
-/** PostgreSQL's text has no null character. */
+/** Shortens a text for the database. PostgreSQL's text cannot contain a null character. */
 function shorten(text: string): string {
   const clean = text.replaceAll('\0', '')
   return clean.length <= MAX_OUTPUT ? clean : `${clean.slice(0, MAX_OUTPUT - 2)}\n…`
@@ -144,7 +149,7 @@ export async function findRun(db: Queryable, id: string): Promise<AuditRun | nul
   return rows[0] ?? null
 }
 
-/** The result is null when no run has ended. */
+/** The last run of a kind that has ended; null if there is none. */
 export async function findLastRun(db: Queryable, kind: AuditKind): Promise<AuditRun | null> {
   const { rows } = await db.query<AuditRun>(
     sql`select ${COLUMNS}
@@ -156,7 +161,9 @@ export async function findLastRun(db: Queryable, kind: AuditKind): Promise<Audit
   return rows[0] ?? null
 }
 
-/** Deletes runs older than 90 days and all but the newest 500 of each kind, never the newest one. */
+/**
+ * Deletes runs older than 90 days, and all except the newest 500 of each kind. The newest run of a kind always stays.
+ */
 export async function deleteOldRuns(db: Queryable): Promise<number> {
   await closeDeadRuns(db)
   const { rowCount } = await db.query(

@@ -7,7 +7,9 @@ import { registerOperator } from '../../test/register-operator.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { readConfig } from '../config.ts'
 
-test('a topic in NATS is shown, never created by a view of it, and its absence costs only what it holds', { skip: NO_NATS }, async (t) => {
+test("shows a topic in NATS without ever creating it, and an unavailable broker affects only the topic's part", {
+  skip: NO_NATS,
+}, async (t) => {
   const broker = await startNatsServer(t)
   const manager = await connectManager(t, broker.url)
   const store = await startStore(t, { nats: readConfig({ NATS_URL: broker.url }).nats, lakeFlushSeconds: 1, hasSlot: true })
@@ -19,7 +21,7 @@ test('a topic in NATS is shown, never created by a view of it, and its absence c
   }
   const countEpochs = async () => (await store.pool.query('select from topic_epochs')).rowCount
 
-  // Nobody has used the topic yet.
+  // Restores the state before the first use of the topic.
   for (const name of ['ORDERS', 'CATALOGUE']) await manager.streams.delete(name).catch(() => {})
   for (const table of ['topic_epochs', 'catalogue_epochs']) await store.pool.query(`delete from ${table}`)
   const unused = await read()
@@ -40,7 +42,7 @@ test('a topic in NATS is shown, never created by a view of it, and its absence c
   assert.equal((await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id, quantity: 1 }] } })).status, 201)
   const isComplete = (seen: { subscribers: { lag_events: number | null }[]; topic: { newest_sequence: number } | null }) =>
     seen.topic?.newest_sequence === 1 && seen.subscribers.every(({ lag_events }) => lag_events === 0)
-  // The lake is listed every ten seconds.
+  // The state of the lake is read at most every ten seconds, so this can take a while.
   const complete = await eventually(
     async () => {
       const seen = await read()
@@ -70,7 +72,7 @@ test('a topic in NATS is shown, never created by a view of it, and its absence c
   )
   for (const part of ['slot', 'queues', 'dead_letters', 'lake']) assert.notEqual(away[part], null, part)
 
-  // Its servers come back without their data: the change stream begins an epoch, which this process sees.
+  // The broker comes back without its data. The change stream begins a new epoch, and this process shows it.
   await pipeline.app.stop()
   broker.wipe()
   await broker.start()

@@ -22,7 +22,7 @@ async function placeOrder(store: TestStore): Promise<void> {
 
 const OF_ORDERS = SUBSCRIBERS.filter(({ partition }) => partition === 'orders')
 
-test('a process of the API alone reports what the others have done with each event', async (t) => {
+test('a process with only the API reports what the other processes have done with each event', async (t) => {
   const store = await startStore(t, { roles: ROLES, lakeFlushSeconds: 1 })
   const { token } = await registerOperator(store)
   const apiOnly = await startSecondProcess(t, store)
@@ -54,7 +54,7 @@ test('a process of the API alone reports what the others have done with each eve
   assert.equal(seen.last_verify, null)
 })
 
-test('answers 304 to a reader that has the state, and shows the last verify and dead letters', async (t) => {
+test('answers 304 to a reader that has the current state, and shows the last verify run and the dead letters', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const reason = '<img src=x onerror=alert(1)>'
@@ -78,7 +78,7 @@ test('answers 304 to a reader that has the state, and shows the last verify and 
   await eventually(async () => (await read({ 'if-none-match': String((await read()).headers.etag) })).status === 304, { what: '304' })
 })
 
-test('a lake that cannot be read costs the lake only', async (t) => {
+test('a lake that cannot be read affects only the part of the lake', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const lake = join(store.config.dataDir, 'lake')
@@ -105,7 +105,7 @@ const pipelineOf = (store: TestStore, openLake: () => Promise<object>) =>
     queues: [{ ...MAIL_DELIVERIES, name: 'slow', readLength: () => delay(10, { queued: 3, oldestUntriedSeconds: 0 }) }],
   })
 
-test('a lake that could not be opened is opened by the next reading', async (t) => {
+test('a lake that could not be opened is opened when the state is read again', async (t) => {
   const store = await startStore(t)
   let attempts = 0
   const pipeline = pipelineOf(store, async () => {
@@ -118,7 +118,7 @@ test('a lake that could not be opened is opened by the next reading', async (t) 
   await pipeline.stop()
 })
 
-test('a part that hangs costs itself only, and is not asked a second time meanwhile', async (t) => {
+test('a part that does not answer affects only itself, and is not asked a second time meanwhile', async (t) => {
   const store = await startStore(t)
   let asked = 0
   const hang = Promise.withResolvers<never>()

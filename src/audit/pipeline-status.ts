@@ -21,9 +21,9 @@ export interface PipelineOptions {
   pool: Pool
   slotName: string
   topic: Topic
-  /** Opened at first use: the role `api` needs no lake otherwise. */
+  /** Opens the lake at the first use, because the role `api` does not need it otherwise. */
   openLake: () => Promise<LakeStore>
-  /** The states in the processes that one command has started. */
+  /** Reads the subscriptions' states in the processes that one command has started. */
   readStates: () => Promise<(readonly [SubscriberName, Subscription['state']])[]>
   queues: readonly DeliveryKind[]
 }
@@ -36,10 +36,13 @@ interface TopicStatus {
 interface SubscriberStatus {
   name: string
   position: number | null
-  /** Events behind the topic. Null while position or topic are unknown. */
+  /**
+   * The number of events between the subscriber and the end of the topic. Null while its position or the topic's end is
+   * unknown.
+   */
   lag: number | null
   isActive: boolean
-  /** It is null where no process of this start has the role. */
+  /** Null if none of these processes has the subscriber's role. */
   state: Subscription['state'] | null
 }
 
@@ -62,13 +65,16 @@ interface Parts {
 }
 export type PipelinePart = keyof Parts
 
-/** `unavailable`: the unreadable parts, with the reason. They are null. */
+/** The state of the pipeline. Parts that cannot be read are null, and `unavailable` has the reasons. */
 export type PipelineStatus = { [Name in Exclude<PipelinePart, 'subscribers'>]: Parts[Name] | null } & {
   subscribers: SubscriberStatus[] | null
   unavailable: { part: PipelinePart; reason: string }[]
 }
 
-/** Any process can read it. A part that fails or hangs does not affect the others. */
+/**
+ * Reads the state of the pipeline, which any process can do. A part that fails or does not answer does not affect the
+ * others.
+ */
 export class Pipeline {
   readonly #options: PipelineOptions
   readonly #parts: { [Name in PipelinePart]: Part<Parts[Name]> }
@@ -106,7 +112,7 @@ export class Pipeline {
       return value
     }
     const reading = read('lake')
-    // One after the other: a request holds one connection at most.
+    // These parts are read one after the other, so that a request holds at most one connection.
     const slot = await read('slot')
     const topic = await read('topic')
     const subscribers = await read('subscribers')
@@ -115,7 +121,7 @@ export class Pipeline {
     const lastVerify = await read('lastVerify')
     const lake = await reading
     const withLag = subscribers?.map((subscriber): SubscriberStatus => {
-      // The lake's position is in its newest snapshot.
+      // The position of the lake is in its newest snapshot, not in the database.
       const position = subscriber.name === 'lake' ? (lake?.upTo ?? null) : subscriber.position
       const lag = position === null || topic === null ? null : lagBehind(position, topic.newestSequence).lag
       return { ...subscriber, position, lag }
@@ -142,7 +148,7 @@ export class Pipeline {
     }))
   }
 
-  /** Reads the newest snapshot without its files of rows. */
+  /** Reads the lake's newest snapshot without its data files. */
   async #readLake(): Promise<LakeStatus> {
     this.#lake ??= this.#options.openLake().catch((error) => {
       this.#lake = null
@@ -161,7 +167,7 @@ export class Pipeline {
   }
 }
 
-/** Callers share a reading while it is in progress and for `keptMs` afterwards. */
+/** A part of the state. Callers share one reading while it is in progress, and its result for `keptMs` afterwards. */
 class Part<T> {
   readonly #read: () => Promise<T>
   readonly #keptMs: number
@@ -175,7 +181,7 @@ class Part<T> {
 
   async read(): Promise<{ value: T; reason: null } | { value: null; reason: string }> {
     if (this.#last !== null && performance.now() - this.#last.at < this.#keptMs) return { value: this.#last.value, reason: null }
-    // A reading that hangs is not repeated meanwhile.
+    // A reading that does not end is not started a second time meanwhile.
     this.#inFlight ??= this.#readOnce()
     try {
       const value = await withinMs(TIMEOUT_MS, this.#inFlight, LATE)

@@ -7,7 +7,7 @@ import { startSecondProcess, startStore } from '../../test/store.ts'
 import type { RunCommand } from './audit-runner.ts'
 import { finishRun, recordRun } from './audit-runs.ts'
 
-/** A process that runs until the test ends it, and the ways in which it can end. */
+/** A command that runs until the test ends it, in one of several ways. */
 function controlledCommand() {
   const started: { args: readonly string[]; signal: AbortSignal; end: (status: number | null, stderr?: string) => void }[] = []
   const runCommand: RunCommand = (args, { signal }) =>
@@ -20,7 +20,7 @@ function controlledCommand() {
 
 const idOf = (started: { args: readonly string[] } | undefined) => started?.args.at(-1) ?? ''
 
-test('starts verify once for two operators in two processes, and shows how it ended', async (t) => {
+test('starts verify once if two operators ask two processes for it, and shows how it ended', async (t) => {
   const { started, runCommand } = controlledCommand()
   const store = await startStore(t, { runCommand })
   const other = await startSecondProcess(t, store, { runCommand })
@@ -46,7 +46,7 @@ test('starts verify once for two operators in two processes, and shows how it en
     started.map(({ args }) => args),
     [['verify', '--run', id]],
   )
-  // Another kind is another run.
+  // A run of another kind can start at the same time.
   const replay = await store.call('POST', '/admin/audits', { token: one.token, body: { kind: 'replay' } })
   assert.equal(replay.status, 202)
   await finishRun(store.pool, id, { exitStatus: 1, result: { findings: [{ place: 'lake' }] }, output: 'lake: 1 missing' })
@@ -63,7 +63,7 @@ test('starts verify once for two operators in two processes, and shows how it en
   assert.equal((await ask(store.call, two.token)).status, 202)
 })
 
-test('a run whose process was killed has failed with the reason, and the next one starts at once', async (t) => {
+test('a run whose process was killed fails with the reason, and the next run can start at once', async (t) => {
   const { started, runCommand } = controlledCommand()
   const store = await startStore(t, { runCommand })
   const { token } = await registerOperator(store)
@@ -76,7 +76,7 @@ test('a run whose process was killed has failed with the reason, and the next on
   assert.equal((await ask()).status, 202)
 })
 
-test('a run without a heartbeat has failed, does not block the next one, and may still report its result', async (t) => {
+test('a run without a heartbeat counts as failed, does not block the next run, and may still report its result', async (t) => {
   const { runCommand } = controlledCommand()
   const store = await startStore(t, { runCommand })
   const { token } = await registerOperator(store)
@@ -92,7 +92,7 @@ test('a run without a heartbeat has failed, does not block the next one, and may
   assert.deepEqual([(await read()).status, (await read()).output], ['passed', 'fine'])
 })
 
-test('a run of the command line blocks a second one of an operator, not the other way round', async (t) => {
+test('a run of the command line blocks a run of an operator, but not the other way round', async (t) => {
   const { runCommand } = controlledCommand()
   const store = await startStore(t, { runCommand })
   const { token } = await registerOperator(store)
@@ -106,7 +106,7 @@ test('a run of the command line blocks a second one of an operator, not the othe
   await recordRun(store.pool, { kind: 'verify', command: 'storefront verify' })
 })
 
-test('a process that stops ends its run and records that', async (t) => {
+test('a process that stops ends its run, and records that', async (t) => {
   const { started, runCommand } = controlledCommand()
   const store = await startStore(t)
   const { token } = await registerOperator(store)
@@ -116,6 +116,6 @@ test('a process that stops ends its run and records that', async (t) => {
   assert.equal(started[0]?.signal.aborted, true)
   const { json } = await store.call('GET', `/admin/audits/${id}`, { token })
   assert.deepEqual([json.status, json.output], ['failed', 'The process of the store that started it was stopped.'])
-  // This process has no way to start commands.
+  // This process cannot start commands.
   assertProblem(await store.call('POST', '/admin/audits', { token, body: { kind: 'verify' } }), 503, 'unavailable')
 })

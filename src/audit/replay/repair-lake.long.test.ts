@@ -24,10 +24,10 @@ import { repairLake } from './repair-lake.ts'
 
 const now = () => new Date()
 
-// Files of two days are not merged.
+// The tests must not run across midnight, because files of two days are not merged.
 await farFromMidnight()
 
-/** Each file has two events. */
+/** Starts a store whose lake has this number of files with two events each. */
 const startWithFiles = (t: TestContext, files: number) => startStoreWithFiles(t, Array(files).fill(2))
 
 const repairOn = (store: AuditedStore, lake: LakeStore, at = now) =>
@@ -41,7 +41,7 @@ async function flipByte(path: string, offset = 300): Promise<void> {
   await writeFile(path, bytes)
 }
 
-/** Adds a further file of messages to the lake, as no writer does. */
+/** Adds another file of messages to the lake, which no writer would do. */
 async function addFile(store: AuditedStore, messages: readonly TopicMessage[], removed: readonly LiveFile[] = []): Promise<void> {
   const ingestedAt = new Date().toISOString()
   const name = newName('orders', ingestedAt.slice(0, 10), messages[0]?.sequence ?? 0, messages.at(-1)?.sequence ?? 0)
@@ -65,7 +65,7 @@ async function assertWhole(store: AuditedStore, events: number): Promise<void> {
   assert.equal((await readEvents(store.lakeStore)).length, events)
 }
 
-test('rewrites damaged files, keeps the damaged ones, and changes nothing the second time', async (t) => {
+test('rewrites damaged files, keeps the damaged versions, and changes nothing the second time', async (t) => {
   const store = await startWithFiles(t, 4)
   const [first = '', second = '', , fourth = ''] = await pathsOf(store)
   const damaged = await Promise.all([first, second].map((path) => readFile(path)))
@@ -86,7 +86,7 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
     lostRows: [],
     tablesFailure: null,
   })
-  // Merging and writing continue.
+  // Merging and writing continue after the repair.
   assert.deepEqual((await compactLake({ store: store.lakeStore, isWanted: () => true })).failures, [])
   await store.startPipeline()
   await store.trade(2)
@@ -94,7 +94,7 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
   await assertWhole(store, 10)
 })
 
-test('removes doubled rows, corrects altered ones, and adds missing ones, also within a merged file', async (t) => {
+test('removes repeated rows, corrects altered rows and adds missing rows, also within a merged file', async (t) => {
   const store = await startWithFiles(t, 4)
   const [first = assert.fail(), second = assert.fail()] = await filesOf(store)
   await addFile(store, await readMessages(store, first))
@@ -124,29 +124,29 @@ test('removes doubled rows, corrects altered ones, and adds missing ones, also w
   await assertWhole(store, 8)
 })
 
-test('makes events of a damaged file that the topic has lost from orders, and reports those that exist nowhere else', async (t) => {
+test('recreates events of a damaged file from orders if the topic has lost them, and reports events that exist nowhere else', async (t) => {
   const store = await startWithFiles(t, 2)
   const [path = ''] = await pathsOf(store)
   const [kept, gone] = partitionMessages(ORDERS, await store.topic.read(0, 2)).messages
-  // Damages the time of ingestion only, so every row can still be read.
+  // This damages only the time of ingestion, so every row can still be read.
   const bytes = await readFile(path)
   await store.pool.query('delete from topic_messages where id = any ($1)', [[kept?.event.id, gone?.event.id]])
   await flipByte(path, bytes.length - 60)
   const { written, lost } = await repairOn(store, store.lakeStore)
   assert.deepEqual([written, lost], [2, []])
   assert.deepEqual((await readEvents(store.lakeStore)).length, 4)
-  // The other command publishes what the topic lacks, under new sequences.
+  // The replay publishes the events that the topic lacks, under new sequences.
   await store.replay()
   assert.deepEqual((await store.verify()).findings, [])
 })
 
 for (const [what, damage] of [
-  // The rows can still be read.
+  // With this damage, the rows can still be read.
   ['a damaged footer', async (path: string) => flipByte(path, (await readFile(path)).length - 60)],
   ['half of a file', (path: string) => truncate(path, 1_000)],
   ['a file that is gone', (path: string) => rm(path)],
 ] as const) {
-  test(`counts the rows of ${what} that neither topic nor database has, and names their events where it can`, async (t) => {
+  test(`counts the rows of ${what} that neither topic nor database has, and names their events if possible`, async (t) => {
     const store = await startWithFiles(t, 3)
     const [first = assert.fail(), second = assert.fail()] = await filesOf(store)
     const messages = [...(await readMessages(store, first)), ...(await readMessages(store, second)).slice(1)]
@@ -166,7 +166,7 @@ for (const [what, damage] of [
   })
 }
 
-test('rows of a file that is gone are not lost when a replay has published their events again', async (t) => {
+test('rows of a missing file do not count as lost if a replay has published their events again', async (t) => {
   const store = await startWithFiles(t, 2)
   const [file = assert.fail(), later = assert.fail()] = await filesOf(store)
   const hourLater = new Date(later.newest + 3_600_000).toISOString()
@@ -184,12 +184,12 @@ for (const [what, gone, lost] of [
   ['in an intact file', 1, [2]],
   ['in one of two lost files', 2, [1, 2]],
 ] as const) {
-  test(`an event ${what} that a replay has published again is no row of another file`, async (t) => {
+  test(`an event ${what} that a replay has published again does not count as a row of another file`, async (t) => {
     const store = await startWithFiles(t, 3)
     const [first = assert.fail(), second = assert.fail(), later = assert.fail()] = await filesOf(store)
     const messages = [...(await readMessages(store, first)), ...(await readMessages(store, second))]
     const [a = assert.fail(), b = assert.fail(), c = assert.fail(), d = assert.fail()] = messages
-    // Both have events of the same period.
+    // Both files have events of the same period.
     await addFile(store, [a, d], [first, second])
     await addFile(store, [b, c])
     const hourLater = new Date(later.newest + 3_600_000).toISOString()
@@ -210,7 +210,7 @@ for (const [what, gone, lost] of [
   })
 }
 
-test('the rows of a file that cannot be read and that no metadata describe are unknown, not none', async (t) => {
+test('the number of lost rows is unknown, not zero, for an unreadable file that no metadata describe', async (t) => {
   const store = await startWithFiles(t, 2)
   const [file = assert.fail(), other = assert.fail()] = await filesOf(store)
   const messages = await readMessages(store, file)
@@ -227,7 +227,7 @@ for (const [what, damage] of [
   ['all metadata', (store: AuditedStore) => rm(store.lakeStore.locate('iceberg/order_events'), { recursive: true })],
   ['a snapshot of an earlier release', overwriteAsBefore],
 ] as const) {
-  test(`makes ${what} again of the files, also of one that only the topic has lost, beside what no snapshot has`, async (t) => {
+  test(`rebuilds ${what} from the files, also with rows that the topic has lost and beside files that no snapshot has`, async (t) => {
     const store = await startWithFiles(t, 4)
     const whole = await readEvents(store.lakeStore)
     await compactLake({ store: store.lakeStore, isWanted: () => true })
@@ -249,7 +249,7 @@ for (const [what, damage] of [
   })
 }
 
-test('makes the events of a damaged file again, or names them, also when the metadata are gone', async (t) => {
+test('recreates the events of a damaged file or names them, even if the metadata are missing', async (t) => {
   const store = await startWithFiles(t, 3)
   const [path = ''] = await pathsOf(store)
   const [kept, gone] = partitionMessages(ORDERS, await store.topic.read(0, 2)).messages
@@ -261,7 +261,7 @@ test('makes the events of a damaged file again, or names them, also when the met
   assert.equal((await readEvents(store.lakeStore)).length, 6)
 })
 
-/** Commits as a release did whose snapshots did not decide. */
+/** Commits like an earlier release, whose snapshots did not decide which files count. */
 async function overwriteAsBefore({ lakeStore }: AuditedStore): Promise<void> {
   const table = new TableStore(lakeStore, ORDER_EVENTS.name)
   const base = await readBase(table)
@@ -269,7 +269,7 @@ async function overwriteAsBefore({ lakeStore }: AuditedStore): Promise<void> {
   assert.ok(await commitSnapshot(table, ORDER_EVENTS, base, change, now()))
 }
 
-/** The path of the newest file of the metadata whose name matches. */
+/** The path of the newest metadata file whose name matches. */
 async function newestOf(store: AuditedStore, name: RegExp): Promise<string> {
   const files = (await store.lakeStore.list('iceberg/order_events/metadata/')).filter((file) => name.test(file.name))
   return store.lakeStore.locate(files.toSorted((a, b) => a.storedAt - b.storedAt).at(-1)?.name ?? assert.fail())
@@ -277,13 +277,13 @@ async function newestOf(store: AuditedStore, name: RegExp): Promise<string> {
 
 const CHANGES = ['put', 'quarantineCopy', 'delete']
 
-test('a repair that is killed at any step leaves a lake with correct queries, and the next repair completes it', async (t) => {
+test('after a repair was killed at any step, queries are correct, and the next repair completes it', async (t) => {
   const store = await startWithFiles(t, 2)
   const whole = await readEvents(store.lakeStore)
   const steps: string[] = []
   class Killed extends Error {}
   for (let killAt = 1, isDone = false; !isDone; killAt++) {
-    // Damages the footer, so that the rows can still be read.
+    // This damages the footer, so the rows can still be read.
     const [path = ''] = await pathsOf(store)
     await flipByte(path, (await readFile(path)).length - 60)
     let step = 0
@@ -317,7 +317,7 @@ for (const [step, what] of [
   ['before put', 'iceberg/order_events/metadata/v'],
   ['after put', 'iceberg/order_events/metadata/v'],
 ] as const) {
-  test(`a repair that lost its lock, paused ${step} of ${what} and woken after another one, doubles nothing`, async (t) => {
+  test(`a repair that lost its lock, paused ${step} of ${what} and continued after another repair, stores nothing twice`, async (t) => {
     const store = await startWithFiles(t, 3)
     const [, second = ''] = await pathsOf(store)
     await rm(second)
@@ -328,13 +328,13 @@ for (const [step, what] of [
       asleep.resolve()
       await woken.promise
     })
-    // Around midnight, so that its file gets another name.
+    // The date is that of the next day, so that the file gets another name.
     const late = repairOn(store, paused, () => new Date(Date.now() + 86_400_000)).then(
       () => 'done',
       (error: Error) => error.name,
     )
     await asleep.promise
-    // A server does this with a silent client: both locks are released.
+    // Does what a server does with a silent client: it ends the sessions, which releases both locks.
     await store.pool.query(
       `select pg_terminate_backend(pid)
       from pg_stat_activity

@@ -9,7 +9,7 @@ import { replay } from './replay.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 
-test('publishes events that a broker has just lost, and counts the events that its stream has afterwards', { skip: NO_NATS }, async (t) => {
+test('publishes events that a broker has just lost, and counts the events that are then in its stream', { skip: NO_NATS }, async (t) => {
   const store = await startAuditedStore(t)
   await store.trade(6)
   const db = { name: orderSlotOf(store.url), pool: store.pool, url: store.url }

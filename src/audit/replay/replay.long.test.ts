@@ -16,21 +16,21 @@ import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
 
 const now = () => new Date()
 
-// Files of two days are not merged.
+// The tests must not run across midnight, because files of two days are not merged.
 await farFromMidnight()
 
 async function readTopic(store: AuditedStore): Promise<Map<string, OrderEvent>> {
   return new Map(partitionMessages(ORDERS, await store.topic.read(0, 10_000)).messages.map(({ event }) => [event.id, event]))
 }
 
-/** Event ids of one order, in the topic's order. */
+/** The event ids of one order, in the order of the topic. */
 async function sequenceOf(store: AuditedStore, orderId: string): Promise<string[]> {
   return [...(await readTopic(store)).keys()].filter((id) => id.startsWith(orderId))
 }
 
 const withoutTrace = ({ traceparent: _, ...event }: OrderEvent) => event
 
-test('makes every event again as the change stream made it, without the trace of older versions', async (t) => {
+test('recreates every event as the change stream made it, except for the trace of older versions', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const orders = await store.trade(6)
@@ -66,7 +66,7 @@ test('publishes only the events that its filter selects', async (t) => {
   assert.deepEqual(await sequenceOf(store, first), [`${first}.1`])
 })
 
-test('publishes what a lost slot missed, and a stream that refills it meanwhile doubles nothing', async (t) => {
+test('publishes what a lost slot has missed, and a stream that refills the topic meanwhile publishes nothing twice', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(3)
@@ -91,7 +91,7 @@ test('publishes what a lost slot missed, and a stream that refills it meanwhile 
   }
 })
 
-test('queues lost mails again, and sends none twice', async (t) => {
+test('queues lost mails again, and sends no mail twice', async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
   const [lost = ''] = await store.trade(4)
@@ -106,7 +106,7 @@ test('queues lost mails again, and sends none twice', async (t) => {
   assert.deepEqual(rows, [{ attempts: 1 }])
 })
 
-test('rewinds existing subscribers to a time, and never forward', async (t) => {
+test('rewinds existing subscribers to a time, and never moves them forward', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(2)
@@ -124,7 +124,7 @@ test('rewinds existing subscribers to a time, and never forward', async (t) => {
   await assert.rejects(rewindSubscriber({ ...options, name: 'nobody' }), UnknownSubscriber)
 })
 
-test('writes events that the lake lacks, sets a corrupt file aside, and every event is in one file', async (t) => {
+test('writes events that the lake lacks and quarantines a corrupt file, and every event is in one file', async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
   for (let file = 0; file < 4; file++) {
@@ -144,7 +144,7 @@ test('writes events that the lake lacks, sets a corrupt file aside, and every ev
   assert.deepEqual((await repairLake({ pool: store.pool, url: store.url, store: store.lakeStore, topic: store.topic, now })).written, 0)
 })
 
-test('writes what damaged files had, although the topic has lost the events between them', async (t) => {
+test('writes the events of damaged files, even if the topic has lost the events between them', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   for (let file = 0; file < 3; file++) {

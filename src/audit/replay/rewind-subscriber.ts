@@ -13,11 +13,14 @@ export interface RewindOptions<E extends TopicEvent> {
   url: string
   topic: Topic<E>
   name: string
-  /** Rewinds to the first event at or after this time. Default: the beginning. */
+  /** Rewinds to the first event at or after this time. The default is the beginning of the topic. */
   since?: Date | undefined
 }
 
-/** The subscriber dedupes by event id. The active process is interrupted for a moment. Throws UnknownSubscriber. */
+/**
+ * Rewinds a subscriber, which deduplicates by event id. Its active process is interrupted for a moment. Throws
+ * UnknownSubscriber.
+ */
 export async function rewindSubscriber<E extends TopicEvent>({
   pool,
   url,
@@ -40,7 +43,7 @@ export async function rewindSubscriber<E extends TopicEvent>({
   })
 }
 
-/** Includes the lake, which has a repair instead. */
+/** The subscribers for the message of an unknown name. The lake is among them, although it has a repair instead. */
 async function listSubscribers(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ name: string }>('select name from topic_subscribers where sequence is not null order by name')
   return [...new Set([...rows.map((row) => row.name), 'lake'])].join(', ')

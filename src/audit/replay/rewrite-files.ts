@@ -14,7 +14,7 @@ import type { Topic, TopicEvent, TopicMessage } from '../../topic/topic.ts'
 import type { ComparisonTables } from '../verify/comparison-tables.ts'
 
 const BATCH_SIZE = 10_000
-/** Events are published in the order of their times, except for the length of a transaction. */
+/** Events are published nearly in the order of their times. They can differ by the length of a transaction. */
 const SKEW_MS = 60_000
 
 export interface RewriteOptions<E extends TopicEvent> {
@@ -23,7 +23,7 @@ export interface RewriteOptions<E extends TopicEvent> {
   topic: Topic<E>
   makeEvents: (ids: readonly string[]) => Promise<ReadonlyMap<string, E>>
   now: () => Date
-  /** `lake_events` has the remaining rows. The others are in `dropped_rows`. */
+  /** `lake_events` has the rows that stay, and `dropped_rows` has the others. */
   tables: ComparisonTables
 }
 
@@ -32,7 +32,9 @@ interface FaultyFile extends LiveFile {
   isDamaged: boolean
 }
 
-/** One snapshot replaces the old files by new ones: docs/decisions/lake-snapshots.md#repairs. */
+/**
+ * The new files of a repair. One snapshot replaces the old files by them: see docs/decisions/lake-snapshots.md#repairs.
+ */
 export class RewrittenFiles<E extends TopicEvent> {
   readonly #options: RewriteOptions<E>
   readonly #snapshot: LakeSnapshot
@@ -43,7 +45,7 @@ export class RewrittenFiles<E extends TopicEvent> {
   readonly lostRows = new Map<string, number | null>()
   written = 0
 
-  /** `found`: files of the new snapshot besides those of `snapshot`. */
+  /** `found` are files that the new snapshot must have in addition to those of `snapshot`. */
   constructor(options: RewriteOptions<E>, snapshot: LakeSnapshot, found: readonly DataFile[]) {
     this.#options = options
     this.#snapshot = snapshot
@@ -65,7 +67,10 @@ export class RewrittenFiles<E extends TopicEvent> {
     }
   }
 
-  /** Adds missing events of the topic up to the end of the lake, and those of these files that the topic has lost. */
+  /**
+   * Adds events up to the end of the lake that it lacks. These are missing events of the topic, and events of the
+   * faulty files that the topic has lost.
+   */
   async addMissing(faulty: readonly FaultyFile[]): Promise<void> {
     const { topic, tables } = this.#options
     await tables.run(sql`
@@ -100,7 +105,10 @@ export class RewrittenFiles<E extends TopicEvent> {
     }
   }
 
-  /** Unknown numbers are null. Events published by a replay are far behind those of their time. */
+  /**
+   * How many rows of a file are lost. Null if that is unknown. An event of the file may be much later in the topic than
+   * its time, because a replay has published it again.
+   */
   async #countLost({ first, last, oldest, newest, data }: FaultyFile): Promise<number | null> {
     const { tables } = this.#options
     const known = await tables.count(sql`
@@ -130,13 +138,16 @@ export class RewrittenFiles<E extends TopicEvent> {
     return Math.min(data.record_count - found, unknown)
   }
 
-  /** Makes everything visible in one step. Throws LakeBusy, without a change, after a change by another process. */
+  /**
+   * Makes all changes visible in one step. Throws LakeBusy without a change if another process has changed the files
+   * meanwhile.
+   */
   async commit(isRebuilt: boolean): Promise<void> {
     if (!isRebuilt && this.#added.length + this.#removed.length === 0) return
     const change = { added: this.#added, removed: this.#removed, endsSnapshots: true }
     if (!(await commitFiles(this.#snapshot, change, this.#options.now())))
       throw new LakeBusy('another process has changed the files of the lake meanwhile: run the repair again')
-    // No remaining snapshot has these files, and a reader of plain files would fail.
+    // The files are deleted now. No remaining snapshot has them, and a reader of plain files would fail.
     for (const { name } of this.#removed) await this.#options.store.delete(name)
   }
 
@@ -160,7 +171,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     })
   }
 
-  /** Keys of the readable rows that do not stay: the topic may have lost their events. */
+  /** The keys of readable rows that do not stay, because the topic may have lost their events. */
   async #readLeftover(files: readonly FaultyFile[]): Promise<LeftoverRows[]> {
     const { store, tables } = this.#options
     const leftover: LeftoverRows[] = []
@@ -174,7 +185,9 @@ export class RewrittenFiles<E extends TopicEvent> {
     return leftover
   }
 
-  /** Events that only the database has, at their former sequences. `storefront replay` publishes the others. */
+  /**
+   * Recreates events that only the database has, each at its former sequence. `storefront replay` publishes the others.
+   */
   async #makeLost(leftover: readonly EventKey[]): Promise<TopicMessage<E>[]> {
     const { makeEvents, tables } = this.#options
     await tables.add('leftover_rows', leftover)
@@ -194,7 +207,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     const events = await makeEvents(wanted.map(({ event_id }) => event_id))
     for (const { event_id, sequence, is_taken } of wanted) {
       const event = events.get(event_id)
-      // An unknown id at the sequence of another event is a damaged id, and no event.
+      // If the id is unknown and another event has its sequence, the id was damaged, and no event is lost.
       if (event === undefined && !is_taken) this.lost.add(event_id)
       else if (event !== undefined && sequence !== null) messages.push({ sequence, event })
     }
@@ -207,7 +220,7 @@ interface EventKey {
   sequence: number
 }
 
-/** `isUnread`: the file is missing or unreadable. */
+/** The rows of a faulty file that do not stay. `isUnread` is true if the file is missing or unreadable. */
 interface LeftoverRows {
   file: FaultyFile
   keys: EventKey[]

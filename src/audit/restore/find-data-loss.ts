@@ -10,7 +10,7 @@ import { readBatches } from '../../topic/partition-messages.ts'
 import { epochOf, type Topic, type TopicEvent } from '../../topic/topic.ts'
 import { type LakeEvent, visitLakeAfter } from './lake-tail.ts'
 
-/** A restore leaves the topic's partition and its lake dataset unchanged. */
+/** The places that a restore of the database does not change: a partition of the topic, and its dataset in the lake. */
 export interface ComparedStores<E extends TopicEvent = OrderEvent> {
   pool: Pool
   topic: Topic<E>
@@ -24,13 +24,14 @@ export interface DataLoss {
   examples: string[]
 }
 
-// A restore loses the newest events first, so this number of them is compared.
+// The number of newest events that are compared, because a restore loses the newest events first.
 const TAIL = 1_000
 const BATCH_SIZE = 1_000
 
 /**
- * `known`: the sequence compared so far. `isThorough`: also when the topic has passed the end of the lake. The lake is
- * read first and the orders last, so events in flight cannot look lost.
+ * Compares topic and lake with the database. `known` is the sequence that was compared before. With `isThorough`, the
+ * lake is compared even if the topic has passed its end. The lake is read first and the orders last, so events in
+ * flight cannot look lost.
  */
 export async function findDataLoss<E extends TopicEvent>(
   compared: ComparedStores<E>,
@@ -41,14 +42,15 @@ export async function findDataLoss<E extends TopicEvent>(
   const lakeEnd = lake === null ? 0 : await findLakeEnd(lake, topic.partition.name)
   const topicEnd = await topic.newestSequence()
   const isBehind = lakeEnd > Math.max(known, await findNewestAssignedSequence(pool, topic))
-  // Below the topic's end, the lake's events came from this topic, unless the broker's stream was lost.
+  // Events of the lake below the topic's end came from this topic, so the lake is not needed. The exception is a broker
+  // whose stream was lost.
   const isLakeNeeded = isThorough || lakeEnd > topicEnd || (topic.isOutside && epochOf(lakeEnd) < epochOf(topicEnd))
   const tail = lake !== null && lakeEnd > known && isLakeNeeded ? await readLakeTail(lake, topic.partition.name, known, lakeEnd) : []
   if (topic.isOutside) await visitTopic(topic, Math.max(known, topicEnd - TAIL), async (events) => void tail.push(...events))
   const unknown = await keepUnknown(compared, tail)
   if (!isBehind && unknown.length === 0) return null
   const [first] = unknown.toSorted((a, b) => a.sequence - b.sequence)
-  // No event is lost before the restored position of a subscriber, or before the end of a restored topic.
+  // No event before the restored position of a subscriber, or before the end of a restored topic, is lost.
   const seen = topic.isOutside ? await findNewestPosition(pool, topic.partition.name) : topicEnd
   const after = Math.max(known, Math.min(seen, (first?.sequence ?? Number.POSITIVE_INFINITY) - 1))
   const end = Math.max(lakeEnd, topicEnd)
@@ -60,7 +62,7 @@ export async function findDataLoss<E extends TopicEvent>(
   }
 }
 
-/** Events that were published before the restore and lost by it, by id. */
+/** The events that were published before the restore and that it has lost, by id. */
 export async function listLostEvents<E extends TopicEvent>(compared: ComparedStores<E>, range: LostRange): Promise<Map<string, LakeEvent>> {
   const lost = new Map<string, LakeEvent>()
   const keep = async (events: LakeEvent[]) => {
@@ -118,7 +120,10 @@ export async function findNewestAssignedSequence<E extends TopicEvent>(pool: Poo
   return rows[0]?.sequence ?? 0
 }
 
-/** Why nothing may be repaired, or null. Within one epoch an orphan's name can be ahead, which a repair handles. */
+/**
+ * Why the lake must not be repaired; null if it may be. Within one epoch, only the name of an orphan file can be ahead,
+ * which a repair can handle.
+ */
 export async function findLakeAhead<E extends TopicEvent>(
   { pool, topic }: Omit<ComparedStores<E>, 'lake'>,
   lakeEnd: number,
@@ -143,7 +148,10 @@ async function findNewestOrderNumber<E extends TopicEvent>(compared: ComparedSto
   return newest
 }
 
-/** 0 for no order number: other programs can write to the topic, and the catalogue has none. */
+/**
+ * The number of the order. 0 if there is none: catalogue events have no order, and other programs can write anything to
+ * the topic.
+ */
 function orderNumberOf(event: TopicEvent): number {
   const { order } = (event as Partial<OrderEvent>).data ?? {}
   return /^\d{1,15}$/.test(order?.number ?? '') ? Number(order?.number) : 0

@@ -13,8 +13,8 @@ export interface LakeEvent {
 }
 
 /**
- * One call per file, and again for files that are replaced meanwhile. `upTo`: the newest file up to it alone. Skips
- * corrupt and lost files, which `verify` reports.
+ * Calls `visit` once for each file, and again for files that are replaced meanwhile. With `upTo`, only the newest file
+ * up to that sequence is read. Corrupt and missing files are skipped, because `verify` reports them.
  */
 export async function visitLakeAfter(
   store: LakeStore,
@@ -36,7 +36,7 @@ export async function visitLakeAfter(
   )
 }
 
-// A damaged id must neither fail the comparison nor look like a lost event.
+// Rows with another id are skipped. A damaged id must neither fail the comparison nor look like a lost event.
 const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 const EVENT_IDS = { orders: `${UUID}[.][1-9][0-9]{0,8}`, catalogue: `${UUID}([.]stock)?[.][1-9][0-9]{0,9}` }
 

@@ -14,7 +14,7 @@ export interface ReconcileReport {
   lostOrders: { id: string; number: number }[]
   changedOrders: string[]
   lostProducts: string[]
-  /** Products that lost their latest changes, and whose current state is recorded. */
+  /** The products that have lost their latest changes, and whose current state was recorded. */
   restatedProducts: string[]
   written: number
 }
@@ -26,8 +26,8 @@ export interface ReconcileOptions extends ComparedStores {
 }
 
 /**
- * Call `replay` first. Writes missing events to the lake, and records lost events and the current state of their
- * products. Returns null when there is nothing to do.
+ * Writes missing events to the lake. Records lost events, and the current states of their products. Call `replay`
+ * first. Returns null if there is nothing to do.
  */
 export async function reconcile({ url, now, catalogueTopic, ...compared }: ReconcileOptions): Promise<ReconcileReport | null> {
   const { pool, topic, lake } = compared
@@ -74,7 +74,7 @@ async function restateProducts(
     const batch = ids.slice(from, from + BATCH_SIZE)
     const stock = batch.filter((id) => ofStock.has(id))
     await inTransaction(compared.pool, async (tx) => {
-      // All code locks stock before products.
+      // Stock is locked before products, as everywhere.
       await lockStock(tx, stock)
       for (const id of await lockProducts(tx, batch)) present.add(id)
       await tx.query(sql`select restate_products(${batch}::uuid[]), record_stock_events(${stock}::uuid[])`)

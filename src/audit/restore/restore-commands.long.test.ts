@@ -19,12 +19,12 @@ const STEPS = {
   afterwards: readCommands('and before you start the processes:'),
 }
 
-/** One way to back up and restore, by the commands of docs/operate/backup.md. */
+/** A way to back up and restore, with the commands of docs/operate/backup.md. */
 interface Way {
   name: string
   backUp: string
   restore: string
-  /** Prints the restore target as a line of the configuration. */
+  /** A statement that prints the restore target as a line of the configuration. */
   target?: string
 }
 
@@ -43,7 +43,8 @@ const TO_NAME = toPoint(
   `select format('recovery_target_name = %L', 'before the import') from pg_create_restore_point('before the import')`,
 )
 
-// Each way once, and a copy and a point in time with each topic: a way does not depend on where the topic is.
+// Each way is tested with one of the topics, because it does not depend on where the topic is. With each topic, one
+// copy and a restore to a point in time are tested.
 const topics = [
   { where: 'PostgreSQL', skip: debianPostgresMissing, ways: [DUMP, TO_TIME, TO_NAME], open: async () => ({}) },
   {
@@ -54,10 +55,12 @@ const topics = [
   },
 ]
 
-// Concurrent, because most of the time is waiting.
+// The tests run concurrently, because they wait most of the time.
 describe("the documented restores of a PostgreSQL of one's own", { concurrency: true }, () => {
   for (const { where, skip, ways, open } of topics) {
-    test(`leave orders, topic, mails and lake in agreement, one after the other, with the topic in ${where}`, { skip }, async (t) => {
+    test(`restores leave orders, topic, mails and lake in agreement, one after the other, with the topic in ${where}`, {
+      skip,
+    }, async (t) => {
       const settings = { fsync: 'off', wal_level: 'logical', archive_mode: 'on' }
       const server = await startDebianPostgres(t, settings)
       await server.run(`psql "$ADMIN/postgres" -v ON_ERROR_STOP=1 <<'SQL'\n${readRoleStatements().join(';\n')};\nSQL`, adminOf(server))
@@ -88,7 +91,8 @@ describe("the documented restores of a PostgreSQL of one's own", { concurrency: 
       for (const way of ways) {
         await t.test(way.name, async () => {
           const variables = { ...adminOf(server), BACKUP: server.makeFolder() }
-          // Delivered before the backup: a mail in flight at that moment is retried half a minute after the restore.
+          // The mails of these orders must be delivered before the backup. A mail in flight at that moment would be
+          // retried half a minute after the restore.
           const kept = [await running.place(), await running.place()]
           const [changed] = kept
           assert.ok(changed)
@@ -97,7 +101,7 @@ describe("the documented restores of a PostgreSQL of one's own", { concurrency: 
           await server.run(way.backUp, variables)
           let target = ''
           if (moment !== undefined) {
-            // The log restores orders that were placed after the base backup.
+            // The archived log restores orders that were placed after the base backup.
             kept.push(await running.place())
             await running.untilDelivered()
             target = await server.run(`psql "$ADMIN/postgres" -Atc "${moment}"`, variables)

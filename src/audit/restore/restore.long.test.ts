@@ -11,7 +11,7 @@ import { dataFolder } from '../../db/embedded/data-folder.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
 import { openLakeStore } from '../../lake/open-lake-store.ts'
 
-// Files of two days are not merged.
+// The tests must not run across midnight, because files of two days are not merged.
 await farFromMidnight()
 
 const topics = [
@@ -25,7 +25,7 @@ const topics = [
 
 for (const { where, skip, open } of topics) {
   describe(`a database restored from a copy of its files, with the topic in ${where}`, { skip }, () => {
-    test('is detected, continues with unused numbers and versions, and agrees with topic and lake after a replay', async (t) => {
+    test('the restore is detected, numbers and versions continue with unused ones, and a replay makes topic and lake agree', async (t) => {
       const store = createRestorableStore(t, await open(t))
       const before = await store.start()
       const kept = [await before.place(), await before.place(), await before.place()]
@@ -50,7 +50,7 @@ for (const { where, skip, open } of topics) {
       assert.match(failing[0] ?? '', /^restore: the database was restored to an earlier state .*storefront replay/)
       const named = await restored.verify()
       assert.deepEqual(summarise(named), ['database restored 1'])
-      // The same change as the lost one, another change, and a change of an order without a lost one.
+      // One order gets the change that was lost, one gets another change, and the third had no lost change.
       const versions = [await restored.cancel(first), await restored.confirm(second), await restored.cancel(third)]
       assert.ok(versions.every((version) => version > 1_000))
       const fresh = [await restored.place(), await restored.place(), await restored.place()]
@@ -64,7 +64,7 @@ for (const { where, skip, open } of topics) {
       for (const { id, number } of lostOrders) assert.match(printed, new RegExp(`order ${number} is lost: .*${id}`))
       assert.match(printed, new RegExp(`order ${first.id} has lost changes`))
       await restored.untilDelivered()
-      // The lake's subscriber is on standby while its files are refilled.
+      // The lake's subscriber is on standby while its files are repaired.
       await eventually(async () => (await restored.failing()).length === 0, { what: 'ready again' })
       const report = await restored.verify()
       assert.deepEqual(report.findings, [])
@@ -90,7 +90,7 @@ for (const { where, skip, open } of topics) {
       assert.deepEqual((await restored.verify()).findings, [])
       await restored.stop()
 
-      // The restore is detected once, and the next start reports nothing.
+      // The restore is detected only once, so the next start reports nothing.
       const again = await store.start()
       assert.deepEqual(await again.failing(), [])
       const { rows } = await again.pool.query('select from database_incarnations')
@@ -98,7 +98,7 @@ for (const { where, skip, open } of topics) {
       await again.stop()
     })
 
-    test('that has lost only changes of products is detected, too, and their events and the lake have the restored state again', async (t) => {
+    test('a restore that has lost only product changes is detected, and their events and the lake get the restored state again', async (t) => {
       const store = createRestorableStore(t, await open(t))
       const lake = await openLakeStore({ bucket: null, directory: dataFolder(store.dataDir).lake, dataDir: store.dataDir })
       onCleanup(t, () => lake.close())
@@ -137,7 +137,7 @@ for (const { where, skip, open } of topics) {
       const ids: string[] = []
       for (const attempt of [1, 2]) {
         const losing = await store.start()
-        // Its backup does not know the first restore.
+        // The backup does not contain the replay after the first restore.
         if (attempt === 2) await losing.replay()
         await rename(losing, renamed, `Lost name ${attempt}`)
         await rename(losing, renamed, `Lost again ${attempt}`)
@@ -160,7 +160,7 @@ for (const { where, skip, open } of topics) {
         const printed = (await restored.replay()).join('\n')
         assert.match(printed, new RegExp(`product ${lost} is lost`))
         assert.match(printed, new RegExp(`product ${renamed} has lost changes .*its present state is published`))
-        // Its change after the first restore is lost by the second one.
+        // The second restore loses the change that this product got after the first one.
         assert.equal(printed.includes(untouched), attempt === 2)
         await eventually(async () => (await restored.failing()).length === 0, { what: 'ready again' })
         await rename(restored, untouched, `Renamed after restore ${attempt}`)

@@ -9,7 +9,7 @@ import { createRestorableStore, readLakeRows } from '../../../test/restorable-st
 import { LakeAhead } from '../../lake/lake-files.ts'
 import { formatReport } from '../verify/format-report.ts'
 
-test('an old database that still runs after its backup was restored elsewhere is refused by the lake, and verify is clean', async (t) => {
+test('the lake refuses an old database that still runs after its backup was restored elsewhere, and verify finds no fault', async (t) => {
   const parent = mkdtempSync(join(tmpdir(), 'storefront-backup-'))
   t.after(() => rmSync(parent, { recursive: true, force: true }))
   const store = createRestorableStore(t)
@@ -27,7 +27,8 @@ test('an old database that still runs after its backup was restored elsewhere is
   const restored = await restoredStore.start()
   const fresh = await restored.place()
   await restored.untilDelivered()
-  // On a slow machine the old store has made its tables, which name its place until the restored one makes them.
+  // On a slow machine the old store has already written its tables. They name the old place until the restored store
+  // writes them.
   const report = await eventually(
     async () => {
       const found = await restored.verify()
@@ -52,7 +53,7 @@ test('an old database that still runs after its backup was restored elsewhere is
   assert.deepEqual(await restored.failing(), [])
   assert.deepEqual((await restored.verify()).findings, [])
 
-  // The store that started last wins, until the operator stops it and runs a replay.
+  // The store that started last can write, until the operator stops it and runs a replay.
   const restarted = await store.start()
   const strayed = await restarted.place()
   const isInLake = async ({ id }: { id: string }) => (await readLakeRows(store.dataDir)).some(({ orderId }) => orderId === id)

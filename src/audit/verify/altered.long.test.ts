@@ -36,14 +36,14 @@ const lake = await openLake(store.config)
 after(() => lake.close())
 const { pool } = store
 
-/** The path of each value that is neither null nor an object or a list. */
+/** The path of each value, except null, objects and lists. */
 function* leavesOf(value: unknown, path: Path = []): Generator<Path> {
   if (value === null || value === undefined) return
   if (typeof value !== 'object' || value instanceof Date) yield path
   else for (const [name, member] of Object.entries(value)) yield* leavesOf(member, [...path, Array.isArray(value) ? Number(name) : name])
 }
 
-/** Another value of the same form: a time stays a time, an id an id, and a status a status. */
+/** Another value of the same form: a time becomes another time, an id another id, and a status another status. */
 function other(value: unknown): unknown {
   if (typeof value === 'number') return value + 1
   if (typeof value === 'boolean') return !value
@@ -60,7 +60,7 @@ function withOther<T>(value: T, [name, ...rest]: Path): T {
   return copy as T
 }
 
-/** Copies of a row, each of an order or product of its own, with the event of its newest version. */
+/** Copies of a row, each for a separate order or product, with the event of the newest version. */
 function copiesOf<Row extends object, E extends TopicEvent>(
   { stored }: ComparedPartition<Row, E>,
   row: Row,
@@ -82,8 +82,8 @@ function copiesOf<Row extends object, E extends TopicEvent>(
 }
 
 /**
- * Plants a difference in each member of a partition's events in the topic, and in each column of its rows in the
- * lake, each in the event of another order or product, and asserts that every single one is found.
+ * Alters each member of a partition's events in the topic, and each column of its rows in the lake. Each change is made
+ * in the event of another order or product. Asserts that every change is found.
  */
 async function assertAllAreFound<Row extends object, E extends TopicEvent>(
   partition: ComparedPartition<Row, E>,
@@ -171,7 +171,7 @@ async function assertAllAreFound<Row extends object, E extends TopicEvent>(
   return inLake.flatMap(([name]) => name ?? [])
 }
 
-test('a difference in any member of an order event, any column of its row or of the lake is found', async () => {
+test('verify finds a change in any member of an order event and in any column of its row or of the lake', async () => {
   const [ada, [admin]] = [await store.register(), await addBuyers(store, 1, 'admin')]
   const lamp = await store.addProduct({ stock: 9, amount: 1_000 })
   const body = {
@@ -210,7 +210,7 @@ test('a difference in any member of an order event, any column of its row or of 
   )
 })
 
-test('a difference in any member of a catalogue event, any column of its row or of the lake is found', async () => {
+test('verify finds a change in any member of a catalogue event and in any column of its row or of the lake', async () => {
   const { create, patch, setStock } = await createCatalogueOperator(store)
   const { id } = await create({ ...EXAMPLE_NEW_PRODUCT, category: undefined, stock: 0 })
   await patch(id, { price: eur(600), compare_at_price: eur(800), image_url: 'https://images.example.com/mug.jpg' })

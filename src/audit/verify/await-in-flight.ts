@@ -10,7 +10,7 @@ import type { ComparedPartition } from './compared-partition.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { readTopic } from './read-partition.ts'
 
-/** It exceeds ten seconds, the interval at which an idle reader confirms its position. */
+/** The time is longer than ten seconds, which is the interval in which an idle reader confirms its position. */
 export const PATIENCE_MS = 25_000
 const POLL_MS = 250
 const FETCH_ROWS = 2_000
@@ -23,23 +23,25 @@ export interface InFlightOptions {
   pool: Pool
   streamUrl: string
   slotName: string
-  /** How long to wait for changes in flight. Default: 25 s. */
+  /** How long to wait for changes in flight. The default is 25 seconds. */
   patienceMs?: number | undefined
   onStep?: OnStep
 }
 
 export interface InFlightResult {
-  /** Why the slot has not delivered all, or null: it is lost, or its refill has not ended. */
+  /**
+   * Why the slot has not delivered all changes: it is lost, or its refill has not ended. Null if it has delivered all.
+   */
   slotLost: string | null
   isRefilled: boolean
-  /** Whether each missing event is known to be lost or in flight. */
+  /** Whether it is known for each missing event whether it is lost or in flight. */
   isSettled: boolean
   topicEnd: number
 }
 
 /**
- * Events still missing are lost, because the slot's reader has passed all changes. Without a reader, changes in the
- * slot are in flight: `held_events` gets their events.
+ * Waits until the reader of the slot has passed all changes. Events that are missing then are lost. If the slot has no
+ * reader, the changes in it are in flight, and their events are added to `held_events`.
  */
 export async function awaitInFlight<Row extends object, E extends TopicEvent>(
   tables: ComparisonTables,
@@ -52,7 +54,7 @@ export async function awaitInFlight<Row extends object, E extends TopicEvent>(
   const deadline = performance.now() + patienceMs
   for (let end = position; ; ) {
     const slot = await readSlot(pool, slotName, rows[0]?.lsn ?? '0/0')
-    // Read after the slot's position: a change is on the topic before its position is confirmed.
+    // The topic is read after the slot's position, because a change is in the topic before its position is confirmed.
     end = await readTopic(partition, tables, end)
     const found = { slotLost: slot.lost, isRefilled: slot.isRefilled, isSettled: true, topicEnd: end }
     if (slot.isPast || slot.isRefilled || (await tables.count(MISSING_FROM_TOPIC)) === 0) return found
@@ -74,12 +76,12 @@ async function readSlot(
     [slotName, lsn],
   )
   const { rows: known } = await db.query(sql`select from slot_positions where slot_name = ${slotName}`)
-  // A slot that was never made has lost nothing: the stream publishes everything when it first runs.
+  // A slot that was never created has lost nothing, because the stream publishes everything when it first runs.
   const lost = rows.length + known.length === 0 ? null : reason
   return { lost, isRefilled: reason !== null, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
 }
 
-/** Returns false when the slot has a reader after all. */
+/** Adds the events in the slot to `held_events`. Returns false if the slot has a reader after all. */
 function readHeldEvents<Row extends object, E extends TopicEvent>(
   streamUrl: string,
   slotName: string,
@@ -90,7 +92,7 @@ function readHeldEvents<Row extends object, E extends TopicEvent>(
   return peekIntoSlot(streamUrl, { slotName, publication }, reader, (changes) =>
     tables.add(
       'held_events',
-      // A new row has all its events, such as an order that was moved in with its history.
+      // A new row holds all its events. An example is an order that was imported with its history.
       changes
         .flatMap(({ record, previous }) => (previous === null ? idsOf(record) : stored.eventIdOf(record)))
         .map((event_id) => ({ event_id })),
@@ -98,7 +100,7 @@ function readHeldEvents<Row extends object, E extends TopicEvent>(
   )
 }
 
-/** Consumes nothing. Returns false when the slot has a reader after all. */
+/** Reads the changes in the slot without consuming them. Returns false if the slot has a reader after all. */
 async function peekIntoSlot<Row extends object>(
   streamUrl: string,
   { slotName, publication }: { slotName: string; publication: string },

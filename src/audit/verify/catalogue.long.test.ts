@@ -15,7 +15,7 @@ import { compareCatalogue } from './verify.ts'
 
 async function makeShop(t: TestContext) {
   const store = await startStore(t, { roles: ['api', 'stream'] })
-  // Wait for the slot: the first fill of the topic publishes earlier events in no order.
+  // Waits until the stream reads its slot, because the first fill of the topic publishes earlier events in no order.
   const slot = [catalogueSlotOf(store.url)]
   await eventually(
     async () => (await store.pool.query('select from pg_replication_slots where active and slot_name = $1', slot)).rowCount === 1,
@@ -43,7 +43,10 @@ async function makeShop(t: TestContext) {
   return { store, create, compare, options, findings, replay }
 }
 
-/** The report of the topic and of the products, with all findings. No process writes the lake. */
+/**
+ * Returns the report about topic and products with all findings. The lake is left out, because no process writes to it
+ * here.
+ */
 async function compareTopic(options: Parameters<typeof compareCatalogue>[0]) {
   const { catalogue, findings } = await compareCatalogue(options)
   return { ...catalogue, findings }
@@ -52,14 +55,14 @@ async function compareTopic(options: Parameters<typeof compareCatalogue>[0]) {
 const published = (store: TestStore, count: number) =>
   eventually(async () => (await store.pool.query('select from catalogue_messages')).rowCount === count, { what: `${count} events` })
 
-test('a catalogue whose events are all published has no finding', async (t) => {
+test('a catalogue whose events are all published has no findings', async (t) => {
   const { store, create, compare } = await makeShop(t)
   const id = await create('A', { stock: 0 })
   await store.pool.query('update inventory set available = 5 where product_id = $1', [id])
   assert.deepEqual(await compare(), { events: 3, published: 3, waiting: 0, toRecord: 0, isSettled: true, findings: [] })
 })
 
-test('a change by SQL is reported, and replay records it', async (t) => {
+test('a change made by SQL is reported, and a replay records it', async (t) => {
   const { store, create, findings, replay } = await makeShop(t)
   const [id, other] = [await create('A', { stock: 3 }), await create('B')]
   await published(store, 2)
@@ -79,7 +82,7 @@ test('a change by SQL is reported, and replay records it', async (t) => {
   )
 })
 
-test('events that the topic has lost, twice or out of order are found, and replay publishes what is missing', async (t) => {
+test('finds events that are missing in the topic, stored twice or out of order, and a replay publishes missing ones', async (t) => {
   const { store, create, findings, replay, compare } = await makeShop(t)
   const id = await create('A')
   for (const amount of [6, 7]) {
@@ -95,7 +98,7 @@ test('events that the topic has lost, twice or out of order are found, and repla
   await store.pool.query('delete from catalogue_messages where id in ($1, $2)', [`${id}.2`, `${id}.3`])
   assert.deepEqual(await findings(), [['catalogue', 'missing', [`${id}.2`, `${id}.3`]]])
   assert.deepEqual(await replay(), { recorded: 0, published: 2, dropped: [] })
-  // They come after later versions, as what is published late does.
+  // These events follow later versions, which is normal for events that are published late.
   assert.deepEqual(await findings(), [])
   await store.pool.query(`update catalogue_messages set sequence = default where id = $1`, [`${id}.1`])
   assert.deepEqual(await findings(), [['catalogue', 'unordered', [`${id}.2`, `${id}.3`, `${id}.4`, `${id}.5`]]])
@@ -112,7 +115,7 @@ test('events that the topic has lost, twice or out of order are found, and repla
   )
 })
 
-test('events that are recorded while the comparison runs are not missing', async (t) => {
+test('events that are recorded during the comparison do not count as missing', async (t) => {
   const { store, create, compare, options } = await makeShop(t)
   const lost = await create('A')
   await published(store, 1)
@@ -141,7 +144,7 @@ test('events that are recorded while the comparison runs are not missing', async
   )
 })
 
-test('a message that is no event is found behind many whose rows are gone', async (t) => {
+test('finds a message that is no event behind many messages whose rows are gone', async (t) => {
   const { store, create, findings } = await makeShop(t)
   const id = await create('A')
   await published(store, 1)
@@ -157,7 +160,7 @@ test('a message that is no event is found behind many whose rows are gone', asyn
   assert.deepEqual([place, kind, examples.length, others], ['catalogue', 'corrupt', 1, []])
 })
 
-test('products without events that nobody records are undecided, on the way while somebody does, and recorded by a replay', async (t) => {
+test('products without events are undecided if no process records them, in flight while one does, and recorded by a replay', async (t) => {
   const { store, create, options, replay } = await makeShop(t)
   const [first, second] = [await create('A', { stock: 0 }), await create('B')]
   await published(store, 3)
@@ -184,14 +187,14 @@ test('products without events that nobody records are undecided, on the way whil
   assert.deepEqual(await compare(700), { toRecord: 0, isSettled: true, findings: [] })
 })
 
-test('products of a category that was renamed are still to be recorded, and a replay leaves them to that', async (t) => {
+test('products of a renamed category count as still to be recorded, and a replay does not record them', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const { pool } = store
   const topic = createPostgresTopic(CATALOGUE, { pool, url: store.url, logger: silent })
   const body = { sku: 'A', name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' } }
   const { id } = (await store.call('POST', '/admin/products', { token, body })).json
-  // No process with the role `stream` walks through them.
+  // No process with the role `stream` is running that would rename the products.
   await pool.query(`update categories set name = 'Lights', slug = 'lights', renamed_at = now()`)
   const lake = await openLake(store.config)
   onCleanup(t, () => lake.close())
@@ -208,7 +211,7 @@ test('products of a category that was renamed are still to be recorded, and a re
   assert.deepEqual((await compareTopic(options)).findings.find(({ place }) => place === 'products')?.examples, [id])
 })
 
-test('a row of which no event can be made is dead-lettered, and not missing', async (t) => {
+test('a row that cannot become an event is dead-lettered, and does not count as missing', async (t) => {
   const { store, create, findings, replay } = await makeShop(t)
   const id = await create('A')
   await store.pool.query(

@@ -20,11 +20,11 @@ export interface Lag {
 export interface CompareOptions extends InFlightOptions {
   lake: LakeStore
   tablesRead: TablesRead
-  /** Copies further data for the comparison. Returns the position up to which mails were handled. */
+  /** Copies the mails for the comparison. Returns the position up to which mails were queued. */
   readMails?: (tables: ComparisonTables) => Promise<number>
-  /** Ranges of sequences in which a restore has lost events. */
+  /** The ranges of sequences in which a restore has lost events. */
   lostRanges?: { after: number; up_to: number }[]
-  /** Milliseconds since 1970. Earlier events should be in the mails, or in the lake. */
+  /** Times in milliseconds since 1970. Earlier events should already be in the mails, or in the lake. */
   dueBefore: { mails: number; lake: number }
   now: () => Date
 }
@@ -42,7 +42,9 @@ export interface PartitionReport {
   findings: Finding[]
 }
 
-/** Waits for events in flight. `topicEnd`: the last sequence read before the rows. */
+/**
+ * Reads topic and rows, and waits for events in flight. `topicEnd` is the last sequence that was read before the rows.
+ */
 export async function readPartition<Row extends object, E extends TopicEvent>(
   tables: ComparisonTables,
   partition: ComparedPartition<Row, E>,
@@ -56,8 +58,8 @@ export async function readPartition<Row extends object, E extends TopicEvent>(
 }
 
 /**
- * Reads positions, then data, then the topic, then the rows, so an event in flight is no fault. See
- * docs/decisions/audit-verify.md.
+ * Compares a partition. It reads first the positions, then mails and lake, then the topic and then the rows, so that an
+ * event in flight does not look like a fault. See docs/decisions/audit-verify.md.
  */
 export async function comparePartition<Row extends object, E extends TopicEvent>(
   partition: ComparedPartition<Row, E>,
@@ -72,7 +74,7 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
       const contents = await readLake(lake, partition.dataset.name, tables, onStep, partition.range)
       const { rows, topicEnd, inFlight } = await readPartition(tables, partition, options)
       onStep('comparing')
-      // A lake without files is new, or of another store.
+      // A lake without files is new, or belongs to another store.
       const lakeEnd = contents.files.length === 0 ? 0 : Math.max(contents.lastSequence, stored)
       const findings = [
         ...(await findDifferences(tables, partition, { mailPosition, topicEnd, lakeEnd, lake: contents, tablesRead, inFlight })),
@@ -112,7 +114,7 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
   )
 }
 
-/** Milliseconds since 1970 before which a change should have arrived. */
+/** The times, in milliseconds since 1970, before which a change should have arrived. */
 export function dueBeforeOf(
   startedAt: number,
   { patienceMs = PATIENCE_MS, lakeFlushSeconds = 60 }: { patienceMs?: number | undefined; lakeFlushSeconds?: number },

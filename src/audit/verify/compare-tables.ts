@@ -14,9 +14,9 @@ const MAX_ATTEMPTS = 5
 export interface TablesRead {
   count: number
   faults: string[]
-  /** Tables of the newest state whose metadata name another place. */
+  /** The tables of newest states whose metadata name another place. */
   moved: string[]
-  /** Earlier releases did not record the number of events. */
+  /** The tables with their number of events. Tables of earlier releases are missing, because they did not record it. */
   written: WrittenTable[]
 }
 
@@ -27,7 +27,7 @@ interface WrittenTable {
   events: number
 }
 
-/** `readLake` reads the files of the tables of events. */
+/** Examines the tables of the lake. The data files of event tables are left out, because `readLake` reads them. */
 export async function readTables(store: LakeStore): Promise<TablesRead> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const versions = new Map<LakeTableDefinition, number>()
@@ -36,7 +36,7 @@ export async function readTables(store: LakeStore): Promise<TablesRead> {
       const { newest, files, faults, movedFrom } = await examineTable(store, definition)
       if (newest !== null) read.count += 1
       read.faults.push(...faults)
-      // The next file of events moves the others.
+      // An event table that names another place is corrected with its next file, so it is not reported.
       if (!isDerived(definition)) continue
       if (movedFrom !== null) read.moved.push(`${definition.name}: ${movedFrom}`)
       versions.set(definition, newest?.version ?? 0)
@@ -46,7 +46,7 @@ export async function readTables(store: LakeStore): Promise<TablesRead> {
       const { name, dataset } = definition
       if (events !== undefined) read.written.push({ name, dataset, upTo: Number(upTo), events: Number(events) })
     }
-    // They may be written for the first time just now.
+    // The tables may be written for the first time at this moment.
     const isBack = async ({ name }: LakeTableDefinition) => (await new TableStore(store, name).read()).newest !== null
     for (const table of findGoneTables(versions))
       if (!(await isBack(table))) read.faults.push(`${table.name}: the table is gone, and others that are written with it are there`)
@@ -54,7 +54,10 @@ export async function readTables(store: LakeStore): Promise<TablesRead> {
   })
 }
 
-/** Tables are written in turn: one is gone when a later one exists, or an earlier one was written twice. */
+/**
+ * Finds missing tables. Tables of a dataset are written one after the other. A table is therefore missing if a later
+ * one exists, or if an earlier one was written twice.
+ */
 function findGoneTables(versions: ReadonlyMap<LakeTableDefinition, number>): LakeTableDefinition[] {
   const all = [...versions]
   const gone = all.filter(([table, version], place) => {
@@ -65,7 +68,7 @@ function findGoneTables(versions: ReadonlyMap<LakeTableDefinition, number>): Lak
   return gone.map(([table]) => table)
 }
 
-/** Whether a table is written as a whole, with the others of its dataset. */
+/** Whether a table is made from the event table of its dataset. */
 function isDerived({ name }: LakeTableDefinition): boolean {
   return DERIVED_TABLES.some((derived) => derived.name === name)
 }
@@ -79,7 +82,10 @@ async function findDamagedFiles(store: LakeStore, files: readonly LakeFile[]): P
   return faults
 }
 
-/** Lake files were missing or damaged when these tables were written. */
+/**
+ * Finds tables with fewer events than the lake. Files of the lake were missing or damaged when these tables were
+ * written.
+ */
 export async function findIncomplete(
   tables: ComparisonTables,
   { written }: Pick<TablesRead, 'written'>,

@@ -16,23 +16,25 @@ export interface ComparedPartition<Row extends object, E extends TopicEvent> {
   table: string
   keys: readonly (keyof Row & string)[]
   stored: StoredEvents<Row, E>
-  /** The compared event ids. Absent: all. Places that cannot look them up are read whole. */
+  /**
+   * The event ids to compare. If absent, all are compared. A place that cannot look up ids is still read as a whole.
+   */
   range?: IdRange | undefined
   dataset: LakeDataset<E>
   places: Readonly<Record<'rows' | 'stream' | 'topic' | 'lake', Place>>
-  /** Whether rows stay, so that an event without a row is a fault. */
+  /** Whether rows are never deleted, so that an event without a row is a fault. */
   keepsRows: boolean
   contentOf(event: E): EventContent
   isMailed(event: E): boolean
-  /** Ids of a row's events, even if no event can be made of it. */
+  /** The ids of a row's events, even if they cannot be recreated. */
   idsOf(row: Row): string[]
-  /** Invalid when something other than the store has written it. */
+  /** The time of the last change. It may be an invalid date if another program has written the row. */
   changedAt(row: Row): Date
-  /** No old row is removed during `work`. `assertKept` throws when that is no longer so. */
+  /** Runs `work` while no old row is removed. `assertKept` throws if that is no longer guaranteed. */
   keepRows<T>(url: string, work: (assertKept: () => Promise<unknown>) => Promise<T>): Promise<T>
 }
 
-/** `range`: compares the orders with these ids only, with all their events. */
+/** The partition of orders. With `range`, only orders with these ids are compared, with all their events. */
 export function orderPartition(topic: Topic, range?: IdRange): ComparedPartition<OrderRecord, OrderEvent> {
   return {
     topic,
@@ -44,7 +46,7 @@ export function orderPartition(topic: Topic, range?: IdRange): ComparedPartition
     dataset: ORDER_DATASET,
     places: { rows: 'orders', stream: 'change stream', topic: 'topic', lake: 'lake' },
     keepsRows: true,
-    // The row has the trace of its newest version only.
+    // The trace is compared only for the newest version, because the row has no other one.
     contentOf: ({ traceparent, ...event }) => {
       const order: Record<string, unknown> = { ...event.data.order }
       const personal = PERSONAL_MEMBERS.map((name) => order[name])

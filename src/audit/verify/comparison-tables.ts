@@ -11,7 +11,10 @@ import { toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
 import { type NewFile, writeDataFile } from '../../lake/parquet-writer.ts'
 import { MAX_EXAMPLES, type Sample } from './finding.ts'
 
-/** `digest` and `erasable` are null when the row makes no event. `digests`: of the lake row (`row-digest.ts`). */
+/**
+ * The tables of a comparison. `digest` and `erasable` are null if the row cannot become an event. `digests` are those
+ * of the lake row (see `row-digest.ts`).
+ */
 const TABLES = {
   recorded_events: { event_id: 'VARCHAR', digest: 'VARCHAR', erasable: 'VARCHAR', changed_at: 'BIGINT' },
   topic_events: {
@@ -22,11 +25,11 @@ const TABLES = {
     sequence: 'BIGINT',
     digests: 'UBIGINT[]',
     is_mailed: 'BIGINT',
-    /** 1 when the change stream published it from its slot, see `StoredMessage`. */
+    /** 1 if the change stream published the event from its slot: see `StoredMessage`. */
     is_in_turn: 'BIGINT',
   },
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
-  /** `file`: index of the file in `LakeContents.files`. */
+  /** `file` is an index in `LakeContents.files`. */
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
@@ -44,7 +47,10 @@ export type TableName = keyof typeof TABLES
 type Cell<Type> = Type extends 'BIGINT' ? number | null : Type extends 'VARCHAR' ? string | null : null
 export type TableRow<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
 
-/** The tables spill to disk: comparing a million orders takes no more memory than comparing ten. */
+/**
+ * The tables of a comparison, in DuckDB. They spill to disk, so comparing a million orders takes no more memory than
+ * comparing ten.
+ */
 export class ComparisonTables {
   readonly #connection: DuckDBConnection
   readonly #spool: string
@@ -67,7 +73,9 @@ export class ComparisonTables {
     appender.closeSync()
   }
 
-  /** Each line is a row as JSON. The next statement can use the rows in `from`. */
+  /**
+   * Writes rows to a temporary file, each line as JSON. Returns SQL for `from`, which only the next statement can use.
+   */
   async spoolRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>): Promise<Sql> {
     return jsonRows(await writeJsonLines(this.#spool, lines), columns)
   }
@@ -80,7 +88,7 @@ export class ComparisonTables {
     await this.#connection.run(toDuckDB(statement))
   }
 
-  /** For rows with all columns of an event, which need more memory. */
+  /** Runs a statement on rows that have all columns of an event, which need more memory. */
   async runWide(statement: Sql): Promise<void> {
     await this.run(sql`set memory_limit = '512MB'`)
     try {
@@ -100,7 +108,7 @@ export class ComparisonTables {
     return row?.n ?? 0
   }
 
-  /** `events`: a statement that selects `event_id`. */
+  /** Counts events and returns examples. `events` is a statement that selects `event_id`. */
   async sample(events: Sql): Promise<Sample> {
     const count = await this.count(events)
     if (count === 0) return { count, examples: [] }
@@ -110,11 +118,11 @@ export class ComparisonTables {
 }
 
 /**
- * A million orders are compared in 300 MB. A second thread would need as much again, and the order of rows a whole
- * table.
+ * With these settings, a million orders are compared in 300 MB. A second thread would need as much again. Keeping the
+ * order of rows would need the memory of a whole table.
  */
 const COMPARING = { memory_limit: '48MB', threads: '1', preserve_insertion_order: 'false' }
-/** Rewriting keeps rows in order and each column in memory. */
+/** Rewriting needs more memory, because it keeps the order of rows and holds each column in memory. */
 export const REWRITING = { memory_limit: '512MB' }
 
 export async function withComparisonTables<T>(

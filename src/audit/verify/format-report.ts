@@ -88,7 +88,7 @@ function describeLag({ events, seconds }: Lag): string {
   return events === 0 ? '' : `; ${counted(events, 'event')} on the way, the oldest for ${seconds} s`
 }
 
-/** `refusal`: why the usual remedy is refused. */
+/** Describes a finding. `refusal` says why the usual remedy is refused; null if it is not. */
 function describeFinding({ place, kind, count: n, examples }: Finding, refusal: string | null): string[] {
   const meaning = refusal ?? MEANINGS[`${place} ${kind}`]
   const shown = examples.slice(0, SHOWN_EXAMPLES)

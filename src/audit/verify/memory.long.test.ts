@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 const MOST_MB = 300
 const PROCESS = new URL('../../../test/compare-many-process.ts', import.meta.url).pathname
 
-test('a million events are compared in 300 MB, which a hundred thousand need nearly as well', async (t) => {
+test('comparing a million events takes 300 MB, and a hundred thousand take nearly as much', async (t) => {
   const compare = async (events: number) => {
     const { stdout } = await promisify(execFile)(process.execPath, [PROCESS, String(events)])
     return JSON.parse(stdout) as { found: string[]; mostMb: number }

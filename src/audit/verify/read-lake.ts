@@ -19,13 +19,16 @@ export interface CorruptFile {
 }
 
 export interface LakeContents {
-  /** The column `file` of `lake_events` is an index of this list. */
+  /** The files of the lake. The column `file` of `lake_events` is an index of this list. */
   files: LiveFile[]
   lastSequence: number
   corrupt: CorruptFile[]
 }
 
-/** Lists unreadable files and files that differ from their entry. Restarts when files were replaced meanwhile. */
+/**
+ * Reads the events of the lake. Reports unreadable files, and files that differ from their entry in the snapshot.
+ * Starts again if files were replaced meanwhile.
+ */
 export async function readLake(
   store: LakeStore,
   dataset: DatasetName,
@@ -74,7 +77,7 @@ export async function readRows(
   return corrupt
 }
 
-/** Why the file is corrupt, or null. Its readable rows go into `lake_events`. */
+/** Adds the rows of a file to `lake_events`. Returns why the file is corrupt; null if it is not. */
 async function readFile(
   path: string,
   { first, last, ingestDate, data }: LiveFile,
@@ -85,7 +88,7 @@ async function readFile(
 ): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
-  // Every release that writes catalogue files gives them a checksum.
+  // All releases that write catalogue files write a checksum into them.
   if (checksum === 'none' && dataset === 'catalogue') return 'it is cut off, or the store has not written it: it has no checksum'
   try {
     const unknown = checksum === 'none' ? await findUnknownColumns(path, dataset, tables) : []
@@ -108,7 +111,10 @@ async function readFile(
   return rows === data.record_count ? null : `it has ${rows} rows, and ${data.record_count} in the snapshot`
 }
 
-/** Detects a damaged column name in a file without a checksum. Missing columns are allowed. */
+/**
+ * The columns that no release has written. They reveal a damaged column name in a file without a checksum. Missing
+ * columns are normal.
+ */
 async function findUnknownColumns(path: string, dataset: DatasetName, tables: ComparisonTables): Promise<string[]> {
   const columns = await tables.select<{ column_name: string }>(
     sql`select column_name from (describe select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`,

@@ -10,7 +10,10 @@ import { digestContent } from './event-digest.ts'
 import { isInRange } from './id-range.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
-/** `since`: changes made at this time or later, and the earlier versions of the same orders. */
+/**
+ * Which events to read. `since` selects changes at or after this time, together with the earlier versions of the same
+ * orders.
+ */
 export interface RowFilter {
   since?: Date | undefined
   orderId?: string | undefined
@@ -26,7 +29,7 @@ const COMPARED_COLUMNS = {
   is_in_turn: sql`BIGINT`,
 }
 
-/** Messages that are no events go into `corrupt_messages`. Returns the last sequence. */
+/** Reads the topic. Messages that are no events are added to `corrupt_messages`. Returns the last sequence. */
 export async function readTopic<Row extends object, E extends TopicEvent>(
   { topic, dataset, range, contentOf, isMailed }: ComparedPartition<Row, E>,
   tables: ComparisonTables,
@@ -34,7 +37,7 @@ export async function readTopic<Row extends object, E extends TopicEvent>(
   onStep: OnStep = () => {},
 ): Promise<number> {
   let position = after
-  // Sequences without their epoch: the topic may skip some.
+  // Progress is shown as sequences without their epoch. It is no count, because the topic may skip sequences.
   const newest = countOf((await topic.newestSequence()) % EPOCH_SEQUENCES)
   for await (const { messages, corrupt, last } of readBatches(topic, after)) {
     await tables.add('corrupt_messages', corrupt)
@@ -59,7 +62,10 @@ export async function readTopic<Row extends object, E extends TopicEvent>(
   return position
 }
 
-/** A row that makes no event gets no digest. Returns the number of rows. */
+/**
+ * Reads the rows and their events. An event of a row that cannot become events gets no digest. Returns the number of
+ * rows.
+ */
 export async function readRecorded<Row extends object, E extends TopicEvent>(
   pool: Pool,
   { stored, table, contentOf, idsOf, changedAt }: ComparedPartition<Row, E>,

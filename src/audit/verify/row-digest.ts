@@ -4,9 +4,9 @@ import type { LakeColumn } from '../../lake/lake-columns.ts'
 import type { DatasetName } from '../../lake/lake-names.ts'
 import { FIRST_COLUMNS, FIRST_ITEM_FIELDS, ITEM_FIELDS, LAKE_COLUMNS } from '../../lake/lake-row.ts'
 
-// Columns that describe the event's place in the lake, not the event.
+// These columns describe the place of an event in the lake, not the event itself.
 const OF_THE_LAKE = ['sequence', 'ingested_at']
-// Removed when the address of a deleted account is erased: docs/decisions/customers.md#erasure.
+// These columns are removed when the address of a deleted account is erased: see docs/decisions/customers.md#erasure.
 const ERASED_IN_EVENTS = ['shipping_country', 'billing_country']
 
 const fieldsOfItems = (fields: readonly string[]) =>
@@ -15,7 +15,7 @@ const isOfEvent = (name: string) => !OF_THE_LAKE.includes(name)
 const laterColumns = Object.keys(LAKE_COLUMNS).filter((name) => !FIRST_COLUMNS.includes(name))
 const laterFields = Object.keys(ITEM_FIELDS).filter((name) => !FIRST_ITEM_FIELDS.includes(name))
 
-// An older file lacks later columns, so each of those has a separate digest.
+// Each later column has a separate digest, because older files lack it.
 const DIGESTS: readonly Sql[] = [
   sql`hash(row(${commaList(
     FIRST_COLUMNS.filter(isOfEvent).map((name) => (name === 'items' ? fieldsOfItems(FIRST_ITEM_FIELDS) : identifier(name))),
@@ -27,14 +27,17 @@ const DIGESTS: readonly Sql[] = [
   }),
 ]
 
-/** The last Iceberg id of the first release that writes files of the catalogue. */
+/** The highest Iceberg field id in the first release that wrote catalogue files. */
 const FIRST_CATALOGUE_ID = 70
 const catalogueColumns = Object.entries<LakeColumn<never>>(CATALOGUE_EVENT_COLUMNS).filter(([name]) => isOfEvent(name))
 const catalogueNames = (isFirst: boolean) =>
   catalogueColumns.filter(([, { id }]) => id <= FIRST_CATALOGUE_ID === isFirst).map(([name]) => name)
 const CATALOGUE_DIGESTS = [sql`hash(row(${commaList(catalogueNames(true).map(identifier))}))`, ...catalogueNames(false).map(digestIfAny)]
 
-/** `UBIGINT[]` of everything that a lake row has from its event. `ALTERED_IN_LAKE` compares it. */
+/**
+ * SQL for the digests of everything that a lake row has from its event, as `UBIGINT[]`. `ALTERED_IN_LAKE` compares
+ * them.
+ */
 export const ROW_DIGESTS: Readonly<Record<DatasetName, Sql>> = {
   orders: sql`[${commaList(DIGESTS)}]`,
   catalogue: sql`[${commaList(CATALOGUE_DIGESTS)}]`,
@@ -44,14 +47,20 @@ function digestIfAny(name: string): Sql {
   return sql`case when ${identifier(name)} is not null then hash(${identifier(name)}) end`
 }
 
-/** A null in a later column may come from an older file. The catalogue has fewer columns. */
+/**
+ * Whether a lake row differs from its event. A null in a later column is accepted, because the row may come from an
+ * older file. Catalogue rows have fewer digests.
+ */
 const IS_OTHER_ROW = DIGESTS.map((_, index) => {
   const [copied, original] = [sql`copy.digests[${index + 1}]`, sql`original.digests[${index + 1}]`]
   if (index === 0 || ERASED_IN_EVENTS.includes(laterColumns[index - 1] ?? '')) return sql`coalesce(${copied} <> ${original}, false)`
   return sql`(${copied} is not null and ${copied} is distinct from ${original})`
 }).reduce((all, one) => sql`${all} or ${one}`)
 
-/** Lake rows that differ from their event, or use another event's sequence. `place`: their `rowid`. */
+/**
+ * The lake rows that differ from their event, or that have the sequence of another event. `place` is the `rowid` of the
+ * row.
+ */
 export const ALTERED_IN_LAKE = sql`
   select copy.rowid as place, copy.event_id
   from lake_events as copy join topic_events as original using (event_id)

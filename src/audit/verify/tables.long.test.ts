@@ -18,7 +18,7 @@ import type { VerifyReport } from './verify.ts'
 
 await farFromMidnight()
 
-test('verify names what of the tables cannot be read', async (t) => {
+test('verify names what cannot be read of the tables', async (t) => {
   const store = await startStoreWithFiles(t, [4, 3])
   const { lakeStore: lake } = store
   assert.deepEqual((await store.verify()).tables, { tables: 2 })
@@ -36,14 +36,14 @@ test('verify names what of the tables cannot be read', async (t) => {
   assert.deepEqual((await store.verify()).findings, [])
 })
 
-test('tables that were made while a file was gone are reported, and a repair of the file writes them again', async (t) => {
+test('tables that were written while a file was missing are reported, and repairing the file writes them again', async (t) => {
   const store = await startStoreWithFiles(t, [4, 3])
   const { lakeStore: lake } = store
   const before = await readSnapshot(lake, 'orders')
   const [first = assert.fail()] = before.files
   assert.ok(await commitFiles(before, { added: [], removed: [first] }, new Date()))
   await writeDerivedTables(lake)
-  // Everything but the tables is as it was.
+  // Restores everything except the tables.
   assert.ok(await commitFiles(await readSnapshot(lake, 'orders'), { added: [first.data] }, new Date()))
   const { findings } = await store.verify()
   assert.deepEqual(summarise({ findings } as VerifyReport), ['tables missing 7'])

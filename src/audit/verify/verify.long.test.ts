@@ -18,7 +18,7 @@ import { recordRefill } from '../../change-stream/slot-positions.ts'
 import { formatReport } from './format-report.ts'
 import type { VerifyReport } from './verify.ts'
 
-/** The lake's files, oldest first. */
+/** The files of the lake, the oldest first. */
 async function filesOf(lake: string): Promise<string[]> {
   const names = await readdir(join(lake, 'orders'), { recursive: true })
   return names
@@ -27,15 +27,15 @@ async function filesOf(lake: string): Promise<string[]> {
     .map((name) => join(lake, 'orders', name))
 }
 
-test('reports no fault of a busy store in repeated runs', async (t) => {
-  // On a slow machine one customer trades for a long time.
+test('repeated runs report no fault of a busy store', async (t) => {
+  // On a slow machine, one customer places orders for a long time.
   const store = await startAuditedStore(t, { maxPendingOrdersPerUser: null })
   await store.startPipeline()
   let isTrading = true
   const trading = (async () => {
     while (isTrading) {
       await store.trade(3)
-      // These pauses keep each look below from having more to read than the previous one.
+      // Because of these pauses, no run has more to read than the previous one.
       await delay(100)
     }
   })()
@@ -46,7 +46,7 @@ test('reports no fault of a busy store in repeated runs', async (t) => {
     await trading
   }
   await store.untilDelivered()
-  // A mail that was sent again is neither doubled nor of no event.
+  // A copy of a mail counts neither as a repeated mail nor as a mail without an event.
   await store.pool.query(
     `insert into email_deliveries (event_id, order_id, user_id, event_type, status)
     select event_id || '.copy1', order_id, user_id, event_type, status from email_deliveries limit 1`,
@@ -58,7 +58,7 @@ test('reports no fault of a busy store in repeated runs', async (t) => {
   assert.match(formatReport(report), /\nnothing is missing, doubled or corrupt$/)
 })
 
-test('compares the orders of a range, each in exactly one of ranges that follow each other', async (t) => {
+test('compares the orders of a range, and consecutive ranges compare each order exactly once', async (t) => {
   const store = await startAuditedStore(t, { maxPendingOrdersPerUser: null })
   const stop = await store.startPipeline()
   const early = await store.trade(4)
@@ -105,13 +105,13 @@ test('counts changes in a slot without a reader as lag, and other changes as mis
   await store.untilDelivered()
 })
 
-test('does not report that nothing is missing while a reader of the slot neither confirms the changes nor ends', async (t) => {
+test('reports an undecided result while a reader of the slot neither confirms the changes nor ends', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(1)
   await store.untilDelivered()
   await stop()
-  // A reader that confirms nothing.
+  // This reader confirms nothing.
   const reader = await openReplication(store.url, orderSlotOf(store.url), () => {}, { publication: PUBLICATION })
   onCleanup(t, () => reader.close())
   reader.pause()
@@ -123,7 +123,7 @@ test('does not report that nothing is missing while a reader of the slot neither
   assert.match(text, /\ntopic .*; 2 events on the way, .*so they may be missing\n/)
   assert.match(text, /\ncannot tell whether anything is missing: see topic$/)
   assert.doesNotMatch(text, /nothing is missing/)
-  // Missing mails are reported all the same, together with the undecided places.
+  // Missing mails are reported nevertheless, together with the undecided places.
   await store.pool.query(`delete from email_deliveries where event_id <> all ($1)`, [orders.map((id) => `${id}.1`)])
   const ill = await store.verify(300)
   assert.deepEqual([summarise(ill), ill.undecided], [['mails missing 1'], ['topic']])
@@ -139,13 +139,13 @@ test('reports a subscriber with too much lag as undecided, because it may have l
   await store.trade(2)
   await store.untilDelivered()
   await stop()
-  // The rest looks like a new lake, and so does a wrong folder.
+  // What remains looks like a new lake, and so would a wrong folder.
   await rm(store.lake, { recursive: true })
   await store.pool.query('delete from email_deliveries')
   await store.pool.query(`delete from topic_subscribers where name = 'email'`)
   const fresh = await store.verify(60_000)
   assert.deepEqual([fresh.findings, fresh.mails.lag.events, fresh.lake.lag.events, fresh.undecided], [[], 2, 2, []])
-  // The order is as old as its event.
+  // The row of the order must have the time of its event.
   const longAgo = '2026-01-01T00:00:00.000Z'
   const { rows } = await store.pool.query<{ order_id: string }>(
     `update topic_messages set event = replace(event::text, event ->> 'time', $1)::json
@@ -167,7 +167,7 @@ test('reports a subscriber with too much lag as undecided, because it may have l
   assert.match(text, /\ncannot tell whether anything is missing: see mails, lake$/)
 })
 
-test('reports each kind of fault with its place, its number and examples', async (t) => {
+test('reports each kind of fault with its place, count and examples', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const orders: string[] = []
@@ -218,7 +218,7 @@ test('reports each kind of fault with its place, its number and examples', async
   await store.replay()
 })
 
-test('finds an event with another payment or parcel than its order', async (t) => {
+test('finds an event whose payment or parcel differs from its order', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [first = '', second = ''] = await store.trade(2)
@@ -242,7 +242,7 @@ test('finds an event with another payment or parcel than its order', async (t) =
     report.findings.map(({ place, kind, examples }) => [place, kind, examples]),
     [
       ['topic', 'altered', [`${first}.2`, `${second}.3`].sort()],
-      // The lake has parcels, and no references of moves.
+      // The lake has the parcels, but not the references of transitions.
       ['lake', 'altered', [`${second}.3`]],
     ],
   )
@@ -251,7 +251,7 @@ test('finds an event with another payment or parcel than its order', async (t) =
 test('finds an event that follows a later version of its order, unless a replay has published it', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
-  // The first fill of the topic ends before the stream reads the slot.
+  // The stream reads the slot only after the first fill of the topic has ended.
   const isRead = async () =>
     (await store.pool.query('select from pg_replication_slots where active and slot_name = $1', [orderSlotOf(store.url)])).rowCount === 1
   await eventually(isRead, { what: 'the stream reads its slot' })
@@ -279,7 +279,7 @@ test('finds a file that is not Parquet, and a history that lacks a version', asy
   assert.equal(found.get('lake corrupt')?.length, 1)
 })
 
-test('reports that the change stream has lost its slot, and counts unpublished events as in flight, which a refill publishes', async (t) => {
+test('reports that the change stream has lost its slot, and counts unpublished events as in flight, because a refill publishes them', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(1)
@@ -292,7 +292,7 @@ test('reports that the change stream has lost its slot, and counts unpublished e
   await store.replay()
 })
 
-test('reports a refill that has not ended beside a slot that is sound', async (t) => {
+test('reports a refill that has not ended, even if the slot is valid', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(1)
@@ -303,7 +303,7 @@ test('reports a refill that has not ended beside a slot that is sound', async (t
   await store.pool.query('update slot_positions set refill_id = null')
 })
 
-test('counts all events of a new row in a slot that nobody reads as in flight, such as of an order that was moved in', async (t) => {
+test('counts all events of a new row in an unread slot as in flight, such as those of an imported order', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [order = ''] = await store.trade(1)
@@ -324,7 +324,7 @@ test('counts all events of a new row in a slot that nobody reads as in flight, s
   await store.untilDelivered()
 })
 
-test('reports orders, products and stock that break the rules of the database, as text and with ids', async (t) => {
+test("reports orders, products and stock that break the database's rules, as text and with ids", async (t) => {
   const store = await startAuditedStore(t)
   await store.startPipeline()
   const [short = '', unwhole = '', both = ''] = (await store.trade(5)).filter((_, index) => (index + 1) % 3 !== 0)
@@ -359,7 +359,7 @@ test('reports orders, products and stock that break the rules of the database, a
   assert.match(formatReport(report), /\norders: 3 invalid \(the database refuses such rows now: [^\n]+\)\n {2}[0-9a-f-]{36}: the /)
 })
 
-test('reports a wrong count of pending orders, texts of the search that are not those of the orders, and an inconsistent history of stock', async (t) => {
+test('reports a wrong count of pending orders, search texts that differ from the orders, and an inconsistent stock history', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(3)

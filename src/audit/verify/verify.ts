@@ -18,15 +18,18 @@ import { type IdRange, placedBetween } from './id-range.ts'
 import { findInvalidRows } from './invalid-rows.ts'
 import { findAlteredProducts, isRecording } from './unrecorded-products.ts'
 
-/** `patienceMs`: also how far a subscriber may lag. */
+/** `patienceMs` is also the lag that a subscriber may have. */
 export interface VerifyOptions extends InFlightOptions {
   topic: Topic
   lake: LakeStore
-  /** Absent: the catalogue is not compared. */
+  /** The catalogue to compare. If absent, it is not compared. */
   catalogue?: { topic: Topic<CatalogueEvent>; slotName: string }
-  /** Compares the orders placed then, with their events and mails, but neither catalogue, tables nor rules of rows. */
+  /**
+   * The period in which the compared orders were placed. They are compared with their events and mails. The catalogue,
+   * the tables and the rules for rows are then left out.
+   */
   placed?: { from: Date | undefined; to: Date | undefined } | undefined
-  /** How long the sink may buffer events. Default: 60. */
+  /** How long the sink may buffer events. The default is 60 seconds. */
   lakeFlushSeconds?: number
   now: () => Date
 }
@@ -35,9 +38,12 @@ export interface CatalogueReport {
   events: number
   published: number
   waiting: number
-  /** Products that are older than their events, or in a renamed category, and are not recorded yet. */
+  /**
+   * The number of products that are not recorded yet, because they are older than their events or in a renamed
+   * category.
+   */
   toRecord: number
-  /** Whether the recording makes progress, and each missing event is known to be lost or in flight. */
+  /** Whether the recording makes progress, and it is known for each missing event whether it is lost or in flight. */
   isSettled: boolean
 }
 
@@ -53,11 +59,14 @@ export interface VerifyReport {
   catalogue: CatalogueReport | null
   catalogueLake: CatalogueLakeReport | null
   mails: { sent: number; queued: number; failed: number; lag: Lag }
-  /** `lostEvents`: their orders are missing since a restore. `refusal`: why this database may not write to the lake. */
+  /**
+   * `lostEvents` is the number of events whose orders are missing since a restore. `refusal` says why this database
+   * must not write to the lake; null if it may.
+   */
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
   tables: { tables: number }
   findings: Finding[]
-  /** Their missing events are in flight or lost, which cannot be decided yet. */
+  /** The places for which it cannot be decided yet whether their missing events are in flight or lost. */
   undecided: Place[]
 }
 
@@ -127,7 +136,7 @@ export async function compareCatalogue(
   const report = await comparePartition(cataloguePartition(options.topic), {
     ...options,
     dueBefore,
-    // The tables are examined with those of the orders.
+    // The tables were already examined with the orders.
     tablesRead: { count: 0, moved: [], faults: [], written },
   })
   const { altered, toRecord } = await findAlteredProducts(pool, onStep)
@@ -142,7 +151,7 @@ export async function compareCatalogue(
   }
 }
 
-/** The lake is null while its metadata are damaged, because then it is no evidence of a restore. */
+/** Returns null instead of a lake with damaged metadata, because such a lake is no evidence of a restore. */
 async function ifReadable(lake: LakeStore): Promise<LakeStore | null> {
   try {
     for (const dataset of DATASET_NAMES) await readSnapshot(lake, dataset)
@@ -153,7 +162,7 @@ async function ifReadable(lake: LakeStore): Promise<LakeStore | null> {
   }
 }
 
-/** A finding when the database was restored and not reconciled, and its ranges of lost events. */
+/** Returns a finding if the database was restored and not reconciled, and the ranges of lost events. */
 async function findRestored(
   compared: ComparedStores,
   catalogueTopic: Topic<CatalogueEvent> | undefined,
