@@ -18,7 +18,10 @@ import type { CorruptMessage } from './topic.ts'
 // biome-ignore lint/suspicious/noExplicitAny: made to be wrong
 type Anything = any
 
-/** A value that takes no event replaces the whole message. */
+/**
+ * Each way to spoil an event, with the reason for its refusal. A function without a parameter returns a value that
+ * replaces the whole message.
+ */
 const DEFECTS: [reason: string, spoil: (event: Anything) => unknown][] = [
   ['it has no order', () => null],
   ['it has no order', () => []],
@@ -53,12 +56,12 @@ function spoiled(spoil: (event: Anything) => unknown): unknown {
   return spoil.length === 0 ? result : event
 }
 
-test('separates order events from other messages, with the reason', () => {
+test('separates order events from other messages, and gives the reasons', () => {
   assert.equal(findEventDefect(makeOrderEvent()), null)
   for (const [reason, spoil] of DEFECTS) assert.equal(findEventDefect(spoiled(spoil)), reason, String(spoil))
 })
 
-test('mails, webhooks and lake all skip every kind of message that is no order event', async (t) => {
+test('mails, webhooks and lake skip every kind of message that is not an order event', async (t) => {
   const directory = await makeLakeDirectory(t)
   const [mails, webhooks] = [await startMailSubscriber(t), await startWebhooks(t)]
   const sink = await startSink(t, directory, { flushRows: 2 })
@@ -90,7 +93,7 @@ test('mails, webhooks and lake all skip every kind of message that is no order e
   await eventually(async () => (await readSequences(directory)).length === 2, { what: 'a lake file' })
 })
 
-test('an event is valid with an unpaired surrogate or a NUL in a line', async (t) => {
+test('an event with an unpaired surrogate or a NUL in a line is valid', async (t) => {
   const sink = await startSink(t, await makeLakeDirectory(t))
   const items = [makeOrderItem({ product_id: '\ud800', sku: '\0', name: 'a\udc00b' })]
   const event = makeOrderEvent({ order: { items } })
@@ -99,7 +102,7 @@ test('an event is valid with an unpaired surrogate or a NUL in a line', async (t
   await sink.flush()
 })
 
-test('verify reports corrupt messages, and once they are deleted replay publishes the events that they blocked', async (t) => {
+test('verify reports corrupt messages, and after they were deleted a replay publishes the events that they blocked', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [order = ''] = await store.trade(1)

@@ -17,7 +17,7 @@ const STORED = new Date('2026-03-01T10:00:05.000Z')
 const WARN = pino.levels.values.warn
 const LATER = new Date('2026-03-01T11:00:00.000Z')
 
-test('returns when an event was published and when it reached the lake, in either order of writing', async (t) => {
+test('returns when an event was published and when it reached the lake, whichever was written first', async (t) => {
   const { pool } = await createTestDatabase(t)
   const steps = [
     [PUBLISHED, (log: DeliveryLog, event: PublishedEvent) => log.published([event])],
@@ -30,7 +30,7 @@ test('returns when an event was published and when it reached the lake, in eithe
   }
 })
 
-test('returns nothing for deliveries that have not happened', async (t) => {
+test('returns null for deliveries that have not happened', async (t) => {
   const { pool } = await createTestDatabase(t)
   const [event, other] = makePublished(2)
   await write(pool, PUBLISHED, (log) => log.published([event]))
@@ -38,7 +38,7 @@ test('returns nothing for deliveries that have not happened', async (t) => {
   assert.deepEqual(await deliveriesOf(pool, other), new Map())
 })
 
-test('keeps the first time of repeated events, and records the new ones', async (t) => {
+test('keeps the first time of repeated events, and records new events', async (t) => {
   const { pool } = await createTestDatabase(t)
   const [late, ...events] = makePublished(4)
   await write(pool, PUBLISHED, (log) => log.published(events.slice(0, 2)))
@@ -52,21 +52,21 @@ test('keeps the first time of repeated events, and records the new ones', async 
   assert.deepEqual((await deliveriesOf(pool, late)).get(1)?.publishedAt, STORED, 'what turned out to be there was published before')
 })
 
-test('keeps the first times of an event that is published again by another message, after the topic was lost', async (t) => {
+test('keeps the first times of an event that another message publishes again after the topic was lost', async (t) => {
   const { pool } = await createTestDatabase(t)
   const [event] = makePublished(1)
   const again = { ...event, sequence: event.sequence + EPOCH_SEQUENCES }
   await write(pool, PUBLISHED, (log) => log.published([event]))
   await write(pool, LATER, (log) => log.published([again]))
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: null }]]))
-  // The first message was lost before the lake had it.
+  // The first message was lost before it reached the lake.
   await write(pool, LATER, (log) => log.inLake([again.sequence]))
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: LATER }]]))
   await write(pool, STORED, (log) => log.inLake([event.sequence]))
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: STORED }]]))
 })
 
-test('warns when more entries wait than it keeps, and writes the rest', async (t) => {
+test('warns if more entries wait than it keeps, and writes the rest', async (t) => {
   const { pool } = await createTestDatabase(t)
   const lines: { level: number; events: number }[] = []
   const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
@@ -88,7 +88,7 @@ test('warns when more entries wait than it keeps, and writes the rest', async (t
   assert.deepEqual(rows, [{ events: 50_000, ranges: 1_000 }])
 })
 
-test("takes the time of publication from the topic's table", async (t) => {
+test("reads the time of publication from the topic's table", async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const first = makeOrderEvent()
   const second = makeOrderEvent({ order: { id: first.subject, version: 2, status: 'confirmed' } })
@@ -106,7 +106,7 @@ test("takes the time of publication from the topic's table", async (t) => {
   )
 })
 
-test('returns by ranges of sequences when messages reached the lake', async (t) => {
+test('returns when messages reached the lake, which is recorded by ranges of sequences', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const events = Array.from({ length: 7 }, () => makeOrderEvent())
   const topic = createPostgresTopic(ORDERS, { pool, url, logger: silent })
@@ -124,7 +124,7 @@ test('returns by ranges of sequences when messages reached the lake', async (t) 
   )
 })
 
-/** Events of one order each, at consecutive sequences. */
+/** Published events of one order each, with consecutive sequences. */
 function makePublished(count: number, first = FIRST): [PublishedEvent, PublishedEvent, ...PublishedEvent[]] {
   return Array.from({ length: count }, (_, index) => ({ eventId: `${randomUUID()}.1`, sequence: first + index })) as [
     PublishedEvent,

@@ -4,16 +4,16 @@ import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Delivery, MailState } from '../orders/timeline.ts'
 
-/** An event stored on the topic. */
+/** An event that is stored in the topic. */
 export interface PublishedEvent {
-  /** `<order id>.<version>` */
+  /** `<order id>.<version>`. */
   eventId: string
   sequence: number
-  /** When it was stored; the current time if absent. */
+  /** When the event was stored. The default is the current time. */
   at?: Date
 }
 
-/** An inclusive range of message sequences that reached the lake together. */
+/** An inclusive range of sequences whose messages reached the lake together. */
 interface SequenceRange {
   first: number
   last: number
@@ -23,17 +23,18 @@ interface SequenceRange {
 /** A row of `order_event_deliveries`: order id, version, sequence, time. */
 type Publication = readonly [string, string, number, string]
 
-// Log entries beyond these limits are dropped, so a long database outage does not fill the memory.
+// The most entries that wait to be written. Further entries are dropped, so a long outage of the database does not fill
+// the memory.
 const MAX_WAITING = 50_000
 const MAX_WAITING_RANGES = 1_000
-// Takes about 10 ms of this process's time.
+// The number of entries in one write, which takes about 10 ms of this process's time.
 const BATCH_SIZE = 8_000
 const GAPS = 'the timeline of some orders has gaps: it could not be written'
 
 /**
- * Records when events were published and when they reached the lake, for order timelines. A topic in the same database
- * needs no records, because its table has the times. Best effort: callers do not wait, and entries that cannot be
- * written are dropped. No decision depends on it.
+ * Records when events were published and when they reached the lake, for the timelines of orders. A topic in the same
+ * database needs no records of publications, because its table has the times. Callers do not wait, and entries that
+ * cannot be written are dropped, so nothing may depend on them.
  */
 export class DeliveryLog {
   readonly #pool: Pool
@@ -51,12 +52,12 @@ export class DeliveryLog {
 
   async start(): Promise<void> {}
 
-  /** Waits until all entries are written. Idempotent, safe before start. */
+  /** Waits until all entries were written. Idempotent, and safe before start. */
   async stop(): Promise<void> {
     await this.#working
   }
 
-  /** Records events as published, for a topic outside the database. */
+  /** Records that events were published. Only for a topic outside the database. */
   readonly published = (events: readonly PublishedEvent[]): void => {
     const room = MAX_WAITING - this.#waiting.length
     if (room < events.length) this.#logger.warn({ events: events.length - room }, GAPS)
@@ -68,7 +69,7 @@ export class DeliveryLog {
     this.#startWork()
   }
 
-  /** Records messages as written to the lake, by their sequences in ascending order. */
+  /** Records that messages reached the lake, by their sequences in ascending order. */
   readonly inLake = (sequences: readonly number[]): void => {
     const at = this.#now()
     let unwritten = 0
@@ -106,9 +107,11 @@ export class DeliveryLog {
   }
 }
 
-// A crash between publish and confirm makes the store publish the same events again.
+// The first time of an event stays, because after a crash between publishing and confirming the store publishes the
+// same events again.
 async function writePublications(pool: Pool, waiting: readonly Publication[]): Promise<void> {
-  // Sorted to prevent deadlocks, since the change stream and `storefront replay` may write the same rows.
+  // The rows are sorted to prevent deadlocks, because the change stream and `storefront replay` may write the same
+  // rows.
   const rows = waiting.toSorted(([a, version], [b, other]) => (a < b ? -1 : a > b ? 1 : Number(version) - Number(other)))
   const column = (index: 0 | 1 | 2 | 3) => plainArray(rows.map((row) => row[index]))
   await pool.query(
@@ -128,11 +131,11 @@ async function writeRange(pool: Pool, { first, last, at }: SequenceRange): Promi
   ])
 }
 
-/** `copy` is empty for the event's original mail. */
+/** A row with a mail. `copy` is empty for the original mail of the event. */
 type DeliveryRow = Omit<Delivery, 'mail' | 'copies'> &
   Omit<MailState, 'status'> & { version: number; copy: string; status: MailState['status'] | null }
 
-/** The state of topic, mail and lake for each version of an order, by version. */
+/** The state of topic, mails and lake for each version of an order, by version. */
 export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
     `select version, copy, published_at as "publishedAt", lake_at as "lakeAt", status, queued_at as "queuedAt", sent_at as "sentAt",

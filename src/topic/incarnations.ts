@@ -3,35 +3,34 @@ import { type Sql, sql } from '../db/sql.ts'
 import type { TopicMessage } from './topic.ts'
 
 /**
- * The time between two restores of the database. Restoring an earlier state begins a new incarnation. See
+ * The life of the database between two restores. Restoring an earlier state begins a new incarnation. See
  * docs/decisions/audit-incarnations.md.
  */
 export interface Incarnation {
-  /** 0 for the first, increasing. */
+  /** 0 for the first incarnation. Later ones have higher numbers. */
   number: number
-  /** The database that began it: `<system id>.<timeline>.<oid>`. */
+  /** The identity of the database that began it: `<system id>.<timeline>.<oid>`. */
   identity: string
   lost: LostRange | null
-  /** The lost range of the topic's catalogue partition. */
+  /** The range of lost events in the topic's catalogue partition. */
   catalogueLost: LostRange | null
   /** False while there are lost events that `storefront replay` has not listed yet. */
   isReconciled: boolean
   /**
-   * Whether topic and lake were compared with this incarnation. A connection begins an incarnation before the
-   * comparison.
+   * Whether topic and lake were compared with the database. A connection begins an incarnation before that comparison.
    */
   isCompared: boolean
-  /** When a comparison last skipped the lake; null once a later comparison has included it. */
+  /** When a comparison last left the lake out. Null after a later comparison that included it. */
   lakeLeftOutAt: Date | null
 }
 
-/** Topic sequences after `after` and up to `upTo`. The restored database lacks some of their events. */
+/** The topic sequences after `after` and up to `upTo`. The restored database lacks some of their events. */
 export interface LostRange {
   after: number
   upTo: number
 }
 
-/** The oldest first; empty before the first process has checked the database. */
+/** The incarnations, the oldest first. Empty before the first process has checked the database. */
 export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   const { rows } = await db.query<Incarnation>(
     `select number, identity, reconciled_at is not null as "isReconciled", compared_at is not null as "isCompared", lake_left_out_at as "lakeLeftOutAt",
@@ -44,27 +43,27 @@ export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   return rows
 }
 
-/** How topic and lake differ from the database. */
+/** The result of comparing topic and lake with the database. */
 export interface Comparison {
   publishedOrderNumber?: number
-  /** A sequence above all sequences of earlier topic epochs; 0 when the epoch continues. */
+  /** The first sequence of a new topic epoch, above all sequences of earlier epochs. 0 if the epoch continues. */
   firstSequence?: number
   lost?: LostRange | null
-  /** `firstSequence` and `lost` of the catalogue partition. */
+  /** `firstSequence` and `lost` for the catalogue partition. */
   catalogueFirstSequence?: number
   catalogueLost?: LostRange | null
   isReconciled?: boolean
 }
 
 export interface Opening extends Comparison {
-  /** The newest incarnation's number that the caller has read; null for none. */
+  /** The number of the newest incarnation that the caller has read. Null for none. */
   expected: number | null
   identity: string
   reason: string
 }
 
 /**
- * Begins the next incarnation and advances order numbers and sequences. Returns false if another process has begun it.
+ * Begins the next incarnation, and advances order numbers and sequences. Returns false if another process has begun it.
  */
 export async function openIncarnation(db: Queryable, { expected, identity, reason, ...comparison }: Opening): Promise<boolean> {
   const compared = argumentsOf(comparison)
@@ -75,8 +74,8 @@ export async function openIncarnation(db: Queryable, { expected, identity, reaso
 }
 
 /**
- * Completes the incarnation that a connection has begun. Returns false if another process has completed it, or a newer
- * one exists.
+ * Completes the incarnation that a connection has begun. Returns false if another process has completed it, or if there
+ * is a newer one.
  */
 export async function completeIncarnation(db: Queryable, number: number, comparison: Comparison): Promise<boolean> {
   const compared = argumentsOf(comparison)
@@ -84,7 +83,7 @@ export async function completeIncarnation(db: Queryable, number: number, compari
   return rows[0]?.is_completed === true
 }
 
-/** The arguments that both SQL functions share. */
+/** The arguments that both SQL functions have. */
 function argumentsOf({
   publishedOrderNumber = 0,
   firstSequence = 0,
@@ -97,14 +96,14 @@ function argumentsOf({
     ${catalogueFirstSequence}, ${catalogueLost?.after ?? null}, ${catalogueLost?.upTo ?? null}`
 }
 
-/** Records that events are published that were not compared with the lake. */
+/** Records that events are being published although the lake was not compared. */
 export async function recordLakeLeftOut(db: Queryable, { number }: Pick<Incarnation, 'number'>): Promise<void> {
   await db.query(sql`update database_incarnations set lake_left_out_at = now() where number = ${number}`)
 }
 
 /**
- * Clears the records of these incarnations after the whole lake was compared. Pass incarnations read before the
- * comparison, so later records stay.
+ * Clears the records of these incarnations after the whole lake was compared. The incarnations must have been read
+ * before the comparison, so that later records stay.
  */
 export async function recordLakeCompared(db: Queryable, incarnations: readonly Incarnation[]): Promise<void> {
   for (const { number, lakeLeftOutAt } of incarnations.filter(({ lakeLeftOutAt }) => lakeLeftOutAt !== null))
@@ -114,8 +113,8 @@ export async function recordLakeCompared(db: Queryable, incarnations: readonly I
 }
 
 /**
- * Returns the event ids that are newer than every event of their product in the database. Older ids may have been
- * deleted there. An id is `<product id>.<version>` or `<product id>.stock.<version>`.
+ * Returns those event ids that are newer than all events of their product in the database. Older ids are ignored,
+ * because they may have been deleted there. An id is `<product id>.<version>` or `<product id>.stock.<version>`.
  */
 export async function findUnknownCatalogueEvents(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
   if (eventIds.length === 0) return new Set()
@@ -136,12 +135,12 @@ export async function findUnknownCatalogueEvents(db: Queryable, eventIds: readon
   return new Set(rows.map((row) => row.event_id))
 }
 
-/** The event's order id or product id. */
+/** The id of the order or product of an event. */
 export function subjectOf(eventId: string): string {
   return eventId.split('.')[0] ?? ''
 }
 
-/** Why topic and lake must be reconciled with the database; null when they are reconciled. */
+/** Why topic and lake must be reconciled with the database. Null if they are reconciled. */
 export async function findUnreconciledReason(db: Queryable): Promise<string | null> {
   const { rows } = await db.query('select from database_incarnations where reconciled_at is null limit 1')
   return rows[0] === undefined ? null : UNRECONCILED
@@ -150,7 +149,7 @@ export async function findUnreconciledReason(db: Queryable): Promise<string | nu
 export const UNRECONCILED =
   'the database was restored to an earlier state than topic or lake have seen, and storefront replay has not compared them since'
 
-/** Returns the event ids (`<order id>.<version>`) that match no order version. */
+/** Returns those event ids (`<order id>.<version>`) for which no order has the version. */
 export async function findUnknownEvents(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
   if (eventIds.length === 0) return new Set()
   const { rows } = await db.query<{ event_id: string }>(
@@ -173,8 +172,8 @@ export async function findUnknownEvents(db: Queryable, eventIds: readonly string
 }
 
 /**
- * Removes messages whose orders or versions a restore has lost, for subscribers that notify people. A topic outside the
- * database still has them, and a subscriber with a restored position reads them again.
+ * Removes messages about orders or versions that a restore has lost. It is for subscribers that notify people. A topic
+ * outside the database still has these messages, and a subscriber whose position was restored reads them again.
  */
 export async function removeLostEvents(db: Queryable, messages: readonly TopicMessage[]): Promise<readonly TopicMessage[]> {
   const ranges = (await listIncarnations(db)).flatMap(({ lost }) => (lost === null ? [] : [lost]))

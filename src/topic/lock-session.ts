@@ -5,20 +5,23 @@ import { literal, type Sql, sql } from '../db/sql.ts'
 import { every } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
 
-// PostgreSQL ends the session and releases its locks after the process has been silent for this time.
+// If a process is silent for this time, PostgreSQL ends its session and releases its locks.
 const SESSION_TIMEOUT_MS = 5_000
 const PING_MS = 2_500
-/** A waiting statement delays the pings and reads of all subscribers while the server keeps their locks. */
+/**
+ * The timeouts of a session. They are short, because a waiting statement delays the pings and reads of all subscribers
+ * while the server keeps their locks.
+ */
 const BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 2_000, statement: 30_000 }
 
-/** The text whose hash is the advisory lock key of a subscriber's active process. */
+/** The text whose hash is the advisory lock of a subscriber. Its active process holds the lock. */
 export function subscriberLockKey(name: string): string {
   return `storefront subscriber ${name}`
 }
 
 /**
- * A process's lock sessions, one at a time. The first subscriber opens a session, the last one closes it, and a lost
- * session is replaced. `url` is the database's.
+ * The lock session of a process. The first subscriber opens it, the last one closes it, and a lost session is replaced.
+ * `url` is the address of the database.
  */
 export class LockSessions {
   readonly #url: string
@@ -28,7 +31,7 @@ export class LockSessions {
     this.#url = url
   }
 
-  /** The caller must `leave` the session. */
+  /** Returns the session. The caller must `leave` it. */
   join(): LockSession {
     if (this.#current === null || this.#current.lost.aborted) this.#current = new LockSession(this.#url)
     this.#current.join()
@@ -36,13 +39,16 @@ export class LockSessions {
   }
 }
 
-/** A connection, kept alive by pings, that holds the locks of this process's active subscribers. */
+/** A connection that holds the locks of this process's active subscribers. Pings keep it alive. */
 export class LockSession {
   readonly client: Promise<pg.Client>
   readonly #lost = new AbortController()
-  /** Aborts when the locks may be gone. */
+  /** Aborts when the locks may be lost. */
   readonly lost = this.#lost.signal
-  /** Subscribers that hold or request their lock. PostgreSQL would grant one session the same lock twice. */
+  /**
+   * The subscribers that hold or request their lock. They are tracked here, because PostgreSQL would grant the same
+   * lock to a session twice.
+   */
   readonly #held = new Set<string>()
   #users = 0
   #isSilent = false
@@ -59,7 +65,8 @@ export class LockSession {
     const endPings = every(PING_MS, () => void this.#orLose(client.query('select 1')))
     const end = () => {
       endPings()
-      // Nothing waits for the last handler, so the server may keep the locks until then.
+      // Another handler may still be running, and nothing waits for it. The connection is therefore abandoned, and the
+      // server keeps the locks until its timeout.
       if (!this.#isClosing) abandonClient(client)
     }
     this.lost.addEventListener('abort', end)
@@ -73,8 +80,8 @@ export class LockSession {
   }
 
   /**
-   * Returns whether this subscriber now has its lock. Rejects at once when `signal` aborts; `leave` then releases the
-   * lock.
+   * Tries to take the lock of a subscriber. Returns whether the subscriber now has it. Rejects at once when `signal`
+   * aborts; `leave` then releases the lock.
    */
   async tryLock(name: string, signal: AbortSignal): Promise<boolean> {
     if (this.#held.has(name)) return false
@@ -100,7 +107,7 @@ export class LockSession {
     return rows[0]?.locked === true
   }
 
-  /** Releases the lock for other processes. Closes the session after the last subscriber. */
+  /** Releases the lock, so that another process can take it. After the last subscriber, closes the session. */
   async leave(name: string): Promise<void> {
     const isHeld = this.#held.delete(name)
     if (--this.#users === 0) return this.#close()
@@ -113,7 +120,7 @@ export class LockSession {
     this.#lose()
     const client = await this.client.catch(() => null)
     if (client === null || !this.#isClosing) return
-    // `client.end` would wait forever for an unreachable server.
+    // There is a limit, because `client.end` would wait forever for an unreachable server.
     await withinMs(
       SESSION_TIMEOUT_MS,
       client.end().catch(() => {}),

@@ -45,7 +45,7 @@ async function makeEffects(t: TestContext) {
   return { db, topic: createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent }), read }
 }
 
-test('another process takes over from a killed one within ten seconds', async (t) => {
+test('another process takes over from a killed process within ten seconds', async (t) => {
   const { db, topic, read } = await makeEffects(t)
   const sent = makeOutgoing(2)
   await topic.publish(sent)
@@ -61,7 +61,7 @@ test('another process takes over from a killed one within ten seconds', async (t
   )
 })
 
-test('another process takes over from a paused one, which writes nothing when it wakes', async (t) => {
+test('another process takes over from a paused process, which writes nothing when it continues', async (t) => {
   const names = ['outside', 'inside']
   const { db, topic, read } = await makeEffects(t)
   const sent = makeOutgoing(2)
@@ -86,7 +86,7 @@ test('another process takes over from a paused one, which writes nothing when it
   }
 })
 
-test('the subscribers of a process share one session, which lasts as long as one of them', async (t) => {
+test('the subscribers of a process share one session, which lasts as long as any of them', async (t) => {
   const { db, topic } = await makeEffects(t)
   const sessions = async () => {
     const { rows } = await db.pool.query(
@@ -110,7 +110,7 @@ test('the subscribers of a process share one session, which lasts as long as one
   await eventually(async () => (await sessions()).length === 0)
 })
 
-test('a subscriber that another process has taken over is a healthy standby, at no moment failing', async (t) => {
+test('a subscriber that another process has taken over is on standby, and never counts as failing', async (t) => {
   const db = await createTestDatabase(t)
   const states: string[] = []
   const logger = pino({ level: 'warn' }, { write: () => void states.push(subscription.state) })
@@ -120,7 +120,8 @@ test('a subscriber that another process has taken over is a healthy standby, at 
   onCleanup(t, () => other.release(true))
   let taken: Promise<unknown> = Promise.resolve()
   const subscription: Subscription = topic.subscribe('fenced', async (_messages, _signal, fence) => {
-    // A process that found the lock free waits for it here, and has it before this one retries.
+    // Another process that has found the lock free waits for it here. It therefore gets the lock before this one
+    // retries.
     taken = other.query('select pg_advisory_lock(hashtextextended($1, 0))', [subscriberLockKey('fenced')])
     await db.pool.query('update topic_subscribers set fence = fence + 1 where name = $1', ['fenced'])
     await fence?.check()

@@ -21,15 +21,15 @@ const STANDBY_RETRY_MS = 1_000
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 10_000
 
-/** The topic has newer messages that the broker's consumer does not deliver, without reporting an error. */
+/** The topic has newer messages that the consumer at the broker does not deliver, although it reports no error. */
 export class SourceStalled extends Error {
   override readonly name = 'SourceStalled'
 }
 
-/** An adapter's reader of the messages after one position. */
+/** A reader of the messages after a position. Each adapter has its own. */
 export interface MessageSource {
   /**
-   * The next messages in order. The list is empty if none came for some seconds, or `signal` aborts. Throws
+   * Returns the next messages in order. The list is empty if none came for some seconds, or if `signal` aborts. Throws
    * SourceStalled.
    */
   next(signal: AbortSignal): Promise<StoredMessage[]>
@@ -38,31 +38,37 @@ export interface MessageSource {
 
 export interface SubscriberOptions<E extends TopicEvent> {
   pool: Pool
-  /** Sessions on the same database. */
+  /** Lock sessions on the same database. */
   sessions: LockSessions
   logger: Logger
   name: string
   partition: TopicPartition<E>
   handler: MessageHandler<E>
   options: SubscribeOptions
-  /** Opens the messages after `after`. `session` may be used for reading; it ends with the subscriber's lock. */
+  /**
+   * Opens a reader of the messages after `after`. It may use `session` for reading, which ends with the lock of the
+   * subscriber.
+   */
   openSource(session: pg.Client, after: number): Promise<MessageSource>
 }
 
 /**
- * A subscription of any adapter. It is active while this process's session in PostgreSQL holds the subscriber's lock.
- * Each activation gets a greater fencing number, so an earlier holder's writes are refused.
+ * A subscription of any adapter. It is active while the session of this process in PostgreSQL holds the lock of the
+ * subscriber. Each activation gets a higher fencing number, so writes of an earlier holder are refused.
  */
 export class Subscriber<E extends TopicEvent> implements Subscription {
   readonly #options: SubscriberOptions<E>
   readonly #loop: Loop
-  /** The session with the lock. It is kept during the pause after a failure, so other processes stay on standby. */
+  /** The session with the lock. After a failure it is kept during the pause, so other processes stay on standby. */
   #session: Session | null = null
   #state: Subscription['state'] = 'stopped'
   #failure: unknown = null
-  /** Corrupt messages up to this sequence were reported. They arrive again if the handler fails. */
+  /** The sequence up to which corrupt messages were reported. They arrive again if the handler fails. */
   #reportedUpTo = 0
-  /** Stays true until a message arrives, because a stalled source reopens without an error. */
+  /**
+   * Whether the source has stalled. It stays true until a message arrives, because a stalled source can be opened again
+   * without an error.
+   */
   #isStalled = false
 
   constructor(options: SubscriberOptions<E>) {
@@ -92,7 +98,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     this.#state = 'stopped'
   }
 
-  /** Waits for the subscriber's lock, then consumes messages until the lock is lost. */
+  /** Waits for the lock of the subscriber, then consumes messages until the lock is lost. */
   async #beActive(signal: AbortSignal, well: () => void): Promise<void> {
     await this.#release()
     if (this.#state === 'stopped') this.#state = 'standby'
@@ -100,7 +106,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     if (session === null) return
     this.#session = session
     this.#options.logger.info({ subscriber: this.#options.name }, 'subscriber is active')
-    // A failed subscriber is healthy again only after the messages were handled.
+    // A subscriber that has failed is healthy again only after it has handled messages.
     if (this.#state === 'standby') this.#state = 'active'
     await this.#consume(session, signal, well)
   }
@@ -114,14 +120,14 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
   #report(error: unknown, { retryMs }: Failure): void {
     const { logger, name } = this.#options
     this.#isStalled ||= error instanceof SourceStalled
-    // The process that took over is working, and this one is its standby.
+    // The process that has taken over is working, and this one is its standby.
     this.#state = error instanceof FencedOut ? 'standby' : 'failing'
     this.#failure = error
     if (error instanceof SessionLost || error instanceof FencedOut) logger.warn({ subscriber: name, retryMs }, error.message)
     else logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
   }
 
-  /** The session that holds the subscriber's lock; null when stopped while on standby. */
+  /** Returns the session that holds the lock of the subscriber. Null if it was stopped while on standby. */
   async #becomeActive(signal: AbortSignal): Promise<Session | null> {
     const { sessions, name, partition, options } = this.#options
     const locks = sessions.join()
@@ -162,7 +168,9 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     if (session.lost.aborted) throw new SessionLost()
   }
 
-  /** Logs each corrupt message once and removes it. It stays on the topic, where `storefront verify` finds it. */
+  /**
+   * Removes corrupt messages, and logs each of them once. They stay in the topic, where `storefront verify` finds them.
+   */
   #removeCorrupt(stored: readonly StoredMessage[]): TopicMessage<E>[] {
     const { name, logger, options, partition } = this.#options
     const { messages, corrupt } = partitionMessages(partition, stored)
@@ -175,22 +183,22 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
   }
 }
 
-/** The server ended a subscriber's session, intentionally or not. The subscriber resumes at its position. */
+/** The server has ended the session of a subscriber, intentionally or not. The subscriber continues at its position. */
 class SessionLost extends Error {
   constructor() {
     super('the session of the subscriber was ended, as by a repair or a restart of the database; it opens another one')
   }
 }
 
-/** A subscriber's active period: its lock and its fencing number. */
+/** A period in which a subscriber is active. It has the lock and a fencing number. */
 class Session {
   readonly #name: string
   readonly #fence: number
   readonly #fencedOut = new AbortController()
   readonly locks: LockSession
-  /** The subscriber's position when this process became active. */
+  /** The position of the subscriber when this process became active. */
   readonly position: number
-  /** Aborts when the lock may be gone. */
+  /** Aborts when the lock may be lost. */
   readonly lost: AbortSignal
 
   private constructor(locks: LockSession, name: string, fence: number, position: number) {
@@ -223,7 +231,7 @@ class Session {
   }
 
   async checkFence(db: Pick<pg.ClientBase, 'query'>): Promise<void> {
-    // The row lock delays a takeover. The timeout releases it if this process pauses inside its transaction.
+    // The row lock delays a takeover. If this process is paused within its transaction, the timeout releases the lock.
     const { rowCount } = await db.query(
       `select set_config('idle_in_transaction_session_timeout', '5s', true)
       from topic_subscribers

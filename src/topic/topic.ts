@@ -2,12 +2,12 @@ import type { Queryable } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 import type { OrderEvent } from '../orders/events.ts'
 
-/** The CloudEvents members that events of every partition have. */
+/** The CloudEvents members that the events of every partition have. */
 export interface TopicEvent {
-  /** A name, a dot and the digits of `sequence`. Subscribers dedupe by this id. */
+  /** A name, a dot and the digits of `sequence`. Subscribers deduplicate by this id. */
   id: string
   type: string
-  /** The changed thing. Its events stay in order. */
+  /** The id of what has changed. Its events stay in order. */
   subject: string
   time: string
   /** The version, with leading zeros. */
@@ -15,23 +15,23 @@ export interface TopicEvent {
   traceparent?: string
 }
 
-/** A topic partition: one kind of event, with its own sequences and subscribers. */
+/** A partition of the topic: one kind of event, with its own sequences and subscribers. */
 export interface TopicPartition<E extends TopicEvent> {
-  /** The partition's name, also used for the broker's stream. */
+  /** The name of the partition, which the broker's stream also has. */
   name: 'orders' | 'catalogue'
-  /** For logs, such as `order event`. */
+  /** The name of an event in logs, such as `order event`. */
   eventName: string
-  /** Why subscribers cannot use a message as an event; null if they can. */
+  /** Why subscribers cannot use a message as an event. Null if they can. */
   findDefect(event: unknown): string | null
   /** The earlier events that this one contains, the oldest first. They refill a broker that has lost them. */
   earlierEvents(event: E): E[]
-  /** The id of the last earlier event; null for none. */
+  /** The id of the event before this one. Null if there is none. */
   previousEventId(event: E): string | null
 }
 
 /**
- * An event to publish. `position` is the change stream's position at the event's commit; empty for another source. A
- * lower position is safe: later events are published again and dropped by event id.
+ * An event to publish. `position` is the position of the change stream at the event's commit, and empty for another
+ * source. A lower position is safe, because later events are then published again and dropped by their ids.
  */
 export interface OutgoingMessage<E extends TopicEvent = OrderEvent> {
   position: string
@@ -39,18 +39,23 @@ export interface OutgoingMessage<E extends TopicEvent = OrderEvent> {
 }
 
 /**
- * A topic message. `sequence` increases with each message and is never reused. A topic that was lost and recreated
- * continues in the next epoch, where events may repeat with new sequences.
+ * A message of the topic. `sequence` increases with each message, and is never reused. A topic that was lost and
+ * recreated continues in the next epoch, where events may occur again with new sequences.
  */
 export interface TopicMessage<E extends TopicEvent = OrderEvent> extends StoredMessage {
   event: E
 }
 
-/** The content at a topic sequence: an event of the partition, unless another program wrote it. */
+/**
+ * What is stored at a sequence of the topic. It is an event of the partition, unless another program has written it.
+ */
 export interface StoredMessage {
   sequence: number
   event: unknown
-  /** Whether the change stream published it from its slot. A replay or refill publishes late. Unknown on a broker. */
+  /**
+   * Whether the change stream has published it from its slot. A replay or a refill publishes late. Unknown for a
+   * broker.
+   */
   isInTurn?: boolean
 }
 
@@ -60,18 +65,18 @@ export interface CorruptMessage {
   reason: string
 }
 
-/** Sequences per epoch. No topic has more messages, and 9,000 epochs stay below 2^53. */
+/** The number of sequences in an epoch. No topic has more messages, and 9,000 epochs stay below 2^53. */
 export const EPOCH_SEQUENCES = 1_000_000_000_000
 
 /**
- * The epoch of a topic sequence: 0 is the topic in PostgreSQL; 1, 2 … are the broker's streams. See
+ * The epoch of a topic sequence. 0 is the topic in PostgreSQL, and 1, 2 … are streams of the broker. See
  * docs/decisions/topic.md.
  */
 export function epochOf(sequence: number): number {
   return Math.floor(sequence / EPOCH_SEQUENCES)
 }
 
-/** The broker refuses the event's size until its limit is raised. */
+/** The event is too large for the broker, until an operator raises the broker's limit. */
 export class EventTooLarge extends OperatorError {
   override readonly name = 'EventTooLarge'
   readonly event: TopicEvent
@@ -82,25 +87,25 @@ export class EventTooLarge extends OperatorError {
   }
 }
 
-/** Another process has become the subscriber's active one. */
+/** Another process has become the active process of the subscriber. */
 export class FencedOut extends Error {
   override readonly name = 'FencedOut'
 }
 
-/** Proof that this process is still its subscriber's active one. */
+/** Proof that this process is still the active one of its subscriber. */
 export interface Fence {
   /**
-   * Throws FencedOut when another process has taken over. With a transaction, a takeover waits until the transaction
-   * ends, or has idled for five seconds, so its writes are safe. Without one, the answer may be outdated when it is
+   * Throws FencedOut if another process has taken over. With a transaction, a takeover waits until the transaction ends
+   * or was idle for five seconds, so the writes in it are safe. Without one, the answer may be outdated when it is
    * used.
    */
   check(tx?: Queryable): Promise<void>
 }
 
 /**
- * Handles messages in order, at least once, in batches of the available ones. If it throws, the same messages are
- * delivered again after a pause. `signal` aborts when the subscription stops or may have lost its lock; `fence` checks
- * the lock reliably.
+ * Handles messages in order and at least once, in batches of the messages that are available. If it throws, the same
+ * messages are delivered again after a pause. `signal` aborts when the subscription stops or may have lost its lock.
+ * `fence` checks the lock reliably.
  */
 export type MessageHandler<E extends TopicEvent = OrderEvent> = (
   messages: TopicMessage<E>[],
@@ -110,52 +115,56 @@ export type MessageHandler<E extends TopicEvent = OrderEvent> = (
 
 export interface SubscribeOptions {
   /**
-   * Returns the last sequence that a subscriber with its own position has stored; 0 for none. Called at each
-   * activation. By default the topic stores the position and advances it when the handler returns.
+   * Returns the last sequence that a subscriber has stored with its data; 0 for none. It is called at each activation.
+   * If absent, the topic stores the position, and advances it when the handler returns.
    */
   lastSequence?: () => Promise<number>
-  /** Called once with each corrupt message, which the handler never gets: docs/decisions/topic.md. */
+  /** Called once with each corrupt message. The handler never gets these: see docs/decisions/topic.md. */
   onCorrupt?: (messages: readonly CorruptMessage[]) => void
 }
 
 /**
- * A reader of the topic. Among all processes' subscriptions with one name, one is active. The others are on standby. If
- * the active process dies, hangs or pauses, one of them takes over within ten seconds.
+ * A reader of the topic. Of all subscriptions with the same name in all processes, one is active, and the others are on
+ * standby. If the active process dies, hangs or pauses, another one takes over within ten seconds.
  */
 export interface Subscription {
-  /** For readiness and metrics: `standby` is healthy, `failing` is not. */
+  /** The state for readiness and metrics. `standby` is healthy, `failing` is not. */
   readonly state: 'stopped' | 'standby' | 'active' | 'failing'
-  /** The last attempt's error while `failing`, otherwise null. */
+  /** The error of the last attempt while the state is `failing`, otherwise null. */
   readonly failure: unknown
   start(): Promise<void>
-  /** Returns when the in-flight batch has finished. Idempotent, safe before start. */
+  /** Stops the subscription. Returns when the batch in flight is finished. Idempotent, and safe before start. */
   stop(): Promise<void>
 }
 
-/** One partition of the notification topic. Every adapter passes `topic-conformance.ts`. */
+/** A partition of the notification topic. Every adapter passes `topic-conformance.ts`. */
 export interface Topic<E extends TopicEvent = OrderEvent> {
   readonly partition: TopicPartition<E>
-  /** Whether the topic is outside the store's database, so a restore does not include it. */
+  /** Whether the topic is outside the database of the store, so that a restore does not include it. */
   readonly isOutside: boolean
-  /** Throws when the configuration can never work. If a broker is unavailable, later calls retry and throw. */
+  /**
+   * Throws if the configuration can never work. If a broker is unavailable, it returns, and later calls retry and
+   * throw.
+   */
   start(): Promise<void>
   stop(): Promise<void>
   /**
-   * Returns when every message is durable, in the given order. Drops messages whose event id the topic has. If a broker
-   * loses one in transit, only each subject's events keep their order. If this throws, some messages may be stored.
-   * Publish the same messages again, except too large ones after an EventTooLarge.
+   * Publishes messages. Returns when all of them are durable, in the given order. Messages whose event id the topic
+   * already has are dropped. If a broker loses a message in transit, only the events of each subject keep their order.
+   * If it throws, some messages may be stored. Publish the same messages again; after an EventTooLarge without those
+   * that are too large.
    */
   publish(messages: readonly OutgoingMessage<E>[]): Promise<void>
   /**
-   * A position up to which the topic has every commit: the newest message's, or a lower one. Empty if unknown, for
-   * example after events from another source; null for an empty topic.
+   * A position up to which the topic has every commit. It is that of the newest message, or a lower one. Empty if
+   * unknown, for example after events from another source. Null for an empty topic.
    */
   newestPosition(): Promise<string | null>
-  /** The newest message's sequence; for an empty topic, a number below every later sequence. */
+  /** The sequence of the newest message. For an empty topic, a number below every later sequence. */
   newestSequence(): Promise<number>
   /**
-   * Returns up to `limit` messages after the sequence `after`, in order; an empty list at the end. For commands that
-   * read the whole topic.
+   * Returns up to `limit` messages after the sequence `after`, in order. The list is empty at the end. It is for
+   * commands that read the whole topic.
    */
   read(after: number, limit: number): Promise<StoredMessage[]>
   subscribe(name: string, handler: MessageHandler<E>, options?: SubscribeOptions): Subscription

@@ -19,7 +19,7 @@ async function connect(t: TestContext) {
 }
 
 describe('acknowledgements', { skip: NO_NATS }, () => {
-  test('are matched to their messages, refusals too', async (t) => {
+  test('acknowledgements and refusals are matched to their messages', async (t) => {
     const { acks, manager } = await connect(t)
     const name = `acks-${randomUUID()}`
     await manager.streams.add({ name, subjects: [`${name}.>`] })
@@ -49,7 +49,7 @@ describe('acknowledgements', { skip: NO_NATS }, () => {
     assert.ok(outcomes[3] instanceof NoRespondersError)
   })
 
-  test('time out after two and a half seconds, or fail when the connection is closed', async (t) => {
+  test('acknowledgements time out after two and a half seconds, or fail when the connection is closed', async (t) => {
     const { acks, close, connection } = await connect(t)
     const subject = `silent.${randomUUID()}`
     connection.subscribe(subject, { callback: () => {} })

@@ -13,14 +13,14 @@ import { idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-h
 import { readConfig } from '../../config.ts'
 import { NatsClient, natsConnectOptions } from './connection.ts'
 
-/** The topic as an operator configures it. */
+/** Creates the topic from settings, as an operator would configure it. */
 async function makeTopic(t: TestContext, settings: Record<string, string>) {
   const nats = readConfig(settings).nats
   assert.ok(nats !== null)
   return connectNatsTopic(t, await createTestDatabase(t), '', { nats, name: 'orders' })
 }
 
-/** Publishes, reads and subscribes. */
+/** Asserts that publishing, reading and subscribing work with these settings. */
 async function assertWorks(t: TestContext, settings: Record<string, string>): Promise<void> {
   const topic = await makeTopic(t, settings)
   const before = await topic.newestSequence()
@@ -44,7 +44,7 @@ describe('the login', () => {
     { server: 'authorization { user: "store", password: "a:b" }', login: 'store:a%3Ab' },
   ]
   for (const { server, login } of FORMS) {
-    test(`is taken from the address: ${login}`, { skip: NO_NATS }, async (t) => {
+    test(`the login is taken from the address: ${login}`, { skip: NO_NATS }, async (t) => {
       const own = await startNatsServer(t, server)
       const client = new NatsClient(natsSettings(`nats://${login}@127.0.0.1:${own.port}`), 'test', silent)
       const stranger = new NatsClient(natsSettings(own.url), 'test', silent)
@@ -54,7 +54,7 @@ describe('the login', () => {
     })
   }
 
-  test('and the servers come from the addresses', () => {
+  test('servers and login are taken from the addresses', () => {
     const plain = natsConnectOptions(natsSettings('nats://a:4222, nats://me:pw@b'), 'store')
     assert.deepEqual([plain.servers, plain.user, plain.pass, plain.token, plain.tls], [['a:4222', 'b'], 'me', 'pw', undefined, undefined])
     assert.throws(() => natsConnectOptions(natsSettings('nats://a', { credentialsFile: '/no/such.creds' }), 'store'), /ENOENT/)
@@ -62,7 +62,7 @@ describe('the login', () => {
 })
 
 describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
-  /** A server with a certificate of `authority`, by default for the server's own address. */
+  /** Starts a server with a certificate of `authority`. By default, the certificate is for the server's own address. */
   const startTlsServer = async (t: TestContext, authority: Authority, more = '', name?: string) => {
     const { certFile, keyFile } = authority.issue('server', name)
     const files = { cert_file: certFile, key_file: keyFile, ca_file: authority.caFile }
@@ -86,18 +86,18 @@ describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
     await assertWorks(t, { NATS_URL: NATS_URL.replace('127.0.0.1', 'localhost'), NATS_CA })
   })
 
-  test('presents a certificate of the client, without which a verifying server accepts no client', async (t) => {
+  test('presents a client certificate, and a server that verifies certificates refuses clients without one', async (t) => {
     const [authority, foreign] = [new Authority(t), new Authority(t)]
     const { NATS_URL, NATS_CA } = await startTlsServer(t, authority, ', verify: true')
     const login = ({ certFile, keyFile }: Certificate) => ({ NATS_URL, NATS_CA, NATS_CERT: certFile, NATS_KEY: keyFile })
     await assertWorks(t, login(authority.issue('client')))
-    // In TLS 1.3 the server refuses after the handshake; the driver waits for its greeting and does not report the
+    // In TLS 1.3 the server refuses after the handshake. The driver waits for its greeting, and does not report the
     // reason.
     const refused = /timeout|certificate|closed/i
     await Promise.all([{ NATS_URL, NATS_CA }, login(foreign.issue('client'))].map((settings) => assertRefused(t, settings, refused)))
   })
 
-  test('is required: a server without it receives no password', async (t) => {
+  test('with tls:// TLS is required, and a server without it receives no password', async (t) => {
     const { port } = await startNatsServer(t, 'authorization { user: "store", password: "secret" }')
     await assertRefused(t, { NATS_URL: `tls://store:secret@127.0.0.1:${port}` }, /does not support 'tls'/)
   })
@@ -107,7 +107,7 @@ describe('a credentials file', { skip: NO_NATS }, () => {
   // The permissions that docs/operate/run.md names.
   const permissions = { publish: ['$JS.API.>', 'orders.>'], subscribe: ['_INBOX.>'] }
 
-  test('works with the permissions that the documentation names, and not without one of them', async (t) => {
+  test('a credentials file works with the permissions in the documentation, and not with another login', async (t) => {
     const operator = new NatsOperator()
     const { url, directory } = await startNatsServer(t, operator.config)
     const settings = (name: string, text: string) => {

@@ -7,11 +7,11 @@ import type { Logger } from 'pino'
 import { PubAcks } from './acks.ts'
 
 export interface NatsSettings {
-  /** `nats://` or `tls://` addresses, separated by commas. The first `user:password@` or `token@` is used. */
+  /** `nats://` or `tls://` addresses, separated by commas. The first `user:password@` or `token@` in them is used. */
   servers: string
   /**
-   * File paths or null: credentials (JWT and NKey), then PEM files of the authority and the client's certificate and
-   * key.
+   * Paths of files, or null. The first file has the credentials (JWT and NKey). The others are PEM files of the
+   * authority, and of the client's certificate and key.
    */
   credentialsFile: string | null
   caFile: string | null
@@ -21,12 +21,12 @@ export interface NatsSettings {
 
 const CONNECT_TIMEOUT_MS = 5_000
 /**
- * The default `max_payload` of a server. The largest event of a usual shop needs two thirds of it:
+ * The default `max_payload` of a server. The largest event of a usual shop needs two thirds of it: see
  * docs/decisions/orders-changes.md.
  */
 export const NEEDED_PAYLOAD_BYTES = 1024 * 1024
 const RECONNECT_MS = 250
-// An unreachable server is detected after two intervals.
+// The interval of pings. An unreachable server is detected after two of them.
 const PING_INTERVAL_MS = 2_500
 
 export interface Jetstream {
@@ -36,7 +36,10 @@ export interface Jetstream {
   manager: JetStreamManager
 }
 
-/** The process's broker connection, opened at first use. It reconnects to any server by itself. */
+/**
+ * The connection of this process to the broker. It is opened at the first use, and reconnects to any of the servers
+ * automatically.
+ */
 export class NatsClient {
   readonly #settings: NatsSettings
   readonly #name: string
@@ -50,7 +53,7 @@ export class NatsClient {
     this.#logger = logger
   }
 
-  /** Throws when no server can be reached, or none accepts this client. */
+  /** Returns the connection. Throws if no server can be reached, or if none accepts this client. */
   async get(): Promise<Jetstream> {
     if (this.#closed) throw new Error('the connection to NATS was closed')
     this.#connecting ??= this.#connect().catch((error) => {
@@ -60,7 +63,7 @@ export class NatsClient {
     return this.#connecting
   }
 
-  /** Idempotent, safe before the first connection. */
+  /** Closes the connection. Idempotent, and safe before it was opened. */
   async close(): Promise<void> {
     this.#closed = true
     const jetstream = await this.#connecting?.catch(() => null)
@@ -78,7 +81,7 @@ export class NatsClient {
         { maxPayload },
         `NATS takes messages of ${maxPayload} bytes, and large orders need ${NEEDED_PAYLOAD_BYTES}: raise max_payload`,
       )
-    // Closed permanently, by `close` or by a server. The next caller opens a new connection.
+    // The connection was closed permanently, by `close` or by a server. The next caller opens another one.
     const onClosed = () => {
       this.#connecting = null
     }
@@ -96,13 +99,13 @@ export class NatsClient {
   }
 }
 
-/** The driver's options. Reads the files in the settings; throws if one cannot be read. */
+/** The options for the driver. Reads the files in the settings, and throws if one of them cannot be read. */
 export function natsConnectOptions(settings: NatsSettings, name: string): NodeConnectionOptions {
   const urls = settings.servers.split(',').map((server) => new URL(server.trim()))
   const login = urls.find(({ username }) => username !== '')
   const { caFile, certFile, keyFile, credentialsFile } = settings
   const tls = {
-    // The driver does not know this option, but passes it on to node:tls.
+    // The driver does not know this option, but passes it to node:tls.
     checkServerIdentity: identityCheckFor(urls),
     ...(caFile === null ? {} : { caFile }),
     ...(certFile === null ? {} : { certFile }),
@@ -118,9 +121,9 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
     maxReconnectAttempts: -1,
     reconnectTimeWait: RECONNECT_MS,
     reconnectJitter: RECONNECT_MS,
-    // Keeps reconnecting while a password changes on the servers.
+    // With this option, the client keeps reconnecting while a password is changed on the servers.
     ignoreAuthErrorAbort: true,
-    // Otherwise every request creates two errors in advance for their stacks.
+    // Without this option, each request would create two errors in advance for their stacks.
     noAsyncTraces: true,
     ...(login === undefined ? {} : loginOf(login)),
     ...(credentialsFile === null ? {} : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
@@ -129,8 +132,8 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
 }
 
 /**
- * For a server with an IP address, the driver passes no name, so node:tls checks the certificate for `localhost`
- * (https://github.com/nats-io/nats.js/issues/303). This check requires a certificate for an address in the settings.
+ * Checks that the certificate is for an address in the settings. For a server with an IP address, the driver passes no
+ * name, so node:tls would check the certificate for `localhost` (https://github.com/nats-io/nats.js/issues/303).
  */
 function identityCheckFor(urls: readonly URL[]) {
   const addresses = urls
@@ -148,12 +151,12 @@ function loginOf({ username, password }: URL) {
   return { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
 }
 
-/** Whether the driver reports that the broker is unavailable, does not answer, or rejects this client. */
+/** Whether the error means that the broker is unavailable, does not answer, or rejects this client. */
 export function isBrokerError(error: unknown): error is Error {
   return Object.values(errors).some((type) => error instanceof type)
 }
 
-/** The server's `err_code`, as in `nats errors ls`; null for any other error. */
+/** The `err_code` of a server's error, as listed by `nats errors ls`. Null for any other error. */
 export function jetstreamErrorCode(error: unknown): number | null {
   return error instanceof JetStreamApiError ? error.code : null
 }

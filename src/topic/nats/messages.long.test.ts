@@ -21,14 +21,17 @@ async function makeTopic(t: TestContext) {
   return { db, topic: connectNatsTopic(t, db, url), manager: await connectManager(t, url), stream: db.name.toUpperCase() }
 }
 
-/** Events of two orders: the first version of each, and the second of the first between them. */
+/** Events of two orders. The second version of the first order is between the first versions of both. */
 function makeVersions(): OutgoingMessage[] {
   const first = makeOrderEvent()
   const second = makeOrderEvent({ order: { id: first.subject, version: 2, status: 'confirmed' } })
   return [first, second, makeOrderEvent()].map((event) => ({ position: '', event }))
 }
 
-/** Makes the broker withhold all but some messages from the next consumer, and report that nothing is pending. */
+/**
+ * Makes the broker withhold all messages outside of the filter from the next consumer, which then reports that nothing
+ * is pending.
+ */
 async function restrictFirstConsumer(t: TestContext, filter: string): Promise<{ made: number }> {
   const consumers = { made: 0 }
   const api: ConsumerAPI = Object.getPrototypeOf((await connectManager(t, url)).consumers)
@@ -41,7 +44,7 @@ async function restrictFirstConsumer(t: TestContext, filter: string): Promise<{ 
   return consumers
 }
 
-/** Flips a bit of a message's payload in the server's files. */
+/** Flips a bit in the payload of a message, in the files of the server. */
 function spoil(directory: string, message: OutgoingMessage | undefined): void {
   const files = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.blk'))
   for (const file of files.map((name) => join(directory, name))) {
@@ -57,7 +60,7 @@ function spoil(directory: string, message: OutgoingMessage | undefined): void {
 
 type Reader = (t: TestContext, topic: Topic) => Promise<Recording>
 
-/** A subscription that must be failing until a message has been handled. */
+/** Reads by a subscription, which must be failing until a message was handled. */
 async function readBySubscription(t: TestContext, topic: Topic): Promise<Recording> {
   const recording = new Recording()
   const subscription: Subscription = await subscribe(t, topic, 'reader', async (messages, signal) => {
@@ -87,7 +90,7 @@ const FAULTS = [
 describe('reading from NATS', { skip: NO_NATS }, () => {
   for (const [name, read] of READERS)
     for (const { what, filter } of FAULTS)
-      test(`${name} continues with another consumer when one ${what}`, async (t) => {
+      test(`${name} continues with another consumer if the first one ${what}`, async (t) => {
         const { topic } = await makeTopic(t)
         const consumers = await restrictFirstConsumer(t, filter)
         const sent = makeVersions()
@@ -98,15 +101,15 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
       })
 
   for (const name of ['a subscription', 'a read'])
-    test(`${name} leaves out what the stream's leader lacks, and continues with another consumer`, async (t) => {
+    test(`${name} skips messages that the stream's leader lacks, and continues with another consumer`, async (t) => {
       const { topic, stream } = await makeTopic(t)
       const [first, second, third] = makeVersions()
       assert.ok(first && second && third)
       const sent = [first, second, third]
       await topic.publish(sent)
       const consumers = await restrictFirstConsumer(t, '>')
-      // This is a leader that never had the last message, until the broker has chosen another server for the next
-      // consumer.
+      // Simulates a leader that never had the last message. When the next consumer is created, the broker has chosen
+      // another leader.
       const api: StreamAPI = Object.getPrototypeOf((await connectManager(t, url)).streams)
       const { getMessage, info } = api
       const isHidden = (subject: string | undefined) => consumers.made === 1 && subject === `${stream.toLowerCase()}.${third.event.id}`
@@ -134,7 +137,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
       assert.deepEqual([recording.ids, made], [idsOf(sent), [2, 2, 2]])
     })
 
-  test('skips messages that were deleted, wherever they were', async (t) => {
+  test('skips deleted messages, wherever they were', async (t) => {
     const { topic, manager, stream } = await makeTopic(t)
     const sent = makeOutgoing(9)
     await topic.publish(sent)
@@ -149,7 +152,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     assert.deepEqual([recording.ids, consumers.made], [left, 2])
   })
 
-  test('keeps the messages before the one that was left out', async (t) => {
+  test('delivers the messages before a skipped one, and the others by another consumer', async (t) => {
     const { topic } = await makeTopic(t)
     const consumers = await restrictFirstConsumer(t, '*.1')
     const sent = [...makeOutgoing(2), ...makeVersions()]
@@ -192,7 +195,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     await eventually(async () => subscription.state === 'active')
   })
 
-  test('skips messages that are too old for the stream', async (t) => {
+  test('skips messages that were removed because of their age', async (t) => {
     const { topic, manager, stream } = await makeTopic(t)
     const sent = makeOutgoing(5)
     await topic.publish(sent)
@@ -200,7 +203,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
     assert.deepEqual(idsOf(await topic.read(0, 10)), idsOf(sent.slice(3)))
   })
 
-  test('throws when the stream was recreated, and then reads the new one', async (t) => {
+  test('throws if the stream was recreated, and then reads the new stream', async (t) => {
     const { topic, manager, stream } = await makeTopic(t)
     const sent = makeOutgoing(2)
     await topic.publish(sent)

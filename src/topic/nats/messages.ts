@@ -7,24 +7,24 @@ import { isBrokerError, type Jetstream } from './connection.ts'
 import { NatsPull, type PulledMessage } from './pull.ts'
 import { addConsumer, assertSame, type Consumer, firstFrom, isAtLeader, newestIn, type TopicStream } from './stream.ts'
 
-/** The change-stream position at sending. The topic has every commit up to it. */
+/** A header with the change-stream position at the time of sending. The topic has every commit up to it. */
 export const POSITION_HEADER = 'Storefront-Position'
-/** `zstd` for a compressed event, otherwise absent. */
+/** A header that is `zstd` for a compressed event, and otherwise absent. */
 export const ENCODING_HEADER = 'Content-Encoding'
 
-// Servers accept messages up to 1 MB by default. The JSON of a thousand order lines is larger, but compresses to a
-// tenth.
+// Events are compressed from this size on. Servers accept messages up to 1 MB by default. The JSON of a thousand order
+// lines is larger, but compresses to a tenth.
 const COMPRESS_FROM_BYTES = 64 * 1024
 /**
- * Far above the largest order. Without this limit, a foreign message of some kilobytes could fill the memory when
- * decompressed.
+ * The limit for a decompressed event, which is far above the largest order. Without it, a message of some kilobytes
+ * from another program could fill the memory.
  */
 const MAX_EVENT_BYTES = 64 * 1024 * 1024
 const BATCH_SIZE = 1_000
-/** Bounds how long an unavailable server delays the store's stop. */
+/** How long an unavailable server may delay the stop of the store. */
 const CLOSE_PATIENCE_MS = 1_000
-// The number of empty takes, each about a second, until the stream is asked for its newest message, and then until the
-// consumer is replaced.
+// After this number of empty takes, which are about a second each, the stream is asked for its newest message. If it
+// has newer messages, the consumer is replaced later.
 const IDLE_TAKES = 5
 const PATIENT_TAKES = 2
 const OPENING_BRACE = '{'.charCodeAt(0)
@@ -34,11 +34,11 @@ export function encodeEvent(event: TopicEvent): { payload: Uint8Array; encoding:
   return json.length < COMPRESS_FROM_BYTES ? { payload: json, encoding: null } : { payload: zstdCompressSync(json), encoding: 'zstd' }
 }
 
-/** Returns null for a payload that the store did not write. */
+/** The event of a message. Null for a payload that the store has not written. */
 function decodeEvent(message: Msg): unknown {
   const payload = Buffer.from(message.data.buffer, message.data.byteOffset, message.data.byteLength)
   try {
-    // Checked first, because parsing headers costs more than the rest of this function.
+    // This is checked first, because parsing headers costs more than the rest of this function.
     if (payload[0] === OPENING_BRACE) return JSON.parse(payload.toString())
     return message.headers?.get(ENCODING_HEADER) === 'zstd'
       ? JSON.parse(zstdDecompressSync(payload, { maxOutputLength: MAX_EVENT_BYTES }).toString())
@@ -49,23 +49,23 @@ function decodeEvent(message: Msg): unknown {
   }
 }
 
-/** Whether a payload is neither JSON nor zstd, or exceeds the limit when decompressed. */
+/** Whether a payload is neither JSON nor zstd, or exceeds the limit when it is decompressed. */
 function isDecodingError(error: unknown): boolean {
   return error instanceof SyntaxError || /^(ZSTD_|Z_|ERR_BUFFER_TOO_LARGE$)/.test((error as { code?: string }).code ?? '')
 }
 
-/** Reads a stream after a position, by its own consumer. */
+/** Reads a stream after a position, with a consumer of its own. */
 export class NatsSource implements MessageSource {
   readonly #jetstream: Jetstream
   readonly #stream: TopicStream
   readonly #consumer: Consumer
   readonly #pull: NatsPull
-  /** The stream sequence of the newest message that arrived. */
+  /** The stream sequence of the newest message that has arrived. */
   #received: number
   #idleTakes = 0
-  /** The newest stream sequence that the stream reported. */
+  /** The newest stream sequence that the stream has reported. */
   #newest = 0
-  /** Why this consumer cannot be used any more. */
+  /** Why this consumer cannot be used any more. Null if it can. */
   #failure: Error | null = null
 
   private constructor(jetstream: Jetstream, stream: TopicStream, consumer: Consumer, received: number) {
@@ -78,21 +78,21 @@ export class NatsSource implements MessageSource {
 
   static async open(jetstream: Jetstream, stream: TopicStream, after: number): Promise<NatsSource> {
     const consumer = await addConsumer(jetstream, stream, after)
-    // The stream may have been recreated in between.
+    // The stream may have been recreated meanwhile.
     await assertSame(jetstream, stream)
     return new NatsSource(jetstream, stream, consumer, Math.max(after - stream.base, 0))
   }
 
   async next(signal: AbortSignal): Promise<StoredMessage[]> {
     this.#pull.request(BATCH_SIZE)
-    // An aborted read loses no messages, because the next holder reads after its stored position.
+    // An aborted read loses no messages, because the next reader starts after the stored position.
     const messages = await this.#pull.take(signal)
-    // The next batch arrives while this one is handled.
+    // Requests the next batch, which can arrive while this one is handled.
     if (messages.length > 0) this.#pull.request(BATCH_SIZE)
     return this.#toStored(messages, signal)
   }
 
-  /** Returns up to `limit` messages; an empty list when none arrived for a second. */
+  /** Returns up to `limit` messages. The list is empty if none has arrived for a second. */
   async read(limit: number): Promise<StoredMessage[]> {
     this.#pull.request(Math.min(limit, BATCH_SIZE))
     return this.#toStored(await this.#pull.take())
@@ -100,14 +100,14 @@ export class NatsSource implements MessageSource {
 
   async close(): Promise<void> {
     this.#pull.close()
-    // The broker removes an unused consumer after a minute, so the removal needs no long wait.
+    // The broker also removes an unused consumer after a minute, so this does not wait long for the removal.
     const removed = this.#jetstream.manager.consumers.delete(this.#stream.name, this.#consumer.name)
     await withinMs(CLOSE_PATIENCE_MS, removed, null)
   }
 
   /**
-   * Throws SourceStalled when the consumer has stopped, skipped a message, or sent a message that the stream's leader
-   * lacks.
+   * Converts messages. Throws SourceStalled if the consumer has stopped, has skipped a message, or has sent a message
+   * that the stream's leader lacks.
    */
   async #toStored(taken: readonly PulledMessage[], signal?: AbortSignal): Promise<StoredMessage[]> {
     const messages = await this.#untilGap(taken)
@@ -120,7 +120,7 @@ export class NatsSource implements MessageSource {
   }
 
   /**
-   * The messages before the first one that the consumer skipped although the stream has it. See
+   * Returns the messages before a gap. A gap is a message that the stream has and the consumer has skipped. See
    * docs/decisions/topic-nats.md.
    */
   async #untilGap(taken: readonly PulledMessage[]): Promise<readonly PulledMessage[]> {
@@ -139,9 +139,9 @@ export class NatsSource implements MessageSource {
   }
 
   /**
-   * Throws when the leader lacks this message or has another at its sequence. The consumer's server then has messages
-   * that were never acknowledged. All later sequences differ too, so checking a batch's last message is enough. See
-   * docs/decisions/topic-nats.md.
+   * Throws if the leader lacks this message, or has another one at its sequence. The server of the consumer then has
+   * messages that were never acknowledged. All later sequences differ too, so checking the last message of a batch is
+   * enough. See docs/decisions/topic-nats.md.
    */
   async #assertAtLeader(last: PulledMessage | undefined): Promise<void> {
     if (last === undefined || (await isAtLeader(this.#jetstream, this.#stream, last.streamSequence, last.message.subject))) return
@@ -149,7 +149,7 @@ export class NatsSource implements MessageSource {
     throw this.#failure
   }
 
-  /** Throws when the stream has newer messages that the consumer does not send. See docs/decisions/topic-nats.md. */
+  /** Throws if the stream has newer messages that the consumer does not send. See docs/decisions/topic-nats.md. */
   #assertProgress(taken: readonly PulledMessage[]): void {
     const last = taken.at(-1)
     if (last !== undefined) {
@@ -171,11 +171,14 @@ export class NatsSource implements MessageSource {
     return new SourceStalled(`the consumer of ${this.#stream.name} that ${leader} leads ${what}`)
   }
 
-  /** Runs beside the pull, which detects a silent broker itself. Any other error fails the next take. */
+  /**
+   * Reads the stream's newest sequence while the pull continues. The pull itself detects a silent broker. Any other
+   * error fails the next take.
+   */
   async #readNewest(idleTakes: number): Promise<void> {
     try {
       const newest = await newestIn(this.#jetstream, this.#stream)
-      // Messages that arrived meanwhile prove the consumer's progress.
+      // Messages that have arrived meanwhile prove that the consumer works.
       if (this.#idleTakes >= idleTakes) this.#newest = newest
     } catch (error) {
       if (!isBrokerError(error)) this.#failure = error as Error

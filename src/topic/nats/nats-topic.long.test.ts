@@ -41,8 +41,8 @@ async function makeTopic(t: TestContext, partition: TopicPartition<OrderEvent> =
 }
 
 /**
- * A topic that retries messages without an acknowledgement, as the change stream does, unless a test has stopped the
- * broker.
+ * Returns the topic with retries for messages without an acknowledgement, as the change stream makes them. It does not
+ * retry if a test has stopped the broker.
  */
 function withRetries(topic: Topic, isStopped: () => boolean): Topic {
   const publishOnce = topic.publish.bind(topic)
@@ -58,7 +58,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
   topicConformance('the topic in NATS', (t) => makeTopic(t))
   topicConformance('the partition of the catalogue in NATS', (t) => makeTopic(t, { ...ORDERS, name: 'catalogue' }))
 
-  test('creates a stream that keeps every message once, on disk', async (t) => {
+  test('creates a stream that stores every message once, on disk', async (t) => {
     const { db, topic } = await makeTopic(t)
     const manager = await connectManager(t, url)
     await topic.start()
@@ -72,7 +72,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
     assert.deepEqual(state.subjects, { [`${db.name}.${event?.event.id}`]: 1 })
   })
 
-  test('refuses to start on a stream that would drop messages, and reports the required settings', async (t) => {
+  test('refuses to start with a stream that would drop messages, and names the required settings', async (t) => {
     const { db, topic } = await makeTopic(t)
     const manager = await connectManager(t, url)
     await manager.streams.add({ name: db.name.toUpperCase(), subjects: [`${db.name}.>`], discard: DiscardPolicy.Old })
@@ -101,7 +101,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
     assert.equal(told.length, 3)
   })
 
-  test('transports an order of a thousand long lines, more than a server accepts in one message', async (t) => {
+  test('transports an order of a thousand long lines, which is more than a server accepts in one message', async (t) => {
     const { topic } = await makeTopic(t)
     const items = Array.from({ length: 1_000 }, (_, index) => makeOrderItem({ sku: `SKU-${index}`, name: `🛒 ${index} `.repeat(100) }))
     const event = makeOrderEvent({ order: { items } })
@@ -110,7 +110,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
     assert.deepEqual((await topic.read(0, 1))[0]?.event, event)
   })
 
-  test('the topic in PostgreSQL is refused once the store has used the broker', async (t) => {
+  test('the topic in PostgreSQL is refused after the store has used the broker', async (t) => {
     const { db, topic } = await makeTopic(t)
     const before = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: pino({ level: 'silent' }) })
     await before.start()
@@ -120,7 +120,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
 })
 
 describe('with a broker that loses its disk', { skip: NO_NATS }, () => {
-  test('a stream that was lost and recreated continues in the next epoch, skips no subscriber, and is reported', async (t) => {
+  test('after a stream was lost and recreated, it continues in the next epoch, each subscriber gets its messages, and the loss is reported', async (t) => {
     const own = await startNatsServer(t)
     const db = await createTestDatabase(t)
     const lines: string[] = []

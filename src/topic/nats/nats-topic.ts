@@ -18,8 +18,8 @@ import { NatsSource, POSITION_HEADER } from './messages.ts'
 import { NatsPublisher } from './publisher.ts'
 import { findStream, newestIn, openStream, StreamMisconfigured, StreamRecreated, type TopicStream } from './stream.ts'
 
-// The most consumers for one read. The broker chooses a server for each; if one of three is out of step, one read in
-// 2,000 fails.
+// The most consumers for one read. The broker chooses a server for each of them. If one of three servers is out of
+// step, one read in 2,000 fails.
 const READ_ATTEMPTS = 7
 
 export interface NatsTopicOptions {
@@ -27,32 +27,32 @@ export interface NatsTopicOptions {
   /** The number of servers that store each message: 1, 3 or 5. */
   replicas: number
   /**
-   * Whether this process only reads. It never creates or changes the stream, and needs another process to open it
+   * Whether this process only reads. It then never creates or changes the stream, so another process must open it
    * first.
    */
   isReadOnly?: boolean
   /**
-   * Names the stream (in capitals) and its subjects; the partition's name by default. Stores that share a broker
-   * account need different names.
+   * The name of the stream (in capitals) and the prefix of its subjects. The default is the name of the partition.
+   * Stores that share a broker account need different names.
    */
   name?: string
-  /** Stores the subscribers' locks and positions, and the topic's epochs. */
+  /** The database with the locks and positions of subscribers, and with the epochs of the topic. */
   pool: Pool
   url: string
   sessions?: LockSessions
   logger: Logger
-  /** Called with the events that `publish` has stored or found stored. */
+  /** Called with the events that `publish` has stored, or has found to be stored already. */
   onStored?: (events: PublishedEvent[]) => void
 }
 
-/** The opened stream. Dropped after any failure, because the stream may have been recreated. */
+/** The opened stream. It is dropped after any failure, because the stream may have been recreated. */
 interface OpenTopic<E extends TopicEvent> {
   jetstream: Jetstream
   stream: TopicStream
   publisher: NatsPublisher<E>
 }
 
-/** A partition of the notification topic as a NATS JetStream stream. */
+/** A partition of the notification topic, as a NATS JetStream stream. */
 export class NatsTopic<E extends TopicEvent> implements Topic<E> {
   readonly partition: TopicPartition<E>
   readonly isOutside = true
@@ -61,7 +61,7 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
   readonly #client: NatsClient
   readonly #sessions: LockSessions
   #opening: Promise<OpenTopic<E>> | null = null
-  /** Settles when every publish has ended; publishes run one after another. */
+  /** Settles when all calls of `publish` have ended. They run one after another. */
   #publishing: Promise<unknown> = Promise.resolve()
 
   constructor(partition: TopicPartition<E>, options: NatsTopicOptions) {
@@ -129,8 +129,8 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
   }
 
   /**
-   * Runs `work` with the stream, which opens at first use and after each failure. Opening creates a missing stream,
-   * unless this is read-only.
+   * Runs `work` with the stream. The stream is opened at the first use, and again after each failure. Opening it
+   * creates a missing stream, unless this process is read-only.
    */
   async #use<T>(work: (topic: OpenTopic<E>) => Promise<T>): Promise<T> {
     this.#opening ??= this.#open()
@@ -158,7 +158,7 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
 
 async function readBehind(jetstream: Jetstream, stream: TopicStream, after: number, limit: number): Promise<StoredMessage[]> {
   const messages: StoredMessage[] = []
-  // Positions below this epoch's base have nothing left to read.
+  // In earlier epochs nothing is left to read, so the position is at least the base of this one.
   const position = () => messages.at(-1)?.sequence ?? Math.max(after, stream.base)
   const newest = async () => stream.base + (await newestIn(jetstream, stream))
   let last = await newest()

@@ -27,10 +27,10 @@ import { openStream, type TopicStream } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
-/** Delay of a failure's report, in which other messages are stored. */
+/** The delay before a failure is reported. Other messages are stored meanwhile. */
 const MISHAP_MS = 100
 
-/** A topic that records what it has stored, and the broker's own view of it. */
+/** Creates a topic that records what it has stored, and a manager that shows the broker's own view. */
 async function makeTopic(t: TestContext) {
   const db = await createTestDatabase(t)
   const told: PublishedEvent[] = []
@@ -38,7 +38,7 @@ async function makeTopic(t: TestContext) {
   return { db, topic, told, manager: await connectManager(t, url) }
 }
 
-/** Publishers on one stream, and its content. */
+/** Creates publishers for one stream, and a function that reads the stream's content. */
 async function makePublisher(t: TestContext) {
   const { name, pool } = await createTestDatabase(t)
   const client = new NatsClient(natsSettings(url), 'test', silent)
@@ -60,12 +60,13 @@ async function makePublisher(t: TestContext) {
 }
 
 /**
- * `message`: it is lost. `acknowledgement`: it is lost, the message is stored. `proposed` and `refused`: a server's
- * replies to a second copy while the first one is in flight, which is then lost.
+ * What fails. `message`: the message is lost. `acknowledgement`: the message is stored and only its acknowledgement is
+ * lost. `proposed` and `refused`: a server's two replies to a second copy while the first one is in flight. The first
+ * one is then lost.
  */
 type Mishap = 'message' | 'acknowledgement' | 'proposed' | 'refused'
 
-/** The failure, once per event id. */
+/** Fails once for each event id, in the given way. */
 class MishapAcks extends PubAcks {
   readonly #stream: string
   readonly #mishaps: Map<string, Mishap>
@@ -90,7 +91,7 @@ class MishapAcks extends PubAcks {
   }
 }
 
-/** The row of an order that passed through these statuses, one second each. */
+/** The row of an order that has had these statuses, a second after each other. */
 function makeRecord(statuses: readonly OrderStatus[]): OrderRecord {
   const { data } = makeOrderEvent()
   const { total, ...order } = data.order
@@ -113,7 +114,7 @@ function makeRecord(statuses: readonly OrderStatus[]): OrderRecord {
   }
 }
 
-/** Waits until the broker has forgotten the message id. */
+/** Waits until the broker has forgotten the message id, so that it no longer detects duplicates by it. */
 async function forget(manager: JetStreamManager, { name }: TopicStream, message: OutgoingMessage | undefined): Promise<void> {
   await manager.streams.update(name, { duplicate_window: nanos(100) })
   await eventually(async () => {
@@ -125,7 +126,7 @@ async function forget(manager: JetStreamManager, { name }: TopicStream, message:
 const bySequence = (events: readonly PublishedEvent[]) => events.toSorted((a, b) => a.sequence - b.sequence)
 
 describe('publishing to NATS', { skip: NO_NATS }, () => {
-  test('publishes an event where the AsyncAPI document says, compressed above 64 KiB', async (t) => {
+  test('publishes an event under the subject in the AsyncAPI document, compressed above 64 KiB', async (t) => {
     const document = JSON.parse(readFileSync(new URL('../../../docs/asyncapi.json', import.meta.url), 'utf8'))
     const topic = connectNatsTopic(t, await createTestDatabase(t), url, { name: 'orders' })
     const manager = await connectManager(t, url)
@@ -145,21 +146,23 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     }
   })
 
-  test('publishes what only a server out of step has', async (t) => {
+  test('publishes an event that only a server out of step has', async (t) => {
     const { publisher, jetstream, readStored } = await makePublisher(t)
     const first = makeOrderEvent()
     const second = makeOrderEvent({ order: { id: first.subject, version: 2, status: 'confirmed' } })
     const [stored, next, claimed] = [first, second, makeOrderEvent()].map((event) => ({ position: '', event }))
     assert.ok(stored && next && claimed)
     await publisher.publish([stored])
-    // This server has stored a message of a leader that was replaced before the others had it.
+    // Simulates a server that has stored a message of a former leader, which was replaced before the other servers had
+    // the message.
     const api = Object.getPrototypeOf(jetstream.manager.direct)
     const { getMessage } = api
     t.mock.method(api, 'getMessage', async function (this: unknown, name: string, query: { last_by_subj?: string }) {
       const subject = query.last_by_subj?.replace(claimed.event.id, stored.event.id)
       return getMessage.call(this, name, { ...query, ...(subject && { last_by_subj: subject }) })
     })
-    // The second version waits for the refusal of the first, so the rest is looked up before it is sent.
+    // The second version waits until the first one is refused as a duplicate. The other messages are therefore looked
+    // up before they are sent.
     await publisher.publish([stored, next, claimed])
     assert.deepEqual(
       (await readStored()).map(({ id }) => id),
@@ -167,7 +170,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     )
   })
 
-  test('reports the sequence of each event, also of one that the broker has already', async (t) => {
+  test('reports the sequence of each event, also of events that the broker already has', async (t) => {
     const { topic, told } = await makeTopic(t)
     const sent = makeOutgoing(700)
     await topic.publish(sent.slice(0, 600))
@@ -181,7 +184,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     )
   })
 
-  test('drops an event that it has, also after the broker has forgotten the message id, and keeps the order', async (t) => {
+  test('drops events that the stream has, even after the broker has forgotten their message ids, and keeps the order', async (t) => {
     const { publisher, stream, told, manager, readStored } = await makePublisher(t)
     const [old, fresh] = [makeOutgoing(700), makeOutgoing(700, 1_000)]
     await publisher.publish(old)
@@ -201,14 +204,14 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     assert.deepEqual(told.find(({ eventId }) => eventId === ids[0])?.at, time, 'it was stored then')
   })
 
-  test('two publishers at once with the same events in different order store each event once', async (t) => {
+  test('two concurrent publishers with the same events in different orders store each event once', async (t) => {
     const { publisher, connect, readStored } = await makePublisher(t)
     const sent = makeOutgoing(1_500)
     await Promise.all([publisher.publish(sent), connect().publish(sent.toReversed())])
     assert.deepEqual((await readStored()).map(({ id }) => id).toSorted(), idsOf(sent).toSorted())
   })
 
-  test('stores each event once, and those of an order in order, whatever is lost, with a position up to which all are stored', async (t) => {
+  test('whatever is lost, each event is stored once, the events of an order are in order, and positions name only stored commits', async (t) => {
     const { jetstream, stream, connect, readStored } = await makePublisher(t)
     const sent = makeOutgoing(1_500)
     const [eventAt, idAt] = [(index: number) => sent[index]?.event as OrderEvent, (index: number) => eventAt(index).id]
@@ -238,7 +241,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       assert.equal(Number(version), (versions.get(order) ?? 0) + 1, id)
       versions.set(order, Number(version))
     }
-    // A reader that continues after any of them misses nothing.
+    // A reader that continues after any of these messages misses nothing.
     const positions = new Map(sent.map(({ event, position }) => [event.id, position]))
     const missing = new Set(positions.values())
     for (const { id = '', position } of stored) {
@@ -250,7 +253,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     }
   })
 
-  test('notices that another process has recreated the stream, and reports its messages there', async (t) => {
+  test('detects that another process has recreated the stream, and reports the events stored in the new one', async (t) => {
     const { db, topic, told, manager } = await makeTopic(t)
     const [before, lost, after] = makeOutgoing(3).map((message) => [message]) as [OutgoingMessage[], OutgoingMessage[], OutgoingMessage[]]
     await topic.publish(before)
@@ -265,7 +268,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     )
   })
 
-  test('stores an event again after each deletion of its message, also while the broker remembers the message id', async (t) => {
+  test('stores an event again after each deletion of its message, even while the broker remembers the message id', async (t) => {
     const { publisher, stream, told, manager, readStored } = await makePublisher(t)
     const sent = makeOutgoing(20)
     await publisher.publish(sent)
@@ -287,7 +290,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     assert.deepEqual(await ids(), idsOf(sent).toSorted())
   })
 
-  test('publishes the earlier versions of an order that the stream has lost before a later one', async (t) => {
+  test('publishes earlier versions of an order that the stream has lost before a later version', async (t) => {
     const { publisher, manager, stream, readStored } = await makePublisher(t)
     const events = toOrderEvents(makeRecord(['pending', 'confirmed', 'shipped']))
     const other = toOrderEvents(makeRecord(['pending', 'cancelled']))
@@ -309,7 +312,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     for (const event of events) assert.deepEqual(await readEvent(event.id), event)
   })
 
-  test('deletes what it published to a stream that was recreated meanwhile, so that earlier versions can precede it', async (t) => {
+  test('deletes what it has published to a stream that was recreated meanwhile, so that earlier versions can come first', async (t) => {
     const { jetstream, stream, connect, manager, readStored } = await makePublisher(t)
     const recreate = async () => {
       await manager.streams.delete(stream.name)

@@ -8,22 +8,26 @@ import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
 import { hasSubject, StreamRecreated, type TopicStream } from './stream.ts'
 
 const STORE_FAILED = 10_077
-/** The message exceeds the stream's own `max_msg_size`. */
+/** The error code for a message that exceeds the `max_msg_size` of the stream. */
 const MESSAGE_TOO_LARGE = 10_054
-/** Bounds a message's headers, which count towards the server's `max_payload`. */
+/** An upper limit for the headers of a message, which count towards the server's `max_payload`. */
 const HEADER_BYTES = 1_024
-/** The most unacknowledged messages. */
+/** The most messages in flight without an acknowledgement. */
 const WINDOW = 512
-/** Messages sent together. Sending one for each acknowledgement would need a socket write for each. */
+/**
+ * The number of messages that are sent together. If one was sent for each acknowledgement, each would need a socket
+ * write.
+ */
 const BURST = 128
-/** `publish` throws after this time without progress, and its caller retries. This also bounds a stop's wait. */
+/** `publish` throws after this time without progress, and its caller retries. It also limits how long a stop waits. */
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
 const IN_FLIGHT = 'the topic refuses an event that another publisher has in flight'
 
 /**
- * `stored`: the stream has the message at this sequence. `duplicate`: the stream already has a message with this
- * subject. A duplicate has a sequence if the duplicate window remembers its id, although that message may be deleted.
+ * The outcome of sending a message. `stored`: the stream now has it at this sequence. `duplicate`: the stream already
+ * has a message with its subject. If the duplicate window remembers its id, there is a sequence, but the message at it
+ * may have been deleted.
  */
 type Outcome =
   | { kind: 'stored'; streamSequence: number; at?: Date }
@@ -35,28 +39,31 @@ export interface NatsPublisherOptions<E extends TopicEvent> {
   jetstream: Jetstream
   stream: TopicStream
   subjectPrefix: string
-  /** Called with the events that the stream has stored now or had already. */
+  /** Called with the events that the stream has stored now, or already had. */
   onStored: (events: PublishedEvent[]) => void
 }
 
 /**
- * Publishes to one stream. A message waits only for earlier messages of its subject, so one may be lost and later ones
- * stored. Each message therefore contains the position up to which everything was stored when it was sent. Each event
- * has its own subject, so the stream refuses a duplicate however late it arrives. See
+ * Publishes to one stream. A message waits only for earlier messages of its subject, so later messages can be stored
+ * while one is lost. Each message therefore has the position up to which everything was stored when it was sent. Each
+ * event has its own subject, so the stream refuses a duplicate however late it arrives. See
  * docs/decisions/topic-nats.md#publishing.
  */
 export class NatsPublisher<E extends TopicEvent> {
   readonly #options: NatsPublisherOptions<E>
-  /** Stream sequences of deleted messages by event id. The duplicate window still refuses these ids. */
+  /** The stream sequences of deleted messages, by event id. The duplicate window still refuses these ids. */
   readonly #deleted = new Map<string, number>()
-  /** The greatest stream sequence published here. */
+  /** The highest stream sequence that was published here. */
   #newest = 0
 
   constructor(options: NatsPublisherOptions<E>) {
     this.#options = options
   }
 
-  /** Throws when nothing is stored for some seconds; a part of the messages may be stored then. One call at a time. */
+  /**
+   * Publishes messages. Throws if nothing is stored for some seconds; some of the messages may then be stored. Only one
+   * call may run at a time.
+   */
   async publish(messages: readonly OutgoingMessage<E>[]): Promise<void> {
     let rest = await this.#withEarlierVersions(messages)
     let deadline = performance.now() + PATIENCE_MS
@@ -80,15 +87,18 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * Deletes later versions from a recreated stream, which must store their earlier versions first. The caller publishes
-   * the same messages again.
+   * Deletes later versions from a recreated stream, which must store their earlier versions first. The caller then
+   * publishes the same messages again.
    */
   async #deleteLaterVersions(messages: readonly OutgoingMessage<E>[]): Promise<void> {
     for (const { event } of messages.filter(({ event }) => Number(event.sequence) > 1))
       await this.#options.jetstream.manager.streams.purge(this.#options.stream.name, { filter: this.#subjectOf(event.id) })
   }
 
-  /** Sends until the first outcome other than `stored`. Returns the outcomes of sent messages in order. */
+  /**
+   * Sends messages until the first outcome other than `stored`. Returns the outcomes of the sent messages in their
+   * order.
+   */
   async #send(messages: readonly OutgoingMessage<E>[]): Promise<Outcome[]> {
     const sent: Promise<Outcome>[] = []
     const newestOfOrder = new Map<string, Promise<Outcome>>()
@@ -102,7 +112,7 @@ export class NatsPublisher<E extends TopicEvent> {
       const before = newestOfOrder.get(message.event.subject)
       if (before !== undefined) await before
       if (isInterrupted) break
-      // Caught here, because a rejection before the later await would end the process.
+      // The error is caught here, because an unhandled rejection before the later await would end the process.
       const outcome = this.#sendOne(message, messages[storedCount]?.position ?? '')
         .catch((error: unknown): Outcome => ({ kind: 'failed', error }))
         .then((answer) => {
@@ -115,16 +125,16 @@ export class NatsPublisher<E extends TopicEvent> {
     return Promise.all(sent)
   }
 
-  /** All commits before `position` are stored. */
+  /** Sends one message. All commits before `position` are stored. */
   async #sendOne({ event }: OutgoingMessage<E>, position: string): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
     const tooLarge = () => ({ kind: 'failed', error: new EventTooLarge(event, payload.length) }) as const
-    // The driver would throw an error that only its text identifies.
+    // The size is checked here, because the error of the driver could only be recognized by its text.
     if (payload.length + HEADER_BYTES > (this.#options.jetstream.connection.info?.max_payload ?? Number.POSITIVE_INFINITY))
       return tooLarge()
     const header = headers()
     const deletedAt = this.#deleted.get(event.id)
-    // Retries reuse the id, so the duplicate window recognizes them too.
+    // A retry has the same id, so the duplicate window recognizes it.
     header.append(PubHeaders.MsgIdHdr, deletedAt === undefined ? event.id : `${event.id}#${deletedAt}`)
     header.append(PubHeaders.ExpectedStreamHdr, this.#options.stream.name)
     if (position !== '') header.append(POSITION_HEADER, position)
@@ -133,7 +143,7 @@ export class NatsPublisher<E extends TopicEvent> {
       const ack = await this.#options.jetstream.acks.publish(this.#subjectOf(event.id), payload, header)
       if (ack.stream !== this.#options.stream.name)
         throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#options.stream.name}`)
-      // A missing sequence means that the first copy is still in flight, and may be lost with the stream's leader.
+      // Without a sequence, the first copy is still in flight. It may be lost with the leader of the stream.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
       if (ack.duplicate) return { kind: 'duplicate', streamSequence: ack.seq }
       if (ack.seq <= this.#newest) throw new StreamRecreated(ack.stream)
@@ -148,8 +158,8 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * The messages whose event the stream lacks. `duplicates` are refused messages. Those that were deleted stay in the
-   * result, as do those in flight, which may be lost with the stream's leader.
+   * Returns the messages whose event the stream lacks. `duplicates` are messages that it has refused. They stay in the
+   * result if their first copy was deleted, or is in flight and may be lost with the leader of the stream.
    */
   async #withoutStored(
     messages: readonly OutgoingMessage<E>[],
@@ -167,12 +177,13 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * Inserts an order's earlier versions before an event whose previous version the stream has lost, with its servers or
-   * by an operator's deletion. `storefront replay` would publish them after their successor.
+   * Inserts the earlier versions of an order if the stream has lost the previous version of an event. It may have lost
+   * it with its servers, or an operator has deleted it. `storefront replay` would publish the earlier versions after
+   * their successor.
    */
   async #withEarlierVersions(messages: readonly OutgoingMessage<E>[]): Promise<readonly OutgoingMessage<E>[]> {
     const ids = new Set(messages.map(({ event }) => event.id))
-    // Version numbers may have gaps: docs/decisions/audit-incarnations.md.
+    // Version numbers may have gaps: see docs/decisions/audit-incarnations.md.
     const successors = messages.flatMap((message) => {
       const previousId = this.#options.partition.previousEventId(message.event)
       return previousId === null || ids.has(previousId) ? [] : [{ message, previousId }]
@@ -188,8 +199,8 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * Each event's place; null if the stream lacks it. Asks the leader, because another server may lag, or have messages
-   * that a former leader has lost. See docs/decisions/topic-nats.md#only-the-leader-counts.
+   * The place of each event. Null if the stream lacks it. The leader is asked, because another server may lag, or may
+   * have messages that a former leader has lost. See docs/decisions/topic-nats.md#only-the-leader-counts.
    */
   async #find(eventIds: readonly string[]): Promise<(Outcome | null)[]> {
     const { streams } = this.#options.jetstream.manager
@@ -214,7 +225,7 @@ export class NatsPublisher<E extends TopicEvent> {
     return [{ eventId: event.id, sequence: this.#options.stream.base + outcome.streamSequence, ...(outcome.at && { at: outcome.at }) }]
   }
 
-  /** `<prefix>.<order id>.<version>`; other events have their ids after the prefix. */
+  /** `<prefix>.<order id>.<version>`. Other events have their id after the prefix. */
   #subjectOf(eventId: string): string {
     return `${this.#options.subjectPrefix}.${eventId}`
   }

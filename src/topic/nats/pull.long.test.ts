@@ -16,7 +16,7 @@ const MEGABYTE = 1_000_000
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 
-/** A pull from a consumer of a new stream. */
+/** Creates a pull from a consumer of a new stream. */
 async function openPull(t: TestContext, url = server?.url ?? '') {
   const client = new NatsClient(natsSettings(url), 'test', silent)
   t.after(() => client.close())
@@ -29,7 +29,7 @@ async function openPull(t: TestContext, url = server?.url ?? '') {
   return { name, pull, publish, manager: await connectManager(t, url) }
 }
 
-/** The first messages, even after more than the second that a pull waits: the publisher may be stalled. */
+/** Takes until there are messages. A pull waits a second, and the publisher may be slower. */
 async function takeSome(pull: NatsPull): Promise<PulledMessage[]> {
   while (true) {
     const taken = await pull.take()
@@ -38,7 +38,7 @@ async function takeSome(pull: NatsPull): Promise<PulledMessage[]> {
 }
 
 describe('a pull', { skip: NO_NATS }, () => {
-  test('returns a message while its request is open at the server, and nothing after a second without one', async (t) => {
+  test('returns a message while its request is open at the server, and nothing if none arrives for a second', async (t) => {
     const { pull, publish } = await openPull(t)
     pull.request(10)
     const taken = takeSome(pull)
@@ -69,7 +69,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     )
   })
 
-  test('reads large messages in batches of 8 MB, each once', async (t) => {
+  test('reads large messages in batches of 8 MB, each message once', async (t) => {
     const { pull, publish } = await openPull(t)
     const large = randomBytes(MEGABYTE)
     for (let count = 0; count < 20; count += 1) await publish(large)
@@ -95,11 +95,11 @@ describe('a pull', { skip: NO_NATS }, () => {
     assert.deepEqual(await withoutTime(taken), [])
   })
 
-  test('throws when its consumer is deleted while it waits, and when it is gone before', async (t) => {
+  test('throws if its consumer is deleted, while it waits or before', async (t) => {
     const { name, pull, manager } = await openPull(t)
     pull.request(10)
     const taken = pull.take()
-    // Some servers do not report it.
+    // Some servers do not report the deletion.
     const message = /409 consumer deleted|503|consumer not found/
     const refused = assert.rejects(taken, message)
     await manager.consumers.delete(name, 'reader')
@@ -110,7 +110,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     await assert.rejects(late.pull.take(), message)
   })
 
-  test('requests again when its request was lost with the connection', async (t) => {
+  test('can request again after its request was lost with the connection', async (t) => {
     const own = await startNatsServer(t)
     const { pull, publish } = await openPull(t, own.url)
     pull.request(10)
@@ -123,7 +123,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     assert.equal((await takeSome(pull)).length, 1)
   })
 
-  test('throws when a message was lost with the connection, also when the server kept the request', async (t) => {
+  test('throws if a message was lost with the connection, even if the server has kept the request', async (t) => {
     const wire = await startWire(t, server?.url ?? '')
     const { name, pull } = await openPull(t, wire.url)
     pull.request(10)
@@ -131,7 +131,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     wire.swallow()
     const manager = await connectManager(t, server?.url ?? '')
     await manager.jetstream().publish(`${name}.x`)
-    // A message that the server has not sent is not lost.
+    // The server must have sent the message, because otherwise it is not lost.
     await eventually(async () => (await manager.consumers.info(name, 'reader')).delivered.consumer_seq === 1)
     wire.cut()
     const taking = async () => {
@@ -140,7 +140,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     await assert.rejects(taking(), /lost in transit/)
   })
 
-  test('stops waiting at once when its signal aborts while the server is silent', async (t) => {
+  test('stops waiting at once if its signal aborts while the server is silent', async (t) => {
     const wire = await startWire(t, server?.url ?? '')
     const { pull } = await openPull(t, wire.url)
     const stopping = new AbortController()
@@ -155,7 +155,10 @@ describe('a pull', { skip: NO_NATS }, () => {
   })
 })
 
-/** Work that needs neither clock nor server is done after a few turns of the event loop, however long those take. */
+/**
+ * Returns the result of `work`, or `not yet` after a few turns of the event loop. Work that needs neither clock nor
+ * server ends within them, however slow they are.
+ */
 async function withoutTime<T>(work: Promise<T>): Promise<T | 'not yet'> {
   const turns = async () => {
     for (let turn = 0; turn < 10; turn++) await setImmediate()
@@ -164,7 +167,9 @@ async function withoutTime<T>(work: Promise<T>): Promise<T | 'not yet'> {
   return Promise.race([work, turns()])
 }
 
-/** A proxy to the server on which its messages can be lost; a client that was cut off may connect again. */
+/**
+ * A proxy to the server that can swallow the server's messages. A client whose connection was cut can connect again.
+ */
 async function startWire(t: TestContext, url: string) {
   const { hostname, port } = new URL(url)
   const links = new Set<{ client: Socket; isDeaf: boolean }>()

@@ -4,18 +4,19 @@ import { WakeSignal } from '../../wake-signal.ts'
 import type { Jetstream } from './connection.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024
-// Some servers silently drop a request if a message arrives just as it expires, so requests rarely expire.
+// How long a request stays open. It is long, because some servers silently drop a request if a message arrives just as
+// it expires.
 const EXPIRES_MS = 300_000
-// The driver and newer servers accept half of this or more.
+// The heartbeat interval. The driver and newer servers accept at least half of it.
 const HEARTBEAT_MS = 1_000
-/** After this silence, the request or its messages count as lost. */
+/** If the server was silent for this time, the request or its messages count as lost. */
 const SILENCE_MS = 2_500
-// Time to read buffered input after this process paused, before the server counts as silent.
+// After this process was paused, it reads buffered input for this time before the server counts as silent.
 const READ_MS = 100
-/** How long `take` waits, after the first message, for announced messages. */
+/** How long `take` waits for announced messages after the first one. */
 const GATHER_MS = 10
 const HEARTBEAT = 100
-/** A heartbeat header: the delivery sequence that the consumer sent last. */
+/** The header of a heartbeat with the delivery sequence of the last message that the consumer has sent. */
 const LAST_DELIVERED_HEADER = 'Nats-Last-Consumer'
 const REQUEST_TIMEOUT = 408
 const CONFLICT = 409
@@ -24,13 +25,14 @@ const ENDINGS = ['message size exceeds maxbytes', 'batch completed']
 export interface PulledMessage {
   message: Msg
   streamSequence: number
-  /** Counts the consumer's sent messages from 1. */
+  /** The number of the message among those that the consumer has sent, from 1. */
   deliverySequence: number
 }
 
 /**
- * Pulls messages from a consumer by requests that stay open at the server, so messages arrive as they are stored. The
- * next request follows when the current one's messages have been taken, so memory holds at most one request's messages.
+ * Pulls messages from a consumer. A request stays open at the server, so messages arrive as soon as they are stored.
+ * The next request follows after the messages of the current one were taken, so memory holds the messages of at most
+ * one request.
  */
 export class NatsPull {
   readonly #jetstream: Jetstream
@@ -40,12 +42,12 @@ export class NatsPull {
   readonly #subscription: Subscription
   #messages: PulledMessage[] = []
   #requests = 0
-  /** How many messages the current request may still deliver; 0 when it is over. */
+  /** How many messages the current request may still deliver. 0 if the request is over. */
   #open = 0
   #isFruitless = true
   #isIdle = false
   #delivered = 0
-  /** How many messages the stream has after the last one that arrived. */
+  /** How many messages the stream has after the last one that has arrived. */
   #pending = 0
   #lastInputAt = 0
   #failure: Error | null = null
@@ -58,7 +60,7 @@ export class NatsPull {
     this.#subscription = jetstream.connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#onInput(error, message) })
   }
 
-  /** Requests up to `count` messages, unless a request is open or messages wait to be taken. */
+  /** Requests up to `count` messages. Does nothing while a request is open, or while messages wait to be taken. */
   request(count: number): void {
     if (this.#open > 0 || this.#messages.length > 0) return
     this.#requests += 1
@@ -72,9 +74,9 @@ export class NatsPull {
   }
 
   /**
-   * Returns the messages that have arrived, with those that follow at once. The list is empty if none arrives for a
-   * second, or `signal` aborts. Throws when the consumer is gone, the server is silent, or messages were lost: only a
-   * new consumer can deliver those.
+   * Returns the messages that have arrived, and those that follow at once. The list is empty if none arrives for a
+   * second, or if `signal` aborts. Throws if the consumer is gone, the server is silent, or messages were lost, which
+   * only another consumer can deliver.
    */
   async take(signal?: AbortSignal): Promise<PulledMessage[]> {
     this.#isIdle = false
@@ -86,7 +88,7 @@ export class NatsPull {
     signal?.addEventListener('abort', abort)
     try {
       const ended = () => signal?.aborted === true || this.#isReady()
-      // Raced with the abort, because an unavailable server does not answer `#recover` either.
+      // The abort ends this wait, too, because an unavailable server does not answer `#recover` either.
       while (!ended() && this.#messages.length === 0) await Promise.race([this.#waitForInput(), aborted.promise])
       if (!ended()) await Promise.race([this.#untilWoken(GATHER_MS), aborted.promise])
     } finally {
@@ -139,12 +141,12 @@ export class NatsPull {
   }
 
   #add(message: Msg, reply: string): void {
-    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery sequence>.<time>.<pending>. Newer servers
-    // add a domain and an account before the stream, and a token at the end.
+    // The reply subject is $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery
+    // sequence>.<time>.<pending>. Newer servers add a domain and an account before the stream, and a token at the end.
     const tokens = reply.split('.')
     const end = tokens.length > 9 ? 11 : 9
     const deliverySequence = Number(tokens[end - 3])
-    // The consumer does not send a lost message again.
+    // A gap in delivery sequences means a lost message, which the consumer does not send again.
     if (deliverySequence !== this.#delivered + 1) this.#failure = lost()
     this.#messages.push({ message, streamSequence: Number(tokens[end - 4]), deliverySequence })
     this.#delivered = deliverySequence
@@ -153,11 +155,11 @@ export class NatsPull {
     if (this.#open > 0) this.#open -= 1
   }
 
-  /** Handles a status of the current request: a heartbeat, its end, or an error. */
+  /** Handles a status of the current request: a heartbeat, the end of the request, or an error. */
   #onStatus({ headers }: Msg): void {
     const code = headers?.code ?? 0
     if (code === HEARTBEAT) {
-      // A request may outlive the connection that lost a message.
+      // A message may have been lost with the connection although the request has survived it.
       if (Number(headers?.get(LAST_DELIVERED_HEADER) ?? 0) > this.#delivered) this.#failure = lost()
       this.#isIdle = true
       return

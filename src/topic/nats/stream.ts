@@ -25,12 +25,15 @@ export interface StreamOptions {
   pool: Pool
   logger: Logger
   partition: TopicPartition<TopicEvent>['name']
-  /** In lower case. The stream has this name in capitals, and its subjects are `<name>.<event id>`. */
+  /** The name in lower case. The stream has it in capitals, and its subjects are `<name>.<event id>`. */
   name: string
   replicas: number
 }
 
-/** A partition's tables: its epochs, and its messages from its time in PostgreSQL. */
+/**
+ * The tables of each partition: one for its epochs, and one with its messages from the time when its topic was in
+ * PostgreSQL.
+ */
 const TABLES = {
   orders: { epochs: sql`topic_epochs`, messages: sql`topic_messages` },
   catalogue: { epochs: sql`catalogue_epochs`, messages: sql`catalogue_messages` },
@@ -38,35 +41,39 @@ const TABLES = {
 
 export interface TopicStream {
   name: string
-  /** A topic sequence is `base` plus a stream sequence. */
+  /** The number that is added to a stream sequence to make a topic sequence. */
   base: number
   info: StreamInfo
 }
 
-/** The settings that prevent lost and duplicate messages. Operators choose all others. */
+/** The settings that prevent lost and duplicate messages. Operators choose all other settings. */
 function requiredSettings(name: string) {
   return {
     subjects: [`${name}.>`],
     storage: StorageType.File,
     retention: RetentionPolicy.Limits,
-    // A full stream must refuse messages, so publishing stops and PostgreSQL retains its log. The other policy drops
-    // the oldest messages.
+    // A full stream must refuse messages. Publishing then stops, and PostgreSQL keeps its log. The other policy would
+    // drop the oldest messages.
     discard: DiscardPolicy.New,
-    // Each event has its own subject with one message, so the server refuses a duplicate however late it arrives.
+    // Each event has its own subject, which can have one message. The server therefore refuses a duplicate however late
+    // it arrives.
     max_msgs_per_subject: 1,
     discard_new_per_subject: true,
   } satisfies Partial<StreamConfig>
 }
 
 /**
- * Creates the stream, or checks that the existing one keeps every message once. Throws StreamMisconfigured otherwise.
+ * Creates the stream, or checks that the existing one stores every message once. Throws StreamMisconfigured if it does
+ * not.
  */
 export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<TopicStream> {
   const info = await ensureStream(jetstream, options)
   return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
 }
 
-/** The stream that `openStream` has opened before. Changes nothing, and throws if no process has opened it. */
+/**
+ * Returns the stream that `openStream` has opened before. It changes nothing, and throws if no process has opened it.
+ */
 export async function findStream(
   { manager }: Jetstream,
   { pool, name, partition }: Pick<StreamOptions, 'pool' | 'name' | 'partition'>,
@@ -80,7 +87,7 @@ export async function findStream(
   return { name: info.config.name, info, base: epoch * EPOCH_SEQUENCES }
 }
 
-/** The stream exists, but its settings can lose messages. */
+/** The existing stream has settings that can lose messages. */
 export class StreamMisconfigured extends OperatorError {
   override readonly name = 'StreamMisconfigured'
 }
@@ -113,7 +120,7 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
       })
       logger.info({ stream: streamName, replicas }, 'created the stream of the notification topic')
     } catch (addError) {
-      // Another process has created it in between.
+      // Another process has created the stream meanwhile.
       if (jetstreamErrorCode(addError) !== STREAM_NAME_IN_USE) throw addError
       info = await streams.info(streamName)
     }
@@ -127,7 +134,7 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
   return info
 }
 
-/** Names the settings the stream must have to keep every message once; null if it has them. */
+/** The settings that the stream must have to store every message once. Null if it has them. */
 export function findMisconfiguration(info: StreamInfo, name: string): string | null {
   const config = info.config as unknown as Record<string, unknown>
   const wrong = Object.entries(requiredSettings(name)).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))
@@ -135,7 +142,10 @@ export function findMisconfiguration(info: StreamInfo, name: string): string | n
   return `the NATS stream ${info.config.name} must have ${wrong.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`
 }
 
-/** A recreated stream counts from 1 again, so it needs a new epoch. Its creation time identifies it. */
+/**
+ * Returns the epoch of the stream, which its creation time identifies. A recreated stream counts from 1 again, so it
+ * gets a new epoch.
+ */
 async function registerEpoch(info: StreamInfo, { pool, logger, partition }: StreamOptions): Promise<number> {
   const { epochs, messages } = TABLES[partition]
   const known = await findEpoch(pool, partition, info)
@@ -174,46 +184,50 @@ function identify({ config, created }: StreamInfo): string {
   return `${config.name} ${created}`
 }
 
-/** A consumer of the stream. `leader` is the server that sends its messages; undefined for a single server. */
+/** A consumer of the stream. `leader` is the server that sends its messages. It is undefined for a single server. */
 export interface Consumer {
   name: string
   leader: string | undefined
 }
 
 /**
- * Adds a consumer that reads after `after`. Servers keep it in memory until a minute after its last use; positions are
- * in PostgreSQL.
+ * Adds a consumer that reads after `after`. Servers keep it in memory until a minute after its last use, because
+ * positions are in PostgreSQL.
  */
 export async function addConsumer(jetstream: Jetstream, stream: TopicStream, after: number): Promise<Consumer> {
   const { name, cluster } = await jetstream.manager.consumers.add(stream.name, {
     name: `storefront-${crypto.randomUUID()}`,
     ack_policy: AckPolicy.None,
     deliver_policy: DeliverPolicy.StartSequence,
-    // A position in an earlier epoch has seen nothing of this one.
+    // A position in an earlier epoch starts at the beginning of this one.
     opt_start_seq: Math.max(after - stream.base, 0) + 1,
     inactive_threshold: nanos(60_000),
     mem_storage: true,
-    // With one replica, the broker may choose a server that has just died, and creation then fails for half a minute.
+    // With one replica, the broker may choose a server that has just died. Creating the consumer would then fail for
+    // half a minute.
     num_replicas: stream.info.config.num_replicas,
   })
   return { name, leader: cluster?.leader }
 }
 
-// These functions ask the stream's leader, the first two by subject, because some servers have an incomplete list of
-// deleted messages.
+// The following functions ask the leader of the stream. The first two ask by subject, because the list of deleted
+// messages is incomplete on some servers.
 
 /**
- * The newest existing message's stream sequence; 0 for none. An operator may have deleted later ones. Throws like
- * `assertSame`.
+ * The stream sequence of the newest existing message. 0 if there is none. An operator may have deleted later messages.
+ * Throws like `assertSame`.
  */
 export async function newestIn(jetstream: Jetstream, stream: TopicStream): Promise<number> {
   await assertSame(jetstream, stream)
   return (await jetstream.manager.streams.getMessage(stream.name, { last_by_subj: subjectsOf(stream) }))?.seq ?? 0
 }
 
-/** The first existing stream sequence from `number` on; null if there is none, or no server can read it. */
+/**
+ * The stream sequence of the first existing message from `number` on. Null if there is none, or if no server can read
+ * it.
+ */
 export async function firstFrom({ manager: { streams } }: Jetstream, stream: TopicStream, number: number): Promise<number | null> {
-  // The driver's types allow this for direct reads only.
+  // The types of the driver allow this only for direct reads.
   const query: MsgRequest = { seq: number, ...{ next_by_subj: subjectsOf(stream) } }
   return (await streams.getMessage(stream.name, query))?.seq ?? null
 }
@@ -235,7 +249,7 @@ function subjectsOf({ info }: TopicStream): string {
   return info.config.subjects?.[0] ?? '>'
 }
 
-/** Throws StreamRecreated when the stream is no longer the opened one. */
+/** Throws StreamRecreated if the stream is not the one that was opened. */
 export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: TopicStream): Promise<void> {
   const { created } = await streams.info(name)
   if (created !== info.created) throw new StreamRecreated(name)

@@ -12,7 +12,7 @@ import { ORDERS } from '../partitions.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
 
 const logger = pino({ level: 'silent' })
-/** The tables of the catalogue, with the events of the suite. */
+/** The tables of the catalogue partition, with the events of the conformance suite. */
 const CATALOGUE_PLACE = { ...ORDERS, name: 'catalogue' } as const
 
 interface PostgresTopicUnderTest extends TopicUnderTest {
@@ -45,10 +45,10 @@ async function makeTopic(t: TestContext, { isCatalogue = false } = {}): Promise<
 topicConformance('the topic in PostgreSQL', (t) => makeTopic(t))
 topicConformance('the partition of the catalogue in PostgreSQL', (t) => makeTopic(t, { isCatalogue: true }))
 
-test('a reader never sees a message before one with a lower sequence that is still being committed', async (t) => {
+test('a reader never sees a message before another one with a lower sequence that is still being committed', async (t) => {
   const { db, topic, connect } = await makeTopic(t)
   const [slow, quick] = [makeOutgoing(1), makeOutgoing(1, 2)]
-  // Holds the first publisher between its sequence and its commit.
+  // This trigger holds the first publisher between taking its sequence and its commit.
   await db.pool.query(`create function hold() returns trigger language plpgsql as $$
     begin perform pg_advisory_xact_lock(42); return null; end $$`)
   await db.pool.query(`create trigger hold after insert on topic_messages for each row when (new.id = '${slow[0]?.event.id}')
@@ -79,7 +79,7 @@ test('a reader never sees a message before one with a lower sequence that is sti
   assert.deepEqual(seen.ids, idsOf([...slow, ...quick]))
 })
 
-test('a duplicate uses no sequence', async (t) => {
+test('a duplicate takes no sequence', async (t) => {
   const { topic } = await makeTopic(t)
   const sent = makeOutgoing(2)
   for (let round = 0; round < 20; round++) await topic.publish(sent.slice(0, 1))
@@ -112,7 +112,7 @@ test('returns the exact position of its newest message', async (t) => {
   assert.equal(await (await connect()).newestPosition(), sent[2]?.position)
 })
 
-test('a batch is limited in bytes, and what is left comes next', async (t) => {
+test('a batch is limited in bytes, and the next batch has the rest', async (t) => {
   const { topic, inject } = await makeTopic(t)
   for (let number = 1; number <= 5; number++) await inject(`${number}`, JSON.stringify({ text: randomBytes(2_000_000).toString('base64') }))
   const sizes: number[] = []

@@ -13,16 +13,17 @@ import type { OutgoingMessage, StoredMessage, Topic, TopicEvent, TopicPartition 
 
 const BATCH_SIZE = 1_000
 /**
- * The stored, compressed size of a batch. A thousand product events in thirty languages would need a gigabyte of
- * memory.
+ * The most bytes of a batch, in the stored, compressed size. Without a limit, a thousand product events in thirty
+ * languages would need a gigabyte of memory.
  */
 const BATCH_BYTES = 4 * 1024 * 1024
 /**
- * Notifications wake a subscriber through a pinged session. This interval bounds the delay if one is lost nevertheless.
+ * The longest delay of a subscriber whose notification was lost. Notifications wake it through a session that is kept
+ * alive by pings.
  */
 const POLL_MS = 30_000
 
-/** The store's topic was moved to a broker. */
+/** The topic of the store was moved to a broker. */
 export class TopicMoved extends OperatorError {
   override readonly name = 'TopicMoved'
 }
@@ -32,11 +33,14 @@ export interface PostgresTopicOptions {
   /** The address of the same database. */
   url: string
   logger: Logger
-  /** All subscribers of this process share these; by default the partition creates its own. */
+  /** The lock sessions, which all subscribers of this process share. By default, the partition creates its own. */
   sessions?: LockSessions
 }
 
-/** A partition's table, its epochs at a broker, its publishers' lock key, and its notification channel. */
+/**
+ * Where a partition is stored: its table, its epochs at a broker, the lock of its publishers, and its notification
+ * channel.
+ */
 interface Place {
   table: Sql
   epochs: Sql
@@ -63,7 +67,7 @@ const PLACES: Readonly<Record<TopicPartition<TopicEvent>['name'], Place>> = {
 }
 
 /**
- * A topic partition in an append-only table of the store's database. It is as durable as the orders and needs no
+ * A topic partition in an append-only table of the store's database. It is as durable as the orders, and needs no
  * broker.
  */
 export function createPostgresTopic<E extends TopicEvent>(
@@ -91,7 +95,8 @@ export function createPostgresTopic<E extends TopicEvent>(
   }
 }
 
-// Sequences here would be below the broker's, so subscribers with a position there would skip every message.
+// Throws if the topic was moved to a broker. Sequences here would be lower than the broker's, so subscribers with a
+// position there would skip every message.
 async function refuseAfterBroker({ epochs }: Place, pool: Pool): Promise<void> {
   const { rows } = await pool.query(sql`select from ${epochs} limit 1`)
   if (rows.length > 0) throw new TopicMoved('the notification topic of this store is in NATS: set NATS_URL')
@@ -99,8 +104,8 @@ async function refuseAfterBroker({ epochs }: Place, pool: Pool): Promise<void> {
 
 async function publish(place: Place, pool: Pool, messages: readonly OutgoingMessage<TopicEvent>[]): Promise<void> {
   await inTransaction(pool, async (tx) => {
-    // One publisher at a time goes from sequence to commit. Otherwise a reader could see 8, continue, and never
-    // see 7.
+    // Only one publisher at a time is between taking a sequence and its commit. Otherwise a reader could see message 8,
+    // continue after it, and never see 7.
     await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${place.lock}, 0))`)
     const known = await findStored(place, tx, messages)
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
@@ -119,8 +124,8 @@ async function findStored({ table }: Place, tx: Transaction, messages: readonly 
 }
 
 /**
- * The next messages, at least one if any exists. The bytes are limited too, so fewer than `limit` does not mean the
- * end.
+ * The next messages, at least one if there is any. The bytes are limited too, so fewer than `limit` messages do not
+ * mean the end.
  */
 async function readMessages({ table }: Place, db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
   const { rows } = await db.query<StoredMessage>(
@@ -135,7 +140,7 @@ async function readMessages({ table }: Place, db: Queryable, after: number, limi
   return rows
 }
 
-/** Reads the table after a position, woken by publishers' notifications. */
+/** Reads the table after a position. The notifications of publishers wake it. */
 async function readFrom(place: Place, session: pg.Client, after: number): Promise<MessageSource> {
   const wakeSignal = new WakeSignal()
   const onNotification = ({ channel }: pg.Notification) => {
@@ -144,7 +149,7 @@ async function readFrom(place: Place, session: pg.Client, after: number): Promis
   session.on('notification', onNotification)
   await session.query(sql`listen ${identifier(place.channel)}`)
   let position = after
-  // The first read does not wait, so a failed subscriber is healthy again as soon as it returns.
+  // The first read does not wait. A subscriber that has failed is therefore healthy again as soon as the read returns.
   let waitMs = 0
   return {
     async next(signal) {
