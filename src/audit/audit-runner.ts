@@ -26,7 +26,7 @@ export class AuditRunner {
 
   async start(): Promise<void> {}
 
-  /** Ends the processes, and records that they were ended. Idempotent. */
+  /** Ends the processes, and records that. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await Promise.all(this.#inFlight)
@@ -50,7 +50,7 @@ export class AuditRunner {
       })
     }
     const running: Promise<void> = this.#watch(run, runCommand)
-      // If the end cannot be recorded, the missing heartbeat ends the run later.
+      // If this record fails, the missing heartbeat has the same effect later.
       .catch((error) => logger.warn({ err: loggableError(error), runId: run.id }, 'the end of an audit could not be recorded'))
       .finally(() => this.#inFlight.delete(running))
     this.#inFlight.add(running)
@@ -67,20 +67,17 @@ export class AuditRunner {
         return late.aborted ? `It was ended after ${Math.round(maxRunMs / 60_000)} minutes.` : error.message
       },
     )
-    // This changes nothing if the run has already recorded its outcome.
+    // A run that has recorded its outcome does not change.
     await failUnfinishedRun(pool, id, reason.trim().slice(0, MAX_REASON))
   }
 }
 
-/** The exit status of a command and what it printed: see docs/operate/verify.md. */
+/** The printed text and exit status: see docs/operate/verify.md. */
 export interface CommandOutcome {
   status: number | null
   stdout: string
   stderr: string
 }
 
-/**
- * Runs a command in a separate process, so that it takes no memory or time from requests. The process ends with
- * `signal`, or with this process.
- */
+/** A separate process takes no memory or time from requests. It ends with `signal`, or with this process. */
 export type RunCommand = (args: readonly string[], options: { signal: AbortSignal }) => Promise<CommandOutcome>

@@ -24,7 +24,7 @@ export interface AuditRun {
   output: string | null
 }
 
-/** A run counts as dead after this time without a heartbeat. Its process writes one every five seconds. */
+/** The process of a run writes a heartbeat every five seconds. */
 const DEAD_AFTER_SECONDS = 30
 const MAX_TEXT = 200
 const MAX_OUTPUT = 20_000
@@ -57,10 +57,7 @@ export async function recordRun(db: Queryable, { kind, command }: NewRun): Promi
   return id
 }
 
-/**
- * Begins a run. If a run of this kind is in progress in any process, returns that one, and `isNew` is false. A run
- * whose process has died counts as finished.
- */
+/** `isNew` is false during a run of this kind anywhere. A run whose process has died counts as finished. */
 export async function beginRun(
   pool: Pool,
   { kind, command, startedBy, onBegun }: NewRun & { startedBy: string | null; onBegun: (tx: Transaction, id: string) => Promise<void> },
@@ -83,7 +80,7 @@ export async function beginRun(
   })
 }
 
-/** Records a heartbeat. Returns false if the run already counts as finished. */
+/** A heartbeat. Returns false when the run counts as finished. */
 export async function reportRun(db: Queryable, id: string, progress: string | null): Promise<boolean> {
   const { rowCount } = await db.query(
     sql`update audit_runs
@@ -99,9 +96,7 @@ export interface RunOutcome {
   output: string
 }
 
-/**
- * Records the outcome of a run. A run that counted as dead may only have been paused, so its outcome is recorded, too.
- */
+/** A run that counted as dead may have been paused, so its outcome counts, too. */
 export async function finishRun(db: Queryable, id: string, { exitStatus, result, output }: RunOutcome): Promise<void> {
   await db.query(
     sql`update audit_runs
@@ -119,7 +114,7 @@ async function closeDeadRuns(db: Queryable): Promise<void> {
   await db.query(sql`update audit_runs set finished_at = heartbeat_at, output = ${DIED} where ${IS_DEAD}`)
 }
 
-/** Shortens a text for the database. PostgreSQL's text cannot contain a null character. */
+/** PostgreSQL's text has no null character. */
 function shorten(text: string): string {
   const clean = text.replaceAll('\0', '')
   return clean.length <= MAX_OUTPUT ? clean : `${clean.slice(0, MAX_OUTPUT - 2)}\n…`
@@ -149,7 +144,7 @@ export async function findRun(db: Queryable, id: string): Promise<AuditRun | nul
   return rows[0] ?? null
 }
 
-/** The last run of a kind that has ended; null if there is none. */
+/** The result is null when no run has ended. */
 export async function findLastRun(db: Queryable, kind: AuditKind): Promise<AuditRun | null> {
   const { rows } = await db.query<AuditRun>(
     sql`select ${COLUMNS}
@@ -161,9 +156,7 @@ export async function findLastRun(db: Queryable, kind: AuditKind): Promise<Audit
   return rows[0] ?? null
 }
 
-/**
- * Deletes runs older than 90 days, and all except the newest 500 of each kind. The newest run of a kind always stays.
- */
+/** Deletes runs older than 90 days and all but the newest 500 of each kind, never the newest one. */
 export async function deleteOldRuns(db: Queryable): Promise<number> {
   await closeDeadRuns(db)
   const { rowCount } = await db.query(

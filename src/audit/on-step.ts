@@ -1,4 +1,4 @@
-/** Reports the current step of a command. It is called often, so it must be cheap. */
+/** Reports a step. Called often, so it must be cheap. */
 export type OnStep = (text: string) => void
 
 export function countOf(count: number): string {

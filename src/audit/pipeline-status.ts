@@ -21,9 +21,9 @@ export interface PipelineOptions {
   pool: Pool
   slotName: string
   topic: Topic
-  /** Opens the lake at the first use, because the role `api` does not need it otherwise. */
+  /** Opened at first use: the role `api` needs no lake otherwise. */
   openLake: () => Promise<LakeStore>
-  /** Reads the subscriptions' states in the processes that one command has started. */
+  /** The states in the processes that one command has started. */
   readStates: () => Promise<(readonly [SubscriberName, Subscription['state']])[]>
   queues: readonly DeliveryKind[]
 }
@@ -42,7 +42,7 @@ interface SubscriberStatus {
    */
   lag: number | null
   isActive: boolean
-  /** Null if none of these processes has the subscriber's role. */
+  /** It is null if none of these processes has the subscriber's role. */
   state: Subscription['state'] | null
 }
 
@@ -71,10 +71,7 @@ export type PipelineStatus = { [Name in Exclude<PipelinePart, 'subscribers'>]: P
   unavailable: { part: PipelinePart; reason: string }[]
 }
 
-/**
- * Reads the state of the pipeline, which any process can do. A part that fails or does not answer does not affect the
- * others.
- */
+/** Any process can read it. A part that fails or hangs does not affect the others. */
 export class Pipeline {
   readonly #options: PipelineOptions
   readonly #parts: { [Name in PipelinePart]: Part<Parts[Name]> }
@@ -112,7 +109,7 @@ export class Pipeline {
       return value
     }
     const reading = read('lake')
-    // These parts are read one after the other, so that a request holds at most one connection.
+    // One after the other: a request holds one connection at most.
     const slot = await read('slot')
     const topic = await read('topic')
     const subscribers = await read('subscribers')
@@ -121,7 +118,7 @@ export class Pipeline {
     const lastVerify = await read('lastVerify')
     const lake = await reading
     const withLag = subscribers?.map((subscriber): SubscriberStatus => {
-      // The position of the lake is in its newest snapshot, not in the database.
+      // The lake's position is in its newest snapshot.
       const position = subscriber.name === 'lake' ? (lake?.upTo ?? null) : subscriber.position
       const lag = position === null || topic === null ? null : lagBehind(position, topic.newestSequence).lag
       return { ...subscriber, position, lag }
@@ -167,7 +164,7 @@ export class Pipeline {
   }
 }
 
-/** A part of the state. Callers share one reading while it is in progress, and its result for `keptMs` afterwards. */
+/** Callers share a reading while it is in progress and for `keptMs` afterwards. */
 class Part<T> {
   readonly #read: () => Promise<T>
   readonly #keptMs: number
@@ -181,7 +178,7 @@ class Part<T> {
 
   async read(): Promise<{ value: T; reason: null } | { value: null; reason: string }> {
     if (this.#last !== null && performance.now() - this.#last.at < this.#keptMs) return { value: this.#last.value, reason: null }
-    // A reading that does not end is not started a second time meanwhile.
+    // A reading that hangs is not repeated meanwhile.
     this.#inFlight ??= this.#readOnce()
     try {
       const value = await withinMs(TIMEOUT_MS, this.#inFlight, LATE)

@@ -26,15 +26,12 @@ const IfMatchHeader = Type.Object({
 /** This is shorter than the server's request timeout, so the answer can still report how far the import came. */
 const IMPORT_TIMEOUT_MS = 25_000
 const IMPORT_TYPES = ['application/x-ndjson', 'text/csv']
-/**
- * The size of the longest import line: all translations, a full description with every character escaped, and 20
- * images.
- */
+/** The longest import line: all translations and a full description with every character escaped, and 20 images. */
 const PRODUCT_LIMIT_BYTES = 1_048_576
 
 /**
- * Registers the operators' routes that change the catalogue. This process shows a change at once, other processes show
- * it within a second. `currency` is an ISO 4217 code.
+ * Operators' routes to change the catalogue. This process shows a change at once, others within a second. `currency` is
+ * an ISO 4217 code.
  */
 export function catalogueAdminRoutes(server: HttpServer, context: CatalogueContext, currency: string): void {
   const { pool, baseUrl, version } = context
@@ -150,7 +147,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     },
   )
 
-  // These routes are in their own scope, because only their bodies are line streams.
+  // A separate scope, because bodies are line streams only here.
   server.register(async (scope: HttpServer) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(IMPORT_TYPES, (_request, payload, done) => done(null, payload))
@@ -186,8 +183,8 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
 }
 
 /**
- * Reads a media type that Fastify has accepted. Names are case-insensitive (RFC 9110, 8.3.1). JSON is always UTF-8. CSV
- * has the encoding of its `charset` parameter.
+ * Reads a media type that Fastify has accepted. Names are case-insensitive (RFC 9110, 8.3.1). JSON is UTF-8; CSV has
+ * its charset's encoding.
  */
 function readFormat(contentType = ''): { format: ImportFormat; encoding: string | undefined } {
   const [type = '', ...parameters] = contentType
@@ -196,7 +193,7 @@ function readFormat(contentType = ''): { format: ImportFormat; encoding: string 
     .map((part) => part.trim())
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length)
   const label = charset?.replace(/^"(.*)"$/, '$1')
-  // US-ASCII is a subset of UTF-8.
+  // US-ASCII is a part of UTF-8.
   const encoding = label === undefined || /^(?:utf-?8|us-ascii)$/.test(label) ? undefined : label
   if (type === 'text/csv' && (encoding === undefined || isEncoding(encoding))) return { format: 'csv', encoding }
   if (encoding !== undefined) throw new AppError('unsupported_media_type', 'Send the products as UTF-8.')

@@ -10,17 +10,17 @@ import { changeCatalogue } from './change-catalogue.ts'
 import type { StoredPrices } from './offered-prices.ts'
 import { BUSY_BATCH_SIZE, hasRecentOrders } from './recent-orders.ts'
 
-/** The longest time until a schedule takes effect whose time had already come when it was entered. */
+/** The longest delay of a schedule that is entered for now. */
 const POLL_MS = 5_000
-/** The number of products in one transaction while no orders arrive. */
+/** Products in one transaction while no orders arrive. */
 const QUIET_BATCH_SIZE = 1_000
-/** The pause while another transaction holds the lock of a due product. */
+/** Pause while another transaction has locked a due product. */
 const PAUSE_MS = 100
-/** How long a quote waits for a product that another transaction is changing. */
+/** How long a quote waits for a product that another transaction changes. */
 const TRY_MS = 200
-/** How long a product is skipped after its change failed, so that it does not delay the other products. */
+/** How long a product is skipped after its change failed, so it does not delay others. */
 const PASS_OVER_MS = 60_000
-/** If this many products fail, the cause is not in the products, so the loop fails. */
+/** If this many products fail, the products are not the cause, so the loop fails. */
 const MAX_PASSED_OVER = 1_000
 
 interface ChangedState {
@@ -49,7 +49,7 @@ export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: L
       } catch (error) {
         const [id] = ids
         if (id === undefined || passedOver.size >= MAX_PASSED_OVER || !canOneRowBeAtFault(error)) throw error
-        // A failed batch is halved until the failing product is alone.
+        // Halves the batch until the failing product is alone.
         size = Math.ceil(ids.length / 2)
         if (ids.length > 1) return 0
         passedOver.set(id, performance.now() + PASS_OVER_MS)
@@ -80,10 +80,7 @@ async function lockDueProducts(tx: Transaction, without: readonly string[], most
   return rows.map(({ id }) => id)
 }
 
-/**
- * The milliseconds until the next scheduled change, by the database's clock. It is 0 if a change is due, and at most
- * `POLL_MS`.
- */
+/** The milliseconds until the next change, by the database's clock: 0 if one is due, at most `POLL_MS`. */
 async function untilNextChange(pool: Pool, without: readonly string[]): Promise<number> {
   const { rows } = await pool.query<{ ms: number | null }>(
     sql`select extract(epoch from min(changes_at) - clock_timestamp())::float8 * 1000 as ms
@@ -95,14 +92,14 @@ async function untilNextChange(pool: Pool, without: readonly string[]): Promise<
 }
 
 /**
- * Applies the due changes of these products by the database's clock, each with its event and activity. Locks the due
- * products; the caller may already have locked their stock. See docs/decisions/catalogue-schedules.md.
+ * Makes these products' due changes by the database's clock, each with its event and activity. Locks the due products;
+ * the caller may have locked their stock. See docs/decisions/catalogue-schedules.md.
  */
 export async function applyDueChanges(tx: Transaction, productIds: readonly string[]): Promise<void> {
   const ids = await findDue(tx, productIds)
   if (ids.length === 0) return
   await changeCatalogue(tx, { ids, auditContext: null }, async () => {
-    // The trigger writes the categories, so they are locked first and in id order. Two changes then cannot deadlock.
+    // Locks the categories that the trigger writes in id order, so two changes cannot deadlock.
     await tx.query(
       sql`select from categories
        where id in (
@@ -115,8 +112,7 @@ export async function applyDueChanges(tx: Transaction, productIds: readonly stri
        order by id
        for no key update`,
     )
-    // The trigger sets state and prices. Another transaction may have applied the change while this one waited for the
-    // lock.
+    // The trigger sets state and prices. Another transaction may have done so during the wait for the lock.
     const { rows: changed } = await tx.query<{ id: string; before: ChangedState; after: ChangedState }>(
       sql`update products
        set changes_at = null, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
@@ -160,7 +156,7 @@ async function findDue(db: Queryable, productIds: readonly string[]): Promise<st
   return rows.map(({ id }) => id)
 }
 
-/** SQL that builds a `ChangedState` from the alias `row`. */
+/** The row of the alias `row` as a `ChangedState`. */
 function stateOf(row: Sql): Sql {
   return sql`json_build_object(
            'is_listed', ${row}.archived_at is null,

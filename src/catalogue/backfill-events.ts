@@ -4,18 +4,15 @@ import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { Loop } from '../loop.ts'
 
-/**
- * The most products in a batch, which also ends after 0.2 seconds. Up to 200 changed products are purged from caches by
- * their ids.
- */
+/** The most products in a batch, which ends after 0.2 seconds. Caches are told up to 200 changed products by id. */
 const BATCH_SIZE = 100
-/** The pause between two batches, in which the database is free for orders. */
+/** Leaves the database to orders between two batches. */
 const PAUSE_MS = 20
 const RETRY_MS = 5_000
 
 /**
- * Records events for products that a release without events has written. It runs in batches once after the update.
- * Processes take turns, and after a crash the next start continues. Start it only after the replication slot exists.
+ * Records events for products from a release without events. Runs once after the update, in batches, and processes
+ * take turns. After a crash the next start continues. Start it only after the replication slot exists.
  */
 export function createEventBackfill({ pool, logger }: { pool: Pool; logger: Logger }): Loop {
   let batchSize = BATCH_SIZE

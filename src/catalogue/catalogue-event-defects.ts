@@ -6,13 +6,13 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const VERSION = /^[1-9][0-9]{0,9}$/
 
 /**
- * Explains why a row cannot become an event, because another program wrote it. Returns null if it can. The text names
- * the place in the row, never its content. Pure.
+ * Why a row cannot become an event, because another program wrote it; null if it can. Names the place but not its
+ * content. Pure.
  */
 export function findRecordDefect({ product_id, stream, version, type, occurred_at, data }: ProductEventRecord): string | null {
   if (!(RECORDED_TYPES[stream] as readonly string[] | undefined)?.includes(type)) return 'type is no type of its stream'
   if (!VERSION.test(version)) return 'version is no version'
-  // The driver parses an infinite timestamp as a number.
+  // An infinite timestamp is a number here.
   if (!isDate(occurred_at)) return 'occurred_at is no time'
   return findDefectInData(type, product_id, data)
 }

@@ -11,17 +11,14 @@ const nullable = <T extends TSchema>(schema: T, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
 
 /**
- * The JSON Schema (draft-07) of each catalogue event, by event type. The schemas allow unknown properties, so a
- * consumer that validates also accepts events of later releases. Pure.
+ * The JSON Schema (draft-07) of each catalogue event, by event type. Unknown properties are allowed, so validating
+ * consumers accept the next release's events. Pure.
  */
 export function catalogueEventSchemas(): Record<string, TObject> {
   return Object.fromEntries(CATALOGUE_EVENT_TYPES.map((type) => [type, eventSchema(type)]))
 }
 
-/**
- * The schema of a CloudEvents envelope in JSON format, with the extensions sequence, partitioning and distributed
- * tracing.
- */
+/** The CloudEvents envelope, JSON format, with the extensions sequence, partitioning and distributed tracing. */
 function eventSchema(type: CatalogueEventType): TObject {
   const isOfStock = (RECORDED_TYPES.stock as readonly string[]).includes(type.slice('storefront.'.length))
   return Type.Object(
@@ -78,10 +75,7 @@ function dataSchema(type: CatalogueEventType, isOfStock: boolean): TObject {
   return Type.Object({ product: productSchema(type) })
 }
 
-/**
- * The schema of the whole product after the change. It equals the product's page without the parts that change with
- * stock or time.
- */
+/** The whole product after the change, like its page, without parts that change with stock or time. */
 function productSchema(type: CatalogueEventType): TObject {
   const {
     in_stock: _stock,
@@ -104,7 +98,7 @@ function productSchema(type: CatalogueEventType): TObject {
       ...shown,
       categories: EventCategoriesSchema,
       attributes: attributes as TSchema,
-      // Events of earlier releases lack the properties below.
+      // Earlier releases' events have none of these.
       translations: Type.Optional(translations),
       prices: Type.Optional(prices),
       sale_prices: Type.Optional({

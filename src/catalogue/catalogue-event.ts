@@ -1,6 +1,6 @@
 import type { Translations } from './translations.ts'
 
-/** A row of `product_events` in the change stream, with its columns parsed by the default parsers of `pg`. */
+/** A row of `product_events` in the change stream, with columns parsed by `pg`'s default parsers. */
 export interface ProductEventRecord {
   product_id: string
   stream: 'product' | 'stock'
@@ -21,7 +21,7 @@ export const PRODUCT_EVENT_COLUMNS = Object.keys({
   data: true,
 } satisfies Record<keyof ProductEventRecord, true>) as (keyof ProductEventRecord)[]
 
-/** The event types that are recorded, by their version stream. */
+/** The recorded types by their version stream. */
 export const RECORDED_TYPES = {
   product: ['product.created', 'product.updated', 'product.archived', 'product.restored', 'price.changed'],
   stock: ['stock.depleted', 'stock.replenished', 'stock.level_changed'],
@@ -39,7 +39,7 @@ interface Money {
   currency: string
 }
 
-/** A whole product. It equals the product's page without the parts that change with stock. */
+/** A whole product, like its page, without parts that change with stock. */
 export interface ProductSnapshot {
   id: string
   slug: string | null
@@ -47,7 +47,7 @@ export interface ProductSnapshot {
   name: string
   description: string
   category: string
-  /** The name of the first one is `category`. The list is empty while the product is archived. */
+  /** The first one is `category`. The list is empty while the product is archived. */
   categories: { id: string; slug: string; name: string }[]
   brand: string | null
   image_url: string | null
@@ -60,16 +60,16 @@ export interface ProductSnapshot {
   seo: { title: string | null; description: string | null }
   availability_text: string | null
   translations: Translations
-  /** The prices in currencies other than that of `price`. */
+  /** Prices in other currencies than that of `price`. */
   prices: (Money & { compare_at: number | null })[]
   /** Past, current and future sales. `price` and `prices` are the amounts that apply now. */
   sale_prices: (Money & { from: string | null; until: string | null })[]
-  /** Null for an active product. */
+  /** It is null for an active product. */
   status: 'draft' | null
   published_at: string | null
   unpublished_at: string | null
   created_at: string
-  /** Null while the product is sold. It is set for archived products, for drafts and outside the publication time. */
+  /** It is null while it is sold. Set for archived products and drafts, and outside the publication time. */
   archived_at: string | null
 }
 
@@ -81,9 +81,9 @@ export interface ProductData {
 export interface PriceData {
   product_id: string
   sku: string
-  /** Null if the product is no longer sold in the currency. */
+  /** It is null if the product is no longer sold in the currency. */
   price: Money | null
-  /** Null if the product was not sold in the currency before. */
+  /** It is null if the product was not sold in the currency before. */
   previous_price: Money | null
   compare_at_price: Money | null
   previous_compare_at_price: Money | null
@@ -92,23 +92,22 @@ export interface PriceData {
 export interface StockData {
   product_id: string
   sku: string
-  /** Null if stock is not tracked. */
+  /** It is null if stock is not tracked. */
   available: number | null
-  /** Null if stock was not tracked before, or if the previous number is unknown. */
+  /** It is null if it was not tracked or is unknown. */
   previous_available: number | null
 }
 
 export type CatalogueEventData = ProductData | PriceData | StockData
 
 /**
- * A catalogue change as an event: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and
- * distributed tracing.
+ * A catalogue change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing.
  */
 export interface CatalogueEvent {
   specversion: '1.0'
   /**
-   * `<product id>.<version>`, or `<product id>.stock.<version>` for a stock event. Each delivery of an event has the
-   * same id, and subscribers deduplicate by it.
+   * `<product id>.<version>` or, for stock, `<product id>.stock.<version>`. It is the same at each delivery;
+   * subscribers dedupe by it.
    */
   id: string
   source: '/products'
@@ -118,11 +117,11 @@ export interface CatalogueEvent {
   /** The time of the change, RFC 3339 in UTC. */
   time: string
   datacontenttype: 'application/json'
-  /** The version as ten digits with leading zeros, so that it sorts as text. Stock events count their own versions. */
+  /** The version as ten digits with leading zeros, so it sorts as text. Stock events count their own versions. */
   sequence: string
-  /** The product's id, which keeps the events of a product in order. */
+  /** The product's id, so one product's events stay in order. */
   partitionkey: string
-  /** The W3C trace context of the request that made the change. */
+  /** W3C Trace Context of the request that made the change. */
   traceparent?: string
   data: CatalogueEventData
 }
@@ -135,7 +134,7 @@ export function catalogueEventId({ product_id, stream, version }: Pick<ProductEv
   return stream === 'stock' ? `${product_id}.stock.${version}` : `${product_id}.${version}`
 }
 
-/** Converts a row that `findRecordDefect` accepts to its event. Pure. */
+/** The event of a row that `findRecordDefect` accepts. Pure. */
 export function toCatalogueEvent(record: ProductEventRecord): CatalogueEvent {
   return {
     specversion: '1.0',

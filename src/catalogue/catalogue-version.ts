@@ -5,17 +5,15 @@ import { literal, prepared, sql } from '../db/sql.ts'
 import { rollBack } from '../db/transaction.ts'
 import { CATALOGUE_CHANNEL } from './events.ts'
 
-/** A version of the catalogue. `changes` grows with every committed product change. */
+/** A state of the catalogue. `changes` grows with every committed product change. */
 export interface Version {
   changes: number
   changedAt: Date
-  /**
-   * The languages (BCP 47) into which products in the shop are translated, sorted. The list is empty in most stores.
-   */
+  /** The languages (BCP 47) into which sold products are translated, sorted. Usually empty. */
   languages: readonly string[]
 }
 
-/** A version that was read longer ago is not used. The database is queried again. */
+/** Older versions are not used; the database is queried again. */
 const MAX_AGE_MS = 1_000
 
 const VERSION_COLUMNS = sql`sum(changes)::bigint as changes, max(changed_at) as "changedAt",
@@ -41,14 +39,13 @@ export interface CatalogueVersionOptions {
 }
 
 /**
- * The catalogue version that this process knows. A change arrives within a second of its commit, in most cases within
- * milliseconds.
+ * The catalogue's version in this process. Changes arrive within a second of their commit, mostly within milliseconds.
  */
 export class CatalogueVersion {
   readonly #options: Omit<CatalogueVersionOptions, 'copies'>
   readonly #copy: FreshCopy<Version>
   #known: Version | null = null
-  /** When the known version was read, in milliseconds of performance.now(). */
+  /** When the known version was read, by performance.now(). */
   #learnedAt = Number.NEGATIVE_INFINITY
 
   constructor({ copies, ...options }: CatalogueVersionOptions) {
@@ -63,7 +60,7 @@ export class CatalogueVersion {
     })
   }
 
-  /** The version if it was read at most a second ago, otherwise null. */
+  /** The version if it is at most a second old, otherwise null. */
   get current(): Version | null {
     return this.#copy.isFresh ? this.#known : null
   }
@@ -73,13 +70,13 @@ export class CatalogueVersion {
     return this.#known as Version
   }
 
-  /** Reads the version now, so that this process sees its own change. */
+  /** Reads the version now, so this process sees its own change. */
   async refresh(): Promise<Version> {
     await this.#copy.refresh()
     return this.#known as Version
   }
 
-  /** Accepts a version that was read elsewhere in this process. */
+  /** Takes a version that was read elsewhere. */
   observe(version: Version): void {
     if (this.#known === null || version.changes > this.#known.changes) this.#learn(version)
   }
@@ -99,10 +96,7 @@ export class CatalogueVersion {
   }
 }
 
-/**
- * Whether `later`, which was read after `earlier`, cannot follow it. In one history the number of changes only grows,
- * and the same number has the same time.
- */
+/** Whether `later`, read after `earlier`, cannot follow it. The count only grows, and each change has its time. */
 function isFromAnotherHistory(later: Version, earlier: Version): boolean {
   return later.changes < earlier.changes || (later.changes === earlier.changes && later.changedAt.getTime() !== earlier.changedAt.getTime())
 }
@@ -114,8 +108,8 @@ function isFromAnotherHistory(later: Version, earlier: Version): boolean {
 export async function inSnapshot<T>(pool: Pool, read: (tx: Transaction) => Promise<T>): Promise<{ found: T; version: Version }> {
   const tx = await pool.connect()
   try {
-    // The statements are sent together to save round trips: see docs/decisions/operations-costs.md. All are awaited,
-    // because `read` must not outlive the transaction.
+    // Sent together to save round trips: docs/decisions/operations-costs.md. All are awaited, because `read` must not
+    // outlive the transaction.
     const sent = [tx.query(BEGIN), tx.query<Version>(SNAPSHOT), read(tx)] as const
     await Promise.allSettled(sent)
     const [, { rows }, found] = await Promise.all(sent)

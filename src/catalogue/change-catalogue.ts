@@ -4,23 +4,23 @@ import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import type { CatalogueVersion } from './catalogue-version.ts'
 
-/** What a process needs to change the catalogue. `version` is that of the pages that it shows itself. */
+/** The catalogue of a process that changes it and may also show it. */
 export interface ChangedCatalogue {
   pool: Pool
   version?: Pick<CatalogueVersion, 'refresh'>
 }
 
-/** Runs `work` in a transaction. This process shows the change at once, other processes show it within a second. */
+/** Runs `work` in a transaction. This process shows the change at once, others within a second. */
 export async function inCatalogue<T>({ pool, version }: ChangedCatalogue, work: (tx: Transaction) => Promise<T>): Promise<T> {
   const result = await inTransaction(pool, work)
   await version?.refresh()
   return result
 }
 
-/** The existing products that a change concerns. */
+/** The existing products in a change. */
 interface Concerned {
   ids: readonly string[]
-  /** Whether to lock their stock too. */
+  /** Locks their stock too. */
   withStock?: boolean
   /** The author. Null for the store itself, whose changes are not recorded as activities. */
   auditContext: AuditContext | null
@@ -36,7 +36,7 @@ export interface CatalogueChange<T> {
   result: T
   /** The products whose rows or pages were written. */
   written: readonly string[]
-  /** Null if nothing differs. */
+  /** It is null if nothing differs. */
   activity: Omit<ActivityChange, 'subjectType'> | null
 }
 
@@ -61,7 +61,7 @@ export async function changeCatalogue<T>(
   return result
 }
 
-/** The lock has its own statement, so that later statements see what other transactions committed during the wait. */
+/** Locks in a separate statement, so later ones see what was committed during the wait, in other tables too. */
 async function lockProducts(tx: Transaction, ids: readonly string[]): Promise<LockedProduct[]> {
   const { rows } = await tx.query<LockedProduct>(
     sql`select id, sku from products where id = any(${ids}::uuid[]) order by id for no key update`,
@@ -70,8 +70,8 @@ async function lockProducts(tx: Transaction, ids: readonly string[]): Promise<Lo
 }
 
 /**
- * Records the changes that these locked products had since their newest events. `traceparent` is that of the request,
- * if any. Returns the number of events. See docs/decisions/catalogue-events.md#the-record.
+ * Records changes of these locked products since their newest events. `traceparent` is the request's, if any. Returns
+ * the number of events. See docs/decisions/catalogue-events.md#the-record.
  */
 export async function recordProductEvents(tx: Transaction, productIds: readonly string[], traceparent: string | null): Promise<number> {
   if (productIds.length === 0) return 0
@@ -82,8 +82,8 @@ export async function recordProductEvents(tx: Transaction, productIds: readonly 
 }
 
 /**
- * Some products of an earlier release may still lack their first event. This records them before their change, because
- * no other record has the price that ends.
+ * Records locked products before their change if some still lack a first event. Otherwise no record would have the
+ * price that ends.
  */
 async function recordProductsWithoutEvents(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return

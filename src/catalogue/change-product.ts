@@ -46,9 +46,8 @@ export async function createProduct(
 }
 
 /**
- * Replaces each property in `patch` as a whole if `ifMatch` names the product's state (RFC 9110, 13.1.1). Stock is
- * changed by `setStock` instead. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or
- * `invalid_body`.
+ * Replaces the properties in `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1).
+ * `setStock` changes stock. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
  */
 export async function changeProduct(
   catalogue: ChangedCatalogue,
@@ -60,7 +59,7 @@ export async function changeProduct(
   return inCatalogue(catalogue, async (tx) => {
     const [resolved] = await resolveCategories(tx, [normalizeNamed(patch)])
     return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
-      // Changes that are due get an activity of their own.
+      // Due changes get their own activity.
       await applyDueChanges(tx, [id])
       const current = await getMatching(tx, id, ifMatch)
       const { sku, name, price, prices, published_at, unpublished_at } = current
@@ -119,7 +118,7 @@ export async function restoreProduct(
   auditContext: AuditContext,
 ): Promise<StoredProduct> {
   return inCatalogue(catalogue, async (tx) => {
-    // Restoring may create the product's category, if that was deleted meanwhile.
+    // Restoring may recreate the product's category.
     await shareTree(tx)
     return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
       const archived = await getProductInAnyState(tx, id)

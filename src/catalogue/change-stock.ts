@@ -11,7 +11,7 @@ interface StockChange {
   auditContext: AuditContext
 }
 
-/** A stock count. It is stored only if the current state is one of `versions` and the number is `expected`. */
+/** A stock count, based on the state in `versions` and `expected`. Both conditions must be met. */
 export interface StockCount extends StockChange {
   /** The new level. Null ends the tracking. */
   stock: number | null
@@ -23,9 +23,9 @@ export interface StockCount extends StockChange {
 
 /** A stock change outside orders, such as a delivery or breakage. */
 export interface Adjustment extends StockChange {
-  /** The units to add, or to remove if negative. Never 0. */
+  /** Units to add, or to remove if negative. Never 0. */
   delta: number
-  /** Identifies the movement, such as the number of a delivery note. Each product books a reference only once. */
+  /** Identifies the movement, such as a delivery note. Booked once for each product. */
   reference: string
 }
 
@@ -51,8 +51,7 @@ export async function adjustStock(
   change: Adjustment,
 ): Promise<{ adjustment: StockAdjustment; isReplay: boolean }> {
   return inCatalogue(catalogue, async (tx) => {
-    // The lock comes before the search for the reference, so the second of two concurrent calls finds the first one's
-    // adjustment.
+    // Locks before searching the reference, so the second of two concurrent calls finds the first one's adjustment.
     const before = await lockStockLevel(tx, productId)
     const earlier = await findEarlier(tx, productId, change)
     if (earlier !== null) return { adjustment: earlier, isReplay: true }

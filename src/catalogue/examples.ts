@@ -1,4 +1,4 @@
-/** Example bodies for the OpenAPI document. A test checks each one against its schema. */
+/** Bodies in the OpenAPI document. A test checks each against its schema. */
 
 export const EXAMPLE_NEW_PRODUCT = {
   slug: 'blue-mug',

@@ -6,7 +6,7 @@ import { readListing } from './product-query.ts'
 import type { Product } from './products.ts'
 import { MAX_WORDS, parseSearch, toTextQuery } from './search/search-words.ts'
 
-/** The best matches for a text that the user is typing. Similar words are not searched. */
+/** The best products that match the typed text, without similar words. */
 export async function findProducts(pool: Pool, q: string, limit: number): Promise<Product[]> {
   const search = parseSearch(q)
   if (toTextQuery(search) === '' || search.required.length + search.excluded.length > MAX_WORDS) return []
@@ -15,8 +15,7 @@ export async function findProducts(pool: Pool, q: string, limit: number): Promis
 }
 
 /**
- * The ids of matching products. The product with the text as its SKU comes first, even if it is archived, because
- * orders may still contain it.
+ * Ids of matching products. The product with this SKU comes first, even if archived, because orders may still have it.
  */
 export async function findProductIds(pool: Pool, q: string, limit: number): Promise<string[]> {
   const { rows } = await pool.query<{ id: string }>(sql`select id from products where sku = ${q.trim().normalize()}`)

@@ -6,7 +6,7 @@ import type { Version } from './catalogue-version.ts'
 const MAX_HEADER_LENGTH = 200
 const MAX_HEADERS = 1_000
 
-/** Chooses the language of each answer from the catalogue's languages. See docs/decisions/catalogue-translations.md. */
+/** Chooses the language of answers among the catalogue's. See docs/decisions/catalogue-translations.md. */
 export class CatalogueLanguages {
   readonly #own: string
   #available = languageSet<string>([])
@@ -14,7 +14,7 @@ export class CatalogueLanguages {
   // Browsers send few different headers. The number is limited, because a client can send any header.
   readonly #byHeader = new Map<string, string>()
 
-  /** `own` is the language of the products' own texts (BCP 47). */
+  /** `own` is the language of products' own texts (BCP 47). */
   constructor(own: string) {
     this.#own = own
   }
@@ -24,8 +24,8 @@ export class CatalogueLanguages {
   }
 
   /**
-   * The language that `acceptLanguage` prefers. Null while the catalogue has no translations, because the answers are
-   * then the same for each header.
+   * The language that `acceptLanguage` prefers. Null while the catalogue has no translations, because all answers are
+   * then the same.
    */
   negotiate({ languages }: Version, acceptLanguage: string | undefined): string | null {
     if (languages.length === 0) return null
@@ -41,7 +41,7 @@ export class CatalogueLanguages {
     return language
   }
 
-  /** The language of an answer: the parameter `lang` if it is given, otherwise the result of `negotiate`. */
+  /** The language of an answer: the parameter `lang` if given, otherwise the result of `negotiate`. */
   choose(
     version: Version,
     { lang, acceptLanguage }: { lang: string | undefined; acceptLanguage: string | undefined },
@@ -62,7 +62,7 @@ export class CatalogueLanguages {
   }
 }
 
-/** The translations to use for `language`, the preferred one first. Empty for the products' own texts. */
+/** The translations for `language`, by precedence; empty for the products' own texts. */
 export function translationsFor({ languages }: Version, { tag }: AnswerLanguage): string[] {
   const chain = languages.filter((language) => tag === language || tag.startsWith(`${language}-`))
   return chain.sort((a, b) => b.length - a.length)

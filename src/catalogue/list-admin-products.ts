@@ -47,7 +47,7 @@ interface AdminProductRow extends Omit<AdminProduct, 'group' | 'price' | 'publis
 
 const CONDITIONS = { withheld: sql`is_withheld`, archived: sql`archived_at is not null and not is_withheld` }
 
-/** A page of products, whether they are in the shop or not, by descending id, so the newest come first. */
+/** A page of products in the shop or not, by id, the newest first. */
 export async function listAdminProducts(
   db: Queryable,
   { state, group, sku, ids }: Static<typeof AdminProductFilters>,

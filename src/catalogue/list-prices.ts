@@ -44,7 +44,7 @@ interface PriceRow {
   compare_at_price: Money | null
 }
 
-/** The recorded prices: a product's initial price in each currency, and every later change, addition and removal. */
+/** A product's initial prices in all currencies, and every later change, addition and removal. */
 const RECORDED = sql`product_events as event
     cross join lateral (
       select currency, price, compare_at from event_prices(event.data -> 'product')
@@ -55,8 +55,8 @@ const RECORDED = sql`product_events as event
     ) as recorded`
 
 /**
- * A page of a product's prices in one currency, newest first. The default is the currency of the product's own price.
- * The product may be archived. Throws `not_found` or `invalid_cursor`.
+ * A page of a product's prices in a currency, by default its own, newest first. The product may be archived. Throws
+ * `not_found` or `invalid_cursor`.
  */
 export async function listPrices(
   db: Queryable,
@@ -86,7 +86,7 @@ export async function listPrices(
   return { ...page, currency, currencies }
 }
 
-/** The currency of the product's own price, and all currencies that have recorded prices. Throws `not_found`. */
+/** The currency of the product's own price, and all currencies with recorded prices. Throws `not_found`. */
 async function readCurrencies(db: Queryable, productId: string): Promise<{ own: string; currencies: string[] }> {
   const { rows } = await db.query<{ own: string; currencies: string[] }>(
     sql`select price_currency as own, array(

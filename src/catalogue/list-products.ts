@@ -18,8 +18,7 @@ export interface ProductPage extends Page<Product> {
 }
 
 const Uuid = Type.String({ format: 'uuid' })
-// The values that a cursor may contain. PostgreSQL can cast each of them, so a forged cursor is refused before a
-// statement fails.
+// PostgreSQL can cast every accepted value, so a forged cursor is refused instead of failing in a statement.
 const VALUES = {
   text: Type.String({ pattern: '^[^\\x00]*$' }),
   bigint: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
@@ -27,7 +26,7 @@ const VALUES = {
   // PostgreSQL refuses numbers that are too small for `real`.
   real: Type.Union([Type.Literal(0), Type.Number({ minimum: 1e-37, maximum: 1_000 })]),
 }
-// The first is the direction. The second says whether the search uses similar words.
+// The direction, and whether the search uses similar words.
 const mode = [Type.Enum(['next', 'prev']), Type.Boolean()] as const
 const KEY_POSITIONS = {
   text: Type.Tuple([...mode, VALUES.text, Uuid]),
@@ -35,7 +34,7 @@ const KEY_POSITIONS = {
   timestamptz: Type.Tuple([...mode, VALUES.timestamptz, Uuid]),
 }
 const edge = Type.Tuple([VALUES.timestamptz, Uuid])
-// The oldest and the newest candidate of the first page, and the oldest candidate by its name.
+// The first page's oldest and newest candidate, and the oldest one by its name.
 const window = [edge, edge, Type.Union([edge, Type.Null()])] as const
 const RelevancePosition = Type.Union([
   Type.Tuple([...mode, Type.Literal('ranked'), VALUES.real, Uuid, ...window]),
@@ -43,8 +42,7 @@ const RelevancePosition = Type.Union([
 ])
 
 const BigInteger = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
-// The position in a list by a ranking. It contains the ranking state of the first page, so that all pages use the same
-// one.
+// The state of the ranking on the first page, so all pages have the same one.
 const RankingPosition = Type.Union([
   Type.Tuple([...mode, Type.Literal('ranked'), BigInteger, Uuid, BigInteger]),
   Type.Tuple([...mode, Type.Literal('rest'), VALUES.timestamptz, Uuid, BigInteger]),
@@ -55,23 +53,23 @@ interface Start {
   isBackward: boolean
   isSimilar: boolean
   from: Position | null
-  /** Only in lists by relevance or by a ranking: the part of the list that contains `from`. */
+  /** In lists by relevance or a ranking, the part with `from`. */
   segment?: 'ranked' | 'rest'
-  /** Only in lists by relevance: the edges of the ranked part. */
+  /** In lists by relevance, the edges of the ranked part. */
   window?: RankedWindow
-  /** Only in lists by a ranking: the id of the ranking's state. */
+  /** In lists by a ranking, the id of its state. */
   rankingId?: number
 }
 
-/** A product in a list, with the cursor for its place. */
+/** A product in a list, with the cursor of its place. */
 interface Entry {
   row: ProductRow
   cursor: (direction: 'next' | 'prev') => string
 }
 
 /**
- * Returns a catalogue page and the cursor of the previous page. If `allowsSimilar` is true and a search has no match,
- * it finds similar words instead. Throws `invalid_cursor`.
+ * A catalogue page and the previous page's cursor. With `allowsSimilar`, a search without matches finds similar words.
+ * Throws `invalid_cursor`.
  */
 export async function listProducts(
   db: Queryable,
@@ -87,7 +85,7 @@ export async function listProducts(
   const hasMore = entries.length > listing.limit
   const shown = isBackward ? entries.slice(0, listing.limit).reverse() : entries.slice(0, listing.limit)
   const last = shown.at(-1)
-  // The page from which the client followed the backward link may no longer exist.
+  // The page that a backward link comes from may no longer exist.
   const hasNext = isBackward ? last !== undefined && (await isFollowed(db, listing, last, textQuery)) : hasMore
   const hasPrevious = isBackward ? hasMore : reached.from !== null
   const products = shown.map(({ row }) => toProduct(row))
@@ -101,7 +99,7 @@ export async function listProducts(
 }
 
 type LocatedListing = LocatedFilters<Listing> & {
-  /** The ranking by which the list is sorted. Null for other sorts. */
+  /** The ranking that the list is sorted by, if any. */
   ranking: Ranking | null
 }
 
@@ -117,7 +115,7 @@ async function readEntries(
   const textQuery = search === null ? null : toTextQuery(search, similar)
   const entries = await walk(db, listing, start, textQuery)
   if (entries.length > 0 || textQuery === '' || !allowsSimilar) return { entries, textQuery, start }
-  // All products before this place were removed meanwhile, so the answer is the first page.
+  // All products before the place are gone, so this shows the first page.
   if (start.isBackward) return readEntries(db, listing, { ...start, isBackward: false, from: null, segment: 'ranked' })
   if (start.from !== null || search === null || start.isSimilar || (isNarrowed(listing) && (await matchesAny(db, textQuery)))) {
     return { entries, textQuery, start }
@@ -157,9 +155,7 @@ async function walkByKey(db: Queryable, listing: LocatedListing, sort: KeySort, 
   return rows.map((row) => ({ row, cursor: (direction) => encodeCursor(scope, [direction, isSimilar, of(row), row.id]) }))
 }
 
-/**
- * The ranked candidates come first, then the other matches, newest first. The order is reversed when reading backwards.
- */
+/** Ranked candidates, then the other matches, newest first; reversed when reading backwards. */
 async function walkByRelevance(db: Queryable, listing: LocatedListing, start: Start, textQuery: string): Promise<Entry[]> {
   const { isBackward, from, isSimilar, segment = 'ranked' } = start
   const scope = cursorScope(listing)
@@ -209,10 +205,7 @@ async function walkByRelevance(db: Queryable, listing: LocatedListing, start: St
   return readParts(start, count, { ranked, rest })
 }
 
-/**
- * The products of the ranking come first in its order, then the others, newest first. The order is reversed when
- * reading backwards.
- */
+/** The products of the ranking in its order, then the others, newest first; reversed when reading backwards. */
 async function walkByRanking(
   db: Queryable,
   listing: LocatedListing,
@@ -239,7 +232,7 @@ async function walkByRanking(
 
 type ReadPart = (count: number) => Promise<Entry[]>
 
-/** The next entries of a list that consists of two parts, in reading direction. */
+/** The next entries of a list of two parts, in reading direction. */
 async function readParts({ isBackward, segment }: Start, count: number, { ranked, rest }: Record<'ranked' | 'rest', ReadPart>) {
   const parts = isBackward ? (segment === 'rest' ? [rest, ranked] : [ranked]) : segment === 'rest' ? [rest] : [ranked, rest]
   const entries: Entry[] = []

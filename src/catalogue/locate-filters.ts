@@ -15,8 +15,8 @@ export async function locateFilters<T extends Filters>(db: Queryable, filters: T
 }
 
 /**
- * The products with a price in the currency and range, from the two price indexes. Null if no currency is given. Also
- * null for more than `FEW` products, because a walk finds that many quickly.
+ * The products with a price in the currency and range, from the two price indexes. Null if no currency is given, and
+ * for more than `FEW`, which a walk finds soon.
  */
 async function findFewSold(db: Queryable, { currency, minPrice, maxPrice }: Filters): Promise<string[] | null> {
   if (currency === null) return null

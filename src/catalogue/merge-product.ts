@@ -5,15 +5,15 @@ import type { ProductInput } from './product-input.ts'
 import type { Translations } from './translations.ts'
 
 /**
- * Whether a change names a column. A column is a property or a part of one, such as `seo_title`, `name:de`, `price:USD`
- * or `compare_at_price:USD`.
+ * Whether a change names a column: a property, or a part of one such as `seo_title`, `name:de`, `price:USD` or
+ * `compare_at_price:USD`.
  */
 export type NamesColumn = (column: string) => boolean
 
 /**
  * Fills properties of `given` from the stored product if the change does not name their column. Absent categories,
- * slug, stock, translations and prices stay absent, so that the stored ones are kept. If only a first image is given,
- * it replaces the first stored image.
+ * slug, stock, translations and prices stay absent, so the stored ones are kept. If only a first image is given, it
+ * replaces the first stored image.
  */
 export function mergeProduct<T extends ProductInput>(stored: StoredProduct, given: T, names: NamesColumn): T {
   const pick = <V>(column: string, named: V, kept: V) => (names(column) ? named : kept)
@@ -29,8 +29,7 @@ export function mergeProduct<T extends ProductInput>(stored: StoredProduct, give
     group: pick('group', given.group, stored.group),
     options: pick('options', given.options, stored.options),
     attributes: pick('attributes', given.attributes, stored.attributes ?? {}),
-    // A price that is not below the stored price before the reduction ends the reduction. Programs that send only
-    // prices are therefore not refused.
+    // A price that is not below the stored one ends a reduction, so programs that only send prices are not refused.
     compare_at_price: pick('compare_at_price', given.compare_at_price, before !== null && isReduced(given.price, before) ? before : null),
     seo: {
       title: pick('seo_title', given.seo.title, seo.title),
@@ -50,10 +49,7 @@ function mergeTranslations(stored: Translations, named: Translations, names: Nam
   return Object.fromEntries(languages.filter(([, texts]) => Object.keys(texts).length > 0))
 }
 
-/**
- * Merges the prices that a change names with the stored ones. The product's own price replaces a stored price in its
- * currency.
- */
+/** Merges named and stored prices. The product's own price replaces a stored price in its currency. */
 function mergePrices(
   stored: readonly OfferedPrice[],
   { price, prices }: Pick<ProductInput, 'price'> & { prices: readonly OfferedPrice[] },

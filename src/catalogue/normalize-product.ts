@@ -5,12 +5,10 @@ import { toImage } from './product-details.ts'
 import type { CategoryReference, NewProduct, ProductInput } from './product-input.ts'
 import { findFaultInTranslations, normalizeTranslations } from './translations.ts'
 
-/** A time without an offset is ambiguous, so it is refused. */
+/** A time without an offset is ambiguous, and is refused. */
 const HAS_OFFSET = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/i
 
-/**
- * Returns `input` with trimmed texts, and with '', null, [] or {} for each missing property. Accepts unchecked input.
- */
+/** `input` with trimmed texts, and with '', null, [] or {} for missing properties. Accepts unchecked input. */
 export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
   const { slug = null, category = null, categories = null, translations = null, ...others } = input
   const { prices = null, sale_prices = null, status = null, ...rest } = others
@@ -27,7 +25,7 @@ export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof 
     sku: trim(input.sku),
     name: trim(input.name),
     description: input.description ?? '',
-    // `category` is filled in only if `categories` is given too, because it is the name of the first one.
+    // `category` is missing only beside `categories`, whose first one it is.
     ...(category === null && categories === null ? { category } : normalizeNamed({ category, categories })),
     brand: trim(input.brand ?? null),
     group: trim(input.group ?? null),
@@ -44,8 +42,8 @@ export function isReduced(price: Money, before: Money): boolean {
 }
 
 /**
- * The contradiction between two properties of a product, or null if there is none. `hasAllPrices` says whether
- * `prices`, if given, contains all prices.
+ * The contradiction between two properties of a product, or null. `hasAllPrices` is whether `prices`, if named, are
+ * complete.
  */
 export function findContradiction(product: ProductInput, hasAllPrices = true): FieldError | null {
   const { price, compare_at_price: before, prices = [], image_url, images, translations = {} } = product
@@ -75,8 +73,8 @@ function findFaultInPrices(price: Money, prices: readonly OfferedPrice[]): strin
 }
 
 /**
- * If some prices are unknown, the database checks sales in other currencies instead. An ended sale has no upper bound,
- * because prices may have fallen since.
+ * The database refuses a sale in another currency if some prices are unknown. An ended sale has no upper bound, because
+ * prices may have fallen since.
  */
 function findFaultInSales({ price, prices = [], sale_prices: sales = [] }: ProductInput, hasAllPrices: boolean): string | null {
   const now = new Date()
@@ -102,7 +100,7 @@ export function assertNoContradiction(product: ProductInput): void {
   if (contradiction !== null) throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [contradiction] })
 }
 
-/** Trims a text and converts it to NFC, so that two spellings of a sku or a category become equal. */
+/** Trims a text and converts it to NFC, so two spellings of a sku or a category are equal. */
 export function trim<T>(value: T): T {
   return typeof value === 'string' ? (value.normalize('NFC').trim() as T) : value
 }
@@ -113,15 +111,12 @@ function normalizeTime<T>(time: T): T {
   return Number.isNaN(date.getTime()) ? time : (date.toISOString() as T)
 }
 
-/**
- * A text to sort by. The value is not checked yet: a file may contain anything here, even an object without a text
- * form.
- */
+/** A sort key before the check. A file may contain anything here, even an object without a text form. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Sorts prices by currency, like answers do. */
+/** Sorts prices by currency, like answers. */
 function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice[] {
   if (!isList(prices)) return prices as OfferedPrice[]
   const complete = prices.map((price) => (isObject(price) ? { ...price, compare_at: price.compare_at ?? null } : price))
@@ -138,15 +133,12 @@ function normalizeSales(sales: readonly Partial<SalePrice>[]): SalePrice[] {
   return complete.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)) as SalePrice[]
 }
 
-/**
- * The URL as browsers write it. Quotes and angle brackets are escaped, because hand-built pages would take them for
- * markup.
- */
+/** The URL as browsers write it, without quotes and angle brackets, which hand-built pages would take for markup. */
 function normalizeUrl<T>(url: T): T {
   return typeof url === 'string' && /^https?:\/\/[^\s\p{Cc}]+$/iu.test(url) && URL.canParse(url) ? (new URL(url).href as T) : url
 }
 
-/** If only one of the two properties is given, derives the other one from it. */
+/** Derives a missing one of the two from the other. */
 function normalizeImages({ image_url, images }: Pick<NewProduct, 'image_url' | 'images'>): Pick<ProductInput, 'image_url' | 'images'> {
   const listed = images ?? (typeof image_url === 'string' ? [{ url: image_url }] : [])
   const all = isList(listed)

@@ -28,10 +28,10 @@ export const SalePriceSchema = Type.Object(
 )
 export type SalePrice = Static<typeof SalePriceSchema>
 
-/** The value of the column `prices` of a product, by currency. */
+/** The products' column `prices`, by currency. */
 export type StoredPrices = Readonly<Record<string, { amount: number; compare_at?: number }>>
 
-/** The currency parameter of a query, ISO 4217. */
+/** The query's currency, ISO 4217. */
 export const Currency = Type.String({
   pattern: '^[A-Z]{3}$',
   examples: ['EUR'],
@@ -53,10 +53,7 @@ export function toStoredPrices(prices: readonly OfferedPrice[]): StoredPrices {
   return Object.fromEntries(entries)
 }
 
-/**
- * The stored prices except the one in the currency `own`. The previous release may have given that currency to the
- * product's price.
- */
+/** The stored prices without the `own` currency, which the previous release may have given to the product's price. */
 export function fromStoredPrices(stored: StoredPrices, own: string): OfferedPrice[] {
   return Object.keys(stored)
     .filter((currency) => currency !== own)
@@ -67,7 +64,7 @@ export function fromStoredPrices(stored: StoredPrices, own: string): OfferedPric
     })
 }
 
-/** SQL for prices of the alias `product` as operators set them. They ignore a current sale. */
+/** The columns of the alias `product` as operators wrote them, ignoring a current sale. */
 export const REGULAR_AMOUNT = sql`coalesce((product.regular_prices -> product.price_currency ->> 'amount')::bigint, product.price_amount)`
 export const REGULAR_COMPARE_AT = sql`case when product.regular_prices ? product.price_currency
     then (product.regular_prices -> product.price_currency ->> 'compare_at')::bigint
@@ -79,24 +76,19 @@ interface Priced {
   prices: StoredPrices
 }
 
-/**
- * A product's price in `currency`, or its own price for null. Returns null if the product is not sold in the currency.
- */
+/** A product's price in `currency`, by default its own; null if it is not sold in it. */
 export function priceIn({ price, prices }: Priced, currency: string | null): Money | null {
   if (currency === null || price.currency === currency) return price
   const offered = prices[currency]
   return offered === undefined ? null : { amount: offered.amount, currency }
 }
 
-/** The SQL condition that the product `row` is sold in `currency`. */
+/** Whether the alias `row` is sold in `currency`. */
 export function isSoldIn(row: Sql, currency: string): Sql {
   return sql`(${row}.price_currency = ${currency} or ${row}.prices ? ${currency}::text)`
 }
 
-/**
- * The SQL amount of the product `row`: its own price for null, otherwise its price in `currency`. The product must be
- * sold in it.
- */
+/** The amount of the alias `row`: its own price, or the one in `currency`, in which it must be sold. */
 export function amountIn(row: Sql, currency: string | null): Sql {
   if (currency === null) return sql`${row}.price_amount`
   return sql`case when ${row}.price_currency = ${currency} then ${row}.price_amount else (${row}.prices -> ${currency}::text ->> 'amount')::bigint end`

@@ -1,7 +1,7 @@
 import { AppError } from '../errors.ts'
 import { SharedLoad } from './shared-load.ts'
 
-/** A value, and the catalogue version in which it was read. */
+/** A value and its catalogue version. */
 export interface Cached<T> {
   version: number
   value: T
@@ -16,8 +16,8 @@ export interface Loader<T> {
 }
 
 /**
- * Stores values of one catalogue version by key. Values and keys together take at most `maxBytes`, and the least
- * recently used are evicted first. Also remembers the key of each address, so that repeated addresses need no parsing.
+ * Values of one catalogue version by key, in at most `maxBytes` with their keys. Evicts the least recently used first.
+ * Remembers the keys of addresses too, so repeated addresses are not parsed again.
  */
 export class PageCache<T extends { sizeBytes: number }> {
   readonly #maxBytes: number
@@ -34,7 +34,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     this.#maxBytes = maxBytes
   }
 
-  /** The value for a remembered address. Undefined if the address is unknown or `version` is not the cached one. */
+  /** The value of a remembered address, if it is of this version. */
   findByAddress(address: string, version: number): T | undefined {
     if (version !== this.#version) return undefined
     const key = this.#keys.get(address)
@@ -51,9 +51,8 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 
   /**
-   * Returns the value of `key` from the cache, or from `load`. Concurrent callers share one load, which begins with
-   * their first turn. `load` returns the version that it has read, which may be newer than `version`. The value is
-   * cached under that version.
+   * The value of `key`, from the cache or `load`. Concurrent callers share one load, which begins with their first
+   * turn. `load` returns the version it has read, possibly newer than `version`. The value is cached under it.
    */
   async get(key: string, version: number, loader: Loader<T>): Promise<T> {
     const found = this.find(key, version)
@@ -67,7 +66,7 @@ export class PageCache<T extends { sizeBytes: number }> {
       if (generation === this.#generation) this.#store(key, loaded)
       return loaded.value
     } catch (error) {
-      // Only turns of other callers were refused, so this caller tries again with a turn of its own.
+      // Others' turns were refused, so this caller retries with its own.
       if (hasTurn || !isOverloaded(error)) throw error
       return this.get(key, version, loader)
     }
@@ -81,7 +80,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     return loading
   }
 
-  /** Drops all values, even those being loaded, because versions restart from an earlier number. */
+  /** Drops every value, even those being loaded, because versions restart from an earlier one. */
   clear(): void {
     this.#generation++
     this.#loading.clear()
@@ -91,7 +90,7 @@ export class PageCache<T extends { sizeBytes: number }> {
   /** Remembers that `address` means `key` in this version. Other versions may have other languages. */
   remember(address: string, key: string, version: number): void {
     if (version !== this.#version) return
-    // A key can be some kilobytes long, so the number of addresses is limited.
+    // A key may have some kilobytes, so the number of addresses is bounded.
     if (this.#keys.size >= MAX_ADDRESSES) this.#keys.clear()
     if (address.length <= MAX_ADDRESS_LENGTH) this.#keys.set(address, key)
   }
@@ -130,7 +129,7 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 }
 
-/** The approximate size of an entry without its value and key. */
+/** About the size of an entry without its value and key. */
 const ENTRY_BYTES = 300
 const MAX_ADDRESSES = 10_000
 const MAX_ADDRESS_LENGTH = 500

@@ -13,7 +13,7 @@ const Filters = Type.Object({
   }),
 })
 
-/** Registers the operators' route that lists a product's prices over time. */
+/** Operators' route for products' prices over time. */
 export function priceRoutes(server: HttpServer, { pool }: CatalogueContext): void {
   defineList(
     server,

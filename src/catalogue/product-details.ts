@@ -73,8 +73,8 @@ export type EditedProduct = Static<typeof EditedProductSchema>
 type CurrentPrices = Pick<EditedProduct, 'price' | 'compare_at_price' | 'prices'>
 
 /**
- * A product as operators edit it, together with the current prices for customers. It also has, by currency, the lowest
- * price before each reduction, which is computed from earlier prices.
+ * A product as operators edit it, with the current prices for customers, and the lowest amounts before its reductions
+ * by currency, which come from its earlier prices.
  */
 export interface StoredProduct extends EditedProduct {
   current: CurrentPrices
@@ -95,17 +95,14 @@ export interface DetailsRow extends ProductRow {
   status: Publication['status']
   published_at: Date | null
   unpublished_at: Date | null
-  /** The time at which an operator archived it. */
+  /** When it was archived by an operator. */
   archived_at: Date | null
 }
 
 const ALL_TRANSLATIONS = sql`product.translations`
 const NO_TRANSLATIONS = sql`'{}'::jsonb`
 
-/**
- * Selects whole products from the alias `product`. `columns` are further columns, and must include the categories in
- * some form.
- */
+/** Selects whole products of the alias `product` with `columns`, which must include their categories in some form. */
 export const selectDetails = (
   columns: Sql,
   translations = ALL_TRANSLATIONS,
@@ -125,18 +122,17 @@ async function findProduct(db: Queryable, condition: Sql): Promise<StoredProduct
 }
 
 /**
- * The most long text in one read, measured in its stored, compressed size. Without a limit, a hundred products could
- * have 40 MB of translations.
+ * The most long text in a read, in its stored, compressed size. A hundred products could have 40 MB of translations.
  */
 const READ_BYTES = 1_000_000
 
 /**
- * The next products after an id, in id order: at most `count`, and fewer if their texts are long. An empty result is
- * the end. The cost does not grow with the position. Translations are included only with `isTranslated`.
+ * The next products after an id, by id: at most `count`, fewer if their texts are long, none only at the end. The cost
+ * does not depend on the place. Translations are included only with `isTranslated`.
  */
 export async function listDetailsAfter(db: Queryable, afterId: string, count: number, isTranslated: boolean): Promise<StoredProduct[]> {
   const size = isTranslated ? sql`pg_column_size(description) + pg_column_size(translations)` : sql`pg_column_size(description)`
-  // The ids are selected first, because a join of both tables by their keys could start at the first row.
+  // Selects ids first, because a join of both tables by their keys could begin at the first row.
   const statement = sql`${selectDetails(sql`${CATEGORY_IDS} as categories`, isTranslated ? ALL_TRANSLATIONS : NO_TRANSLATIONS)}
     where product.id = any(array(
       select id
@@ -151,7 +147,7 @@ export async function listDetailsAfter(db: Queryable, afterId: string, count: nu
     order by product.id`
   const name = `details after ${count} ${isTranslated}`
   const { rows } = await db.query<Omit<DetailsRow, 'categories'> & { categories: string[] }>(prepared(statement, name))
-  // Each category is read once, because building its path costs more than reading a product.
+  // Reads each category once, because its path costs more than a product.
   const categories = await readProductCategories(db, [...new Set(rows.flatMap((row) => row.categories))])
   return rows.map((row) => toDetails({ ...row, categories: row.categories.flatMap((id) => categories.get(id) ?? []) }))
 }
@@ -163,25 +159,22 @@ export async function findDetails(db: Queryable, skus: readonly string[], isTran
   return new Map(rows.map((row) => [row.sku, toDetails(row)]))
 }
 
-/** Returns a product in the shop. Throws `not_found`. */
+/** A product in the shop. Throws `not_found`. */
 export async function getProduct(db: Queryable, id: string): Promise<StoredProduct> {
   return present(await findProduct(db, sql`product.id = ${id} and ${IS_LISTED}`))
 }
 
-/**
- * Returns a product that operators can edit, whether it is in the shop or not. Throws `not_found`, also for an archived
- * product.
- */
+/** A product that operators edit, in the shop or not. Throws `not_found`, also for an archived product. */
 export async function getEditedProduct(db: Queryable, id: string): Promise<StoredProduct> {
   return present(await findProduct(db, sql`product.id = ${id} and ${IS_EDITED}`))
 }
 
-/** Returns a product, even if it is archived. Throws `not_found`. */
+/** A product, also an archived one. Throws `not_found`. */
 export async function getProductInAnyState(db: Queryable, id: string): Promise<StoredProduct> {
   return present(await findProduct(db, sql`product.id = ${id}`))
 }
 
-/** Returns the product that has or had this slug, in any spelling. Throws `not_found`. */
+/** The product that has or had this slug in any spelling. Throws `not_found`. */
 export async function getProductBySlug(db: Queryable, slug: string): Promise<StoredProduct> {
   return present(
     await findProduct(db, sql`product.id = (select product_id from product_slugs where slug = slug_of(${slug})) and ${IS_LISTED}`),
@@ -193,7 +186,7 @@ function present(product: StoredProduct | null): StoredProduct {
   return product
 }
 
-/** Converts a row of `selectDetails` to the product. */
+/** The product of a row of `selectDetails`. */
 export function toDetails(row: DetailsRow): StoredProduct {
   const product = toProduct(row)
   const { price, compare_at_price } = product
@@ -226,7 +219,7 @@ function regularPrices(current: CurrentPrices, { prices, regular_prices: regular
   return { price: { amount, currency }, compare_at_price: before === undefined ? null : { amount: before, currency }, prices: others }
 }
 
-/** The product's page in the languages and currency of a view. Throws `currency_not_available`. */
+/** A product's page in a view. Throws `currency_not_available`. */
 export function presentPage(product: StoredProduct, { languages, currency }: ProductView): ProductDetails {
   const { translations, prices: _prices, sale_prices: _sales, current, lowestPriorAmounts, ...rest } = product
   const { status: _status, published_at: _from, unpublished_at: _until, archived_at: _archived, ...own } = rest
@@ -259,10 +252,7 @@ function notSoldIn(currency: string, currencies: readonly string[]): AppError {
   })
 }
 
-/**
- * The product's images. `image_url` is the first one, even if the previous release changed it after `images` were
- * stored.
- */
+/** `image_url` is the first image, even if the previous release changed it after `images` were stored. */
 export function imagesOf(imageUrl: string | null, stored: readonly Image[] | null): Image[] {
   if (imageUrl === null) return []
   const [first = toImage(imageUrl), ...others] = stored ?? []
@@ -280,7 +270,7 @@ export function storedImages(images: readonly Image[]): readonly Image[] | null 
   return isPlain ? null : images
 }
 
-/** The part of a product that operators edit. It does not change when the last unit is sold. */
+/** The part of a product that operators edit. Selling its last unit does not change it. */
 export function editable({
   created_at: _created,
   updated_at: _updated,
@@ -294,23 +284,20 @@ export function editable({
 }
 
 /**
- * The entity tag of the part that operators edit, without quotes. It differs after each change by an operator,
- * including a change of translations.
+ * The entity tag of a product's edited part, without quotes. It differs after every operator's change, including
+ * translations.
  */
 export function productETag(product: StoredProduct): string {
   return entityTag(JSON.stringify(editable(product)))
 }
 
-/** The page's entity tag. It consists of the tag of the edited part and a tag of everything on the page. */
+/** The page's entity tag: one for the edited part, and one for everything on the page. */
 export function pageETag(product: StoredProduct, parts: readonly string[]): string {
   const { updated_at, in_stock, lowest_price_30_days, lowestPriorAmounts } = product
   return `${productETag(product)}_${entityTag(JSON.stringify([updated_at, in_stock, lowest_price_30_days, lowestPriorAmounts]), ...parts)}`
 }
 
-/**
- * Whether `ifMatch` names the product's current state, by the product's tag or by a page's tag in any language and
- * currency.
- */
+/** Whether `ifMatch` names the current product, by its own tag or its page's in any language and currency. */
 export function isNamedBy(product: StoredProduct, ifMatch: IfMatch): boolean {
   const etag = productETag(product)
   return ifMatch === null || [...ifMatch].some((tag) => tag.slice(0, etag.length) === etag)

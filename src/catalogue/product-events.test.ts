@@ -132,7 +132,7 @@ test('an import records what it changes, and records nothing if every line is un
   assert.equal(await count(), before + 4)
   assert.deepEqual(await importLines(...lines), { created: 0, updated: 0, unchanged: 3, failed: 0 })
   assert.equal(await count(), before + 4)
-  // Only stock changes, and the catalogue shows it as `in_stock`.
+  // Stock alone changes, and the catalogue shows it as `in_stock`.
   assert.equal((await importLines({ sku: 'I-3', stock: 1 })).updated, 1)
   assert.equal(await count(), before + 5)
   await importLines({ sku: 'I-2', name: 'Other', stock: 3 }, ...lines.slice(0, 1))

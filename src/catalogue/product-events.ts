@@ -4,14 +4,14 @@ import { inTransaction } from '../db/transaction.ts'
 import { OLD_EVENTS_LOCK } from './catalogue-event.ts'
 
 /**
- * SQL for the inventory columns of a new level. `step` is the number of units between two events. `level` is the level
- * of the last event, and stays. Both are null if stock events are off, or if `available` is 0 or null.
+ * The inventory columns for a new level. `step` is the units between two events; `level` is that of the last event,
+ * which stays. Both are null if stock events are off or `available` is 0 or null.
  */
 export function stockEventColumns(available: Sql, previousLevel: Sql = sql`null`): { level: Sql; step: Sql } {
   const isUsed = sql`percent > 0 and ${available} > 0`
   return {
     level: sql`(select coalesce(${previousLevel}, ${available}) from stock_event_settings where ${isUsed})`,
-    // Rounded up, because fewer units would be less than the percentage.
+    // Rounded up, since fewer units would be less than the percentage.
     step: sql`(select (${available} * percent + 99) / 100 from stock_event_settings where ${isUsed})`,
   }
 }

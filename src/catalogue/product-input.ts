@@ -27,13 +27,10 @@ export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }
   'x-must': MUST.stock,
 })
 
-/**
- * Characters that make identifiers differ although they look equal: direction marks, joiners, zero-width blanks and
- * fillers.
- */
+/** Characters that make equal-looking identifiers differ: direction marks, joiners, zero-width blanks, fillers. */
 export const INVISIBLE = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`
 const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
-/** The Braille blank is also invisible. */
+/** The Braille blank is invisible too. */
 const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
 
 const MAX_PIXELS = 100_000
@@ -52,10 +49,7 @@ function findFaultInText(name: TextName, text: string): string | null {
   return text.includes('\0') ? `${name} has a NUL character` : null
 }
 
-/**
- * Checks that a text is one line without surrounding blanks. In a file, a line break mostly comes from a quote that was
- * not closed.
- */
+/** Checks a one-line text without surrounding blanks. A line break usually comes from an unclosed quote. */
 function findFaultInLabel(name: TextName, text: string): string | null {
   const trimmed = text.trim()
   const fault = findFaultInText(name, trimmed)
@@ -80,7 +74,7 @@ function findFaultInImageUrl(name: TextName, url: string): string | null {
   const fault = findFaultInText(name, url) ?? (isUrl ? null : `${name} must be an absolute URL that starts with https:// or http://`)
   if (fault !== null) return fault
   const { username, password } = new URL(url)
-  // The URL is public, so it must not contain a password. A user name could also imitate a host, as in
+  // Everybody sees the URL, so it must not contain a password, nor imitate a host like
   // `https://shop.example@evil.example/`.
   return username + password === '' ? null : `${name} must have no user name and no password`
 }
@@ -95,7 +89,7 @@ export const identifier = (name: TextName) =>
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 const optionalLabel = (name: TextName) =>
   withRule(orNull(oneLine(name, VISIBLE)), (text) => (text === null ? null : findFaultInLabel(name, text)))
-/** The schema of a time that PostgreSQL and JavaScript read alike. */
+/** A time that PostgreSQL and JavaScript read alike. */
 const time = (name: string) =>
   withRule(Type.String({ format: 'date-time', pattern: '^[12]', 'x-must': MUST.time }), (text) =>
     Number.isNaN(Date.parse(text)) ? `${name} must ${MUST.time}` : null,
@@ -136,7 +130,7 @@ const description = withRule(
 )
 const Translated = withRule(
   Type.Record(
-    // The pattern is needed for the same reason as in `options`.
+    // The pattern has the same reason as in `options`.
     Type.String({ pattern: '^[^]*$' }),
     Type.Partial(
       Type.Object({
@@ -184,7 +178,7 @@ const CategoryReferenceInput = Type.Union([
     description: 'The names from the top level to the category. Missing categories are created.',
   }),
 ])
-/** A category is named by its slug, or by the path of names that leads to it. */
+/** A slug, or a path of names. */
 export type CategoryReference = Static<typeof CategoryReferenceInput>
 const properties = {
   slug: slugInput,
@@ -207,7 +201,7 @@ const properties = {
   ),
   images: Type.Array(ImageInput, { maxItems: MAX_IMAGES, 'x-must': MUST.images }),
   group: optionalLabel('group'),
-  // Names need a pattern, because Type.Record with a plain Type.String does not check names that contain a line break.
+  // Names need a pattern, because Type.Record with a plain Type.String does not check names with a line break.
   options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option'), { 'x-must': MUST.options }), findFaultInOptions),
   attributes: ProductAttributesInput,
   price: Price,
@@ -240,7 +234,7 @@ const properties = {
   }),
 }
 const { sku, name, price, ...others } = properties
-/** The rule that a product names its category or its categories. */
+/** The rule that a product names its category or categories. */
 export const NAMES_CATEGORY = { anyOf: [{ required: ['category'] }, { required: ['categories'] }] }
 
 export const NewProductBody = Type.Object(

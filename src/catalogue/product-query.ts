@@ -7,7 +7,7 @@ import { MAX_WORDS, normalizeSearch, parseSearch, type SearchWords } from './sea
 
 export const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at'] as const
 export type KeySort = (typeof SORTS)[number]
-/** Sorts by a ranking. The products of the ranking come first, then the others, newest first. */
+/** Sorts that list the products of a ranking first, and then the others, newest first. */
 export const RANKED_SORTS = ['best_selling', 'position'] as const
 export type RankedSort = (typeof RANKED_SORTS)[number]
 const MAX_IDS = 100
@@ -18,7 +18,7 @@ const Price = Type.Integer({
   description: "In minor units of `currency`, by default of each product's own currency.",
 })
 
-/** An attribute's name with a value, or with a lower or upper bound for a number. */
+/** A name with a value, or with the bound of a number. */
 const ATTRIBUTE_CONDITION = `^${ATTRIBUTE_NAME}(?:=[^]{0,500}|[<>]=-?(?:0|[1-9][0-9]{0,15})(?:\\.[0-9]{1,10})?)$`
 
 /** Product ids, separated by commas. */
@@ -103,7 +103,7 @@ export const ProductQuery = Type.Object(
   { additionalProperties: false },
 )
 
-/** The filters of a query in canonical form. Queries that select the same products have equal filters. */
+/** A query's filters in canonical form, so queries that select the same products have equal filters. */
 export interface Filters {
   search: SearchWords | null
   category: string | null
@@ -115,11 +115,11 @@ export interface Filters {
   inStock: boolean | null
   ids: readonly string[] | null
   group: string | null
-  /** The attribute conditions of the query, sorted. */
+  /** The query's attributes, sorted. */
   attributes: readonly string[] | null
 }
 
-/** Filters together with what `locateFilters` found. */
+/** Filters with the results of `locateFilters`. */
 export type LocatedFilters<T = Filters> = T & {
   /** The category and its descendants. Null if the query has no category filter. */
   categoryIds: readonly string[] | null
@@ -181,7 +181,7 @@ export function readListing(query: Static<typeof ProductQuery>): Listing {
   }
 }
 
-/** The parameters of a query in canonical order and spelling, without those that have their default value. */
+/** A query's parameters in canonical order and spelling, without default values. */
 export function toParameters(listing: Omit<Listing, 'languages'>): Record<string, string | readonly string[]> {
   const {
     search,
@@ -201,7 +201,7 @@ export function toParameters(listing: Omit<Listing, 'languages'>): Record<string
     cursor,
   } = listing
   const parameters = {
-    // A search without words remains a search that matches nothing.
+    // A search without words stays a search that matches nothing.
     q: search === null ? null : normalizeSearch(search) || '-',
     category,
     brand,
@@ -222,10 +222,7 @@ export function toParameters(listing: Omit<Listing, 'languages'>): Record<string
   return Object.fromEntries(given.map(([name, value]) => [name, Array.isArray(value) ? value : String(value)]))
 }
 
-/**
- * Identifies the list that a cursor belongs to. The number is the version of the cursor format: raise it if the format
- * or the order changes.
- */
+/** The list that a cursor belongs to. The number is the cursor version: raise it if their form or order changes. */
 export function cursorScope(listing: Omit<Listing, 'languages'>): readonly unknown[] {
   const { limit: _, cursor: __, include: ___, ...rest } = toParameters(listing)
   return ['products', 4, rest]

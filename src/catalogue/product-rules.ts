@@ -3,10 +3,10 @@
  * load this file too, so it must stay pure.
  */
 
-/** The most units in stock. It is far below 2^53, so levels stay exact when orders return units. */
+/** The most units in stock, far below 2^53, so levels stay exact when orders return units. */
 export const MAX_STOCK = 1_000_000_000_000
 export const MAX_SLUG_LENGTH = 100
-/** The limit of a description in UTF-8 bytes. A list may contain a hundred descriptions, an event contains one. */
+/** A limit in UTF-8 bytes. A list may have a hundred descriptions, and an event has one. */
 export const MAX_DESCRIPTION_BYTES = 65_536
 export const OPTION_NAME = 'the name of an option'
 /** The most characters of each text. */
@@ -31,17 +31,17 @@ export const MAX_LENGTHS = {
 export type TextName = keyof typeof MAX_LENGTHS
 export const MAX_OPTIONS = 10
 export const MAX_IMAGES = 20
-/** The most products that a ranking contains, whether by sales or by hand. A page reads all of them. */
+/** Products that a list shows first, by best sellers or by hand. A page reads them all. */
 export const MAX_RANKED = 200
 export const MAX_PRODUCT_CATEGORIES = 20
-/** The most levels of the category tree: see `categories_check_tree` in the migration. */
+/** The levels of the tree: see `categories_check_tree` in the migration. */
 export const MAX_LEVELS = 10
 export const MAX_PRICES = 50
 export const MAX_SALE_PRICES = 50
 export const MAX_LANGUAGES = 30
 export const TRANSLATED_TEXTS = ['name', 'description', 'seo_title', 'seo_description', 'availability_text'] as const
 
-/** What a value must be. Each text follows the word "must". Properties without an entry are texts. */
+/** Each text follows "must". Properties without an entry are texts. */
 export const MUST = {
   category: 'be a text, unless there are categories',
   categories: `be a list of 1 to ${MAX_PRODUCT_CATEGORIES} categories, each the slug of one or a path of 1 to ${MAX_LEVELS} names such as ["Men", "Shoes"]`,
@@ -61,7 +61,7 @@ export const MUST = {
   stock_delta: `be a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`,
 }
 
-/** The text that refuses a text which is too long or blank. */
+/** The refusal of a text that is too long or blank. */
 export function describeLength(name: TextName): string {
   const least = ['description', 'image_url', 'alt of an image'].includes(name) ? 'at most' : '1 to'
   const unit = name === 'description' ? 'bytes in UTF-8' : 'characters'

@@ -69,7 +69,7 @@ const OWN_PRICE = sql`product.price_amount, product.price_currency, product.comp
   (product.lowest_prior_amounts ->> product.price_currency)::bigint as lowest_prior_amount`
 const PRODUCT = sql`product`
 
-/** The languages and currency in which a list or a page shows products. */
+/** How a list or page shows products. */
 export interface ProductView {
   /** The languages of the texts, the preferred one first. Empty for the products' own texts. */
   languages: readonly string[]
@@ -78,8 +78,7 @@ export interface ProductView {
 }
 
 /**
- * The condition that the alias `product` is not archived. The product is in the shop, a draft, or outside its
- * publication time.
+ * The condition that the alias `product` is not archived: it is in the shop, a draft, or outside its publication time.
  */
 export const IS_EDITED = sql`(product.archived_at is null or product.is_withheld)`
 
@@ -111,7 +110,7 @@ export function toProduct(row: ProductRow): Product {
     image_url: row.image_url,
     group: row.variant_group,
     options: row.options,
-    // `attributes` is omitted if empty, because most products have none and lists are long.
+    // Most products have no attributes, and their lists are long.
     ...(Object.keys(row.attributes).length === 0 ? {} : { attributes: row.attributes }),
     ...pricesOf(row),
     lowest_price_30_days: lowestPriceOf(row),
@@ -125,11 +124,11 @@ function pricesOf(
   row: Pick<ProductRow, 'price_amount' | 'price_currency' | 'compare_at_amount'>,
 ): Pick<Product, 'price' | 'compare_at_price'> {
   const { price_amount: amount, compare_at_amount: before, price_currency: currency } = row
-  // The previous release may have raised only the price, which ends the reduction.
+  // The previous release may have raised the price alone.
   return { price: { amount, currency }, compare_at_price: before !== null && before > amount ? { amount: before, currency } : null }
 }
 
-/** Null if the product is not reduced, also if the previous release ended the reduction by raising the price. */
+/** It is null also if the previous release ended the reduction by raising the price. */
 function lowestPriceOf(row: ProductRow): Product['lowest_price_30_days'] {
   const { lowest_prior_amount: amount, price_currency: currency } = row
   return amount === null || pricesOf(row).compare_at_price === null ? null : { amount, currency }
@@ -141,15 +140,15 @@ export interface SellableProduct extends Pick<Product, 'id' | 'sku' | 'name' | '
   prices: StoredPrices
 }
 
-/** Products that are sold at one catalogue version. */
+/** Sold products at one version of the catalogue. */
 export interface Prices {
   version: string
   products: ReadonlyMap<string, SellableProduct>
 }
 
 /**
- * The catalogue version as text, as `place_orders` compares it. It has the number of changes and the time of the last
- * one, because numbers repeat after a restore.
+ * The catalogue version as text, as `place_orders` compares it: the number of changes, and the last one's time, because
+ * a restored backup repeats numbers.
  */
 const PRICES_VERSION = sql`(select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)`
 
@@ -162,9 +161,9 @@ const MAX_CACHED = 20_000
 export class PriceList {
   #cached = { version: '', products: new Map<string, SellableProduct>() }
 
-  /** Returns the products among `ids`, and possibly others. Only products that are not cached are queried. */
+  /** The products among `ids`, and maybe others. Queries only those that are not cached. */
   async read(db: Queryable, ids: readonly string[]): Promise<Prices> {
-    // The second attempt is needed if the first query found a newer version and emptied the cache.
+    // Runs again if the first query replaced the cache with a newer version.
     for (let attempt = 0; attempt < 2; attempt++) {
       const missing = ids.filter((id) => !this.#cached.products.has(id))
       if (missing.length === 0) break
@@ -194,7 +193,7 @@ type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'category' | 'price_
   prices: StoredPrices
 }
 
-/** The products among `ids` that are sold now. One statement reads them together with their version. */
+/** The products among `ids` that are sold now. One statement reads them with their version. */
 export async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
   const statement = sql`select id, sku, name, category, price_amount, price_currency, prices, in_stock, ${PRICES_VERSION} as version
     from products

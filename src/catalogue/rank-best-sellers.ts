@@ -5,23 +5,20 @@ import { MAX_RANKED } from './product-rules.ts'
 import { type NewRanking, replaceRankings } from './rankings.ts'
 
 const SOLD_DAYS = 30
-/**
- * The minutes between two rankings. Each new ranking is a catalogue change, which empties the page caches of all
- * processes.
- */
+/** Each new ranking is a change of the catalogue, which empties the page caches of all processes. */
 const EVERY_MINUTES = 15
-/** The most rankings that one run writes. The next run writes the others. */
+/** Rankings that one run writes. The next run writes the others. */
 const MOST_WRITTEN = 500
 
 export interface RankingOptions {
-  /** Nothing is ranked while the newest ranking by best sellers is younger than this. */
+  /** A store whose newest ranking by best sellers is younger waits. */
   everyMinutes?: number
   signal?: AbortSignal
 }
 
 /**
- * Ranks products by the units ordered in the last 30 days, in the whole shop and in each category with its descendants.
- * It writes only rankings that differ from the stored ones. Any number of processes may run this.
+ * Ranks the products by the units that were ordered in 30 days, in each category with those below it and in the whole
+ * shop. Writes only rankings that differ. Any number of processes may run this.
  */
 export async function rankBestSellers(pool: Pool, { everyMinutes = EVERY_MINUTES, signal }: RankingOptions = {}): Promise<void> {
   await inTransaction(pool, async (tx) => {
@@ -44,10 +41,7 @@ async function isDue(tx: Transaction, everyMinutes: number): Promise<boolean> {
   return rowCount === 0
 }
 
-/**
- * The rankings that differ from the stored ones, those with the oldest stored ranking first. A ranking is empty if
- * nothing was sold in its category.
- */
+/** The rankings that differ from the stored ones, the oldest first. An empty one has sold nothing any more. */
 async function findDiffering(tx: Transaction): Promise<NewRanking[]> {
   const { rows } = await tx.query<NewRanking>(
     sql`with recursive branch (category_id, member_id) as (
@@ -98,13 +92,10 @@ async function findDiffering(tx: Transaction): Promise<NewRanking[]> {
   return rows
 }
 
-/** Stands for the whole shop, which has no category id. A full join needs values that it can compare by equality. */
+/** A full join compares by equality, and the whole shop has no category. */
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
-/**
- * Returns a function that says whether a ranking's category still exists. Writing the ranking of a deleted category
- * would fail and refuse all of them.
- */
+/** A category that was deleted meanwhile would refuse all rankings. */
 async function lockCategories(tx: Transaction, rankings: readonly NewRanking[]): Promise<(ranking: NewRanking) => boolean> {
   const ids = rankings.map(({ categoryId }) => categoryId)
   const { rows } = await tx.query<{ id: string }>(sql`select id from categories where id = any(${ids}::uuid[]) order by id for key share`)

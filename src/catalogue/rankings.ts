@@ -7,12 +7,12 @@ import { type ProductRow, type ProductView, productColumns } from './products.ts
 import { filterConditions, type TextQuery } from './search/filter-sql.ts'
 import type { Position } from './walk-products.ts'
 
-/** A ranking: the products that come first in a list. A variant stands for its whole group. */
+/** Products that come first in a list, each with the variants of its group. */
 export interface Ranking {
   /** Identifies this state of the ranking. 0 if there is none. */
   id: number
   productIds: readonly string[]
-  /** The variant groups of these products. */
+  /** The groups of these products. */
   groups: readonly string[]
   /** The cache tag of pages that use this ranking. Null for an unknown category. */
   tag: string | null
@@ -24,7 +24,7 @@ export interface NewRanking {
   productIds: readonly string[]
 }
 
-/** How long a replaced ranking is kept at least, for clients that are still paging through it. */
+/** How long pages that follow an earlier state of a ranking find it, at least. */
 const KEPT_MINUTES = 60
 const NONE = { id: 0, productIds: [], groups: [] }
 
@@ -58,7 +58,7 @@ export async function findRanking(db: Queryable, sort: RankedSort, category: str
   return found.id === null || id === 0 ? { ...NONE, tag } : { id: found.id, productIds: found.productIds, groups: found.groups, tag }
 }
 
-/** Replaces rankings. Clients that are paging through a previous state find it until `deleteOldRankings` removes it. */
+/** Replaces rankings. Pages that follow an earlier state find it until `deleteOldRankings`. */
 export async function replaceRankings(tx: Transaction, sort: RankedSort, rankings: readonly NewRanking[]): Promise<void> {
   const categoryIds = rankings.map(({ categoryId }) => categoryId)
   await tx.query(
@@ -74,7 +74,7 @@ export async function replaceRankings(tx: Transaction, sort: RankedSort, ranking
   )
 }
 
-/** Deletes states that were replaced more than an hour ago. Returns their number. It waits for no other transaction. */
+/** Deletes states that were replaced an hour ago, and returns their number. It waits for no other transaction. */
 export async function deleteOldRankings(pool: Pool): Promise<number> {
   const { rowCount } = await pool.query(
     sql`delete from product_rankings
@@ -106,7 +106,7 @@ export interface PlacedRow extends ProductRow {
   place: number
 }
 
-/** The next `count` matching products of a ranking, in reading direction. The variants of a group are ordered by id. */
+/** The next `count` matching products of a ranking, in reading direction. Variants of a group are ordered by id. */
 export async function walkRanking(db: Queryable, walk: RankingWalk): Promise<PlacedRow[]> {
   const { ranking, filters, textQuery, isBackward, from, count, view } = walk
   if (ranking.productIds.length === 0) return []
@@ -120,12 +120,11 @@ export async function walkRanking(db: Queryable, walk: RankingWalk): Promise<Pla
       union all
       select product.id, product.created_at from products as product
       where product.variant_group = entry.variant_group and ${matching}`
-  // A list of groups shows the ranked variant if it matches, otherwise the newest matching one.
+  // A list of groups shows the variant that was ranked, or else the newest one that matches.
   const shown = filters.isCollapsed
     ? sql`select id from (${variants}) as variant order by variant.id = entry.id desc, variant.created_at desc, variant.id desc limit 1`
     : variants
-  // The next page of a list of groups starts at the next place. The next page of another list may start with further
-  // variants of the same place.
+  // A list of groups continues with the next place, and another list with the other variants of the last one.
   const entries = from === null ? noSql : sql`where place ${filters.isCollapsed ? beyond : fromOn} ${from.value}::bigint`
   const rest =
     from === null || filters.isCollapsed ? noSql : sql`where (entry.place, product.id) ${beyond} (${from.value}::bigint, ${from.id}::uuid)`

@@ -1,7 +1,7 @@
 import { AppError } from '../errors.ts'
 import { type IfMatch, readIfMatch } from '../http/if-match.ts'
 
-/** Reads the `If-Match` header of a change to `what`. Throws `if_match_required` or `invalid_header`. */
+/** The `If-Match` of a change of `what`. Throws `if_match_required` or `invalid_header`. */
 export function requireIfMatch(header: string | undefined, what: string): IfMatch {
   if (header !== undefined) return readSentCompressed(header)
   throw new AppError('if_match_required', `Send the ${what}'s ETag as If-Match, so that no change by others is lost.`)

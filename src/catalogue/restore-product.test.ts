@@ -91,7 +91,7 @@ test('a restored draft is a draft again, a planned product waits, and an ended p
   assert.equal((await call('GET', `/admin/products/${ended.id}`)).json.unpublished_at, ended.unpublished_at)
 })
 
-test('an end that passed while the product was archived is removed, and the activity says so', async () => {
+test('an end that passed while the product was archived is removed, and the activity reports it', async () => {
   const { id } = await create({ unpublished_at: new Date(Date.now() + HOUR).toISOString() })
   await archive(id)
   const { rows } = await store.pool.query(

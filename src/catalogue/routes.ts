@@ -27,7 +27,7 @@ const ProductPageSchema = Type.Object(
   { title: 'ProductPage', examples: [EXAMPLE_PRODUCT_PAGE] },
 )
 
-// Other parameters are ignored, such as those that mails add to links.
+// Ignores other parameters, such as those that mails add to links.
 const PageQuery = Type.Object({ lang: Type.Optional(Lang), currency: Type.Optional(Currency) })
 const SlugParams = Type.Object({
   slug: Type.String({ minLength: 1, maxLength: MAX_SLUG_LENGTH, description: 'The slug, percent-encoded.' }),
@@ -37,7 +37,7 @@ const MovedSchema = Type.Object(
   { title: 'MovedProduct', examples: [EXAMPLE_MOVED_PRODUCT] },
 )
 
-/** Registers the catalogue routes for shoppers. They read no token, so any cache in front may store the answers. */
+/** The catalogue for shoppers. These routes read no token, so any cache in front may store the answers. */
 export function catalogueRoutes(server: HttpServer, context: CatalogueContext): void {
   defineRoute(
     server,
@@ -59,7 +59,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       const parameters = toParameters(listing)
       const key = `list ${JSON.stringify(parameters)}`
       const { search, attributes, hasCount, isCollapsed, sort } = listing
-      // No index combines a list's order with its attributes or groups, so such a page may have to read all matching
+      // No index has a list's order together with its attributes or groups, so a page may have to read all matching
       // products. A page by a ranking may read all variants of its groups.
       const cost = search === null && attributes === null && !hasCount && !isCollapsed && !isRankedSort(sort) ? 'page' : 'search'
       return serveCatalogue(context, request, reply, { key, cost, lang: request.query.lang }, async (tx, { language, translations }) => {
@@ -164,7 +164,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   )
 }
 
-/** The page's entity tag contains the product's own tag, so clients can send it as the If-Match of a change. */
+/** The page's entity tag contains the product's own tag, so it can be the If-Match of a change. */
 function ofProduct(product: StoredProduct, { language, translations }: Texts, currency: string | null): CatalogueContent {
   const etag = pageETag(product, [
     ...(language === null || translations.length === 0 ? [] : [language.tag]),
@@ -178,7 +178,7 @@ function ofProduct(product: StoredProduct, { language, translations }: Texts, cu
   }
 }
 
-/** The parameter that keeps a link in the language of the query. */
+/** The parameter that keeps a link in the query's language. */
 function langParameter(language: AnswerLanguage | null): { lang?: string } {
   return language === null || language.isNegotiated ? {} : { lang: language.tag }
 }

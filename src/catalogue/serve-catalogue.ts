@@ -12,7 +12,7 @@ import { type CatalogueLanguages, translationsFor } from './languages.ts'
 import type { PageCache } from './page-cache.ts'
 import { EditedProductSchema } from './product-details.ts'
 
-/** An answer that is ready to be sent, and the pattern of its route. */
+/** An answer that is ready to send, and its route's pattern. */
 export interface ReadyPage {
   route: string
   answer: CacheableAnswer
@@ -21,24 +21,24 @@ export interface ReadyPage {
 
 export interface CatalogueContext {
   pool: Pool
-  /** The public address of the API, for links. */
+  /** The API's address, for links. */
   baseUrl: string
   version: CatalogueVersion
   languages: CatalogueLanguages
   pages: PageCache<ReadyPage>
   /**
-   * Each read takes one place in a queue: `search` if its cost depends on the number of matches, `feed` for a feed's
-   * part, otherwise `page`.
+   * A read takes one place: of `page`, of `search` if the number of matches determines the cost, or of `feed` for a
+   * feed's part.
    */
   admission: Admission
   openFeeds: OpenFeeds
-  /** The address of a product's page in the shop, with `{slug}` as a placeholder. Null if unknown. */
+  /** The address of products' pages in the shop, with `{slug}`; null if unknown. */
   productUrl: string | null
   lifetimes: CacheLifetimes
   tagHeaders: readonly TagHeader[]
 }
 
-/** The content of an answer before it is serialized and compressed. */
+/** An answer's content before serialization and compression. */
 export interface CatalogueContent {
   body: unknown
   tags: readonly string[]
@@ -46,11 +46,11 @@ export interface CatalogueContent {
   etag?: string
   lastModified?: Date
   link?: string
-  /** The address of a redirect. The status is then 301 instead of 200. */
+  /** The redirect's address: 301 instead of 200. */
   location?: string
 }
 
-// Part of every entity tag, because a release with another product shape must change all of them.
+// A release with another product shape must change every entity tag.
 const SHAPE = entityTag(JSON.stringify(EditedProductSchema))
 
 /** Answers repeated requests from memory while the catalogue is unchanged: see `addShortcut`. */
@@ -93,7 +93,7 @@ const MAX_KEY_LENGTH = 300
 
 /**
  * Answers with the content that `read` returns for `key`, from memory while the catalogue is unchanged. A client that
- * already has the answer gets 304 without a query. Concurrent requests for the same answer share one read.
+ * has the answer gets 304 without a query. Concurrent requests for the same answer share one read.
  */
 export async function serveCatalogue(
   context: CatalogueContext,
@@ -107,7 +107,7 @@ export async function serveCatalogue(
       return await serve(context, request, reply, query, read)
     } catch (error) {
       if (!(error instanceof LanguagesChanged)) throw error
-      // The next attempt knows the version that this one has read, except while a restore is in progress.
+      // The next try knows the version that this one read, unless a restore is in progress.
       if (tries === MAX_TRIES) throw new AppError('unavailable', 'The catalogue is changing too quickly to answer. Retry in a moment.')
     }
   }
@@ -156,15 +156,15 @@ async function serve(
 }
 
 /**
- * The key under which the page of an address is cached. `language` is the negotiated language instead of the
- * `Accept-Language` text, so that each page has few keys.
+ * The key of an address's page. `language` is the request's negotiated language instead of its `Accept-Language` text,
+ * so few addresses belong to a page.
  */
 function addressOf({ url = '' }: { url?: string }, language: string | null): string {
   const address = withoutAdvertisingParameters(url)
   return language === null ? address : `${language} ${address}`
 }
 
-/** The tag contains the time of the change, because after a restore the same number may mean another catalogue. */
+/** The tag contains the change's time, because the same number may mean another catalogue after a restore. */
 export function versionTag({ changes, changedAt }: Version, key: string): string {
   return entityTag(SHAPE, String(changes), changedAt.toISOString(), key)
 }

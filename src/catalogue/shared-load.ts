@@ -1,12 +1,9 @@
-/**
- * The most turns that wait for one load, because each takes room in a queue. Callers from further networks share these
- * turns.
- */
+/** The most turns of a load, since each takes room in a queue. Callers of further networks share these turns. */
 const MAX_TURNS = 4
 
 /**
- * A load that several callers share. It begins with the first turn that any of them gets, so no caller waits for the
- * turn of a network with many requests.
+ * One load for several callers. It begins with the first of their turns, so no caller waits for the turn of a network
+ * with many requests.
  */
 export class SharedLoad<T> {
   readonly #result = Promise.withResolvers<T>()
@@ -14,14 +11,14 @@ export class SharedLoad<T> {
   #refused = 0
   #isLoading = false
 
-  /** Rejects with the error of the load, or with the error of the last turn if all turns were refused. */
+  /** Rejects with the error of the load, or of the last refused turn. */
   get result(): Promise<T> {
     return this.#result.promise
   }
 
   /**
-   * Waits for a turn of the owner, which starts the load. Returns false without waiting if the load has begun, if the
-   * owner already waits for a turn, or if `MAX_TURNS` turns wait.
+   * Waits for a turn of the owner, in which the load begins. Returns false if the waiting turns are enough, or include
+   * one of the owner.
    */
   waitForTurn(owner: string, admit: (work: () => Promise<void>) => Promise<void>, load: () => Promise<T>): boolean {
     if (this.#isLoading || this.#owners.has(owner) || this.#owners.size === MAX_TURNS) return false

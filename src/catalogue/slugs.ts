@@ -2,18 +2,18 @@ import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 
-/** SQL for the current slug of the alias `product`. See docs/decisions/catalogue-slugs.md. */
+/** The current slug of the alias `product`. See docs/decisions/catalogue-slugs.md. */
 export const CURRENT_SLUG = sql`(
   select slug from product_slugs where product_slugs.product_id = product.id and product_slugs.retired_at is null
 )`
 
-/** The number of former slugs that a product keeps. The newest ones stay. */
+/** The most former slugs that a product keeps, from the newest. */
 const MAX_FORMER = 100
 
-/** The text that refuses a slug without letters and digits. */
+/** The refusal of a slug without letters and digits. */
 export const SLUG_RULE = 'slug must have a letter or a digit'
 
-/** Converts a text to a slug. Throws `invalid_body` if no letter or digit remains. */
+/** A text's slug. Throws `invalid_body` if it has none. */
 export async function readSlug(db: Queryable, text: string): Promise<string> {
   const { rows } = await db.query<{ slug: string | null }>(sql`select slug_of(${text}) as slug`)
   const slug = rows[0]?.slug ?? null

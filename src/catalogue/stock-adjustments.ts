@@ -7,10 +7,7 @@ import { EXAMPLE_STOCK_ADJUSTMENT } from './examples.ts'
 import { stockEventColumns } from './product-events.ts'
 import { IS_EDITED } from './products.ts'
 
-/**
- * The author of a stock change outside orders. It is an operator or the system, which means a command or the store
- * itself.
- */
+/** The author of a stock change outside orders: an operator, or the system (a command or the store itself). */
 export interface StockActor {
   type: 'admin' | 'key' | 'system'
   id: string | null
@@ -20,7 +17,7 @@ export const SYSTEM: StockActor = { type: 'system', id: null }
 
 /** A product's stock at one version. */
 export interface StockLevel {
-  /** Null if stock is not tracked. */
+  /** It is null if stock is not tracked. */
   available: number | null
   version: number
 }
@@ -50,7 +47,7 @@ export const StockAdjustmentSchema = Type.Object(
 )
 export type StockAdjustment = Static<typeof StockAdjustmentSchema>
 
-/** The new level of a product. Its stock row must be locked, or not exist yet. */
+/** The new level of a product whose stock is locked or does not exist yet. */
 export interface StockWrite {
   productId: string
   isFirst: boolean
@@ -60,21 +57,20 @@ export interface StockWrite {
 }
 
 /**
- * This is added to each version, so a restored or lagging database never repeats one. See
- * docs/decisions/audit-incarnations.md.
+ * Added to each version, so a restored or lagging database never repeats one. See docs/decisions/audit-incarnations.md.
  */
 const INCARNATION = sql`coalesce((select max(number) from database_incarnations), 0)`
 const STOCK_VERSION = sql`inventory.version + ${INCARNATION}`
 
 /**
- * Returns a product's stock and locks it until the transaction ends. Every stock change locks the stock first and the
- * product second, like orders do. Throws `not_found`, also for an archived product.
+ * A product's stock, locked until the transaction ends. Every stock change starts here, before locking the product,
+ * like orders. Throws `not_found`, also for an archived product.
  */
 export function lockStockLevel(tx: Transaction, productId: string): Promise<StockLevel> {
   return selectStockLevel(tx, productId, sql`for update of inventory`)
 }
 
-/** Returns a product's stock. Throws `not_found`, also for an archived product. */
+/** Throws `not_found`, also for an archived product. */
 export function getStockLevel(db: Queryable, productId: string): Promise<StockLevel> {
   return selectStockLevel(db, productId, noSql)
 }
@@ -91,7 +87,7 @@ async function selectStockLevel(db: Queryable, productId: string, locking: Sql):
   return rows[0]
 }
 
-/** The stock of the products among `productIds` that are not archived. */
+/** The stock of products among `productIds` that are not archived. */
 export async function listStockLevels(db: Queryable, productIds: readonly string[]): Promise<(StockLevel & { product_id: string })[]> {
   const { rows } = await db.query<StockLevel & { product_id: string }>(
     sql`select inventory.product_id, inventory.available, ${STOCK_VERSION} as version
@@ -104,8 +100,8 @@ export async function listStockLevels(db: Queryable, productIds: readonly string
 }
 
 /**
- * Writes levels that differ and levels of new products. Each change is recorded with its author and reason. Returns the
- * changes in any order.
+ * Writes differing levels and those of new products. Records each change with author and reason. Returns the changes in
+ * any order.
  */
 export async function writeStock(
   tx: Transaction,
@@ -149,7 +145,7 @@ export async function writeStock(
   return rows.map(toAdjustment)
 }
 
-/** The product's stock adjustment with this reference; null if there is none. */
+/** A product's relative stock change under this reference, if any. */
 export async function findAdjustment(db: Queryable, productId: string, reference: string): Promise<StockAdjustment | null> {
   const { rows } = await db.query<AdjustmentRow>(
     sql`select ${ADJUSTMENT_COLUMNS}

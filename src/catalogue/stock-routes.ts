@@ -72,7 +72,7 @@ const StockSchema = Type.Object(
 )
 const StockListSchema = Type.Object({ data: Type.Array(StockSchema) }, { title: 'StockList', examples: [{ data: [EXAMPLE_STOCK] }] })
 
-/** Registers the routes by which other systems read and write stock: see docs/shop/stock.md. */
+/** Routes for other systems to read and write stock: docs/shop/stock.md. */
 export function stockRoutes(server: HttpServer, catalogue: CatalogueContext): void {
   const { pool } = catalogue
   const sendLevel = (reply: FastifyReply, productId: string, level: StockLevel) =>

@@ -11,33 +11,30 @@ export interface StockLine {
 export interface Shortage {
   product_id: string
   requested: number
-  /** The available units, at most `MAX_SHOWN_AVAILABLE`. */
+  /** At most `MAX_SHOWN_AVAILABLE`. */
   available: number
 }
 
 /**
- * The highest level that a shortage shows, which is more than most customers want. Larger levels stay hidden, so
- * visitors cannot work out a shop's stock or its daily sales.
+ * The highest level that a shortage shows, more than most customers want. Larger quantities are hidden, so visitors
+ * cannot work out a shop's stock or its daily sales.
  */
 export const MAX_SHOWN_AVAILABLE = 20
 
 /**
- * The precision with which a line is judged. Only placing an order uses `exact`. Calls that anybody can repeat use
- * `rounded`, because with `exact` a visitor could find the stock by bisection.
+ * The precision for judging a line. `exact` decides only whether an order is placed. Calls that can be repeated without
+ * limit use `rounded`, because bisection would find the exact stock.
  */
 export type StockPrecision = 'exact' | 'rounded'
 
-/** Levels up to 20 units are exact. Higher levels are rounded up to the next of 50, 100, 200, 500 … */
+/** Exact up to 20 units; more are rounded up to the next of 50, 100, 200, 500 … */
 function atPrecision(units: number, precision: StockPrecision): number {
   if (precision === 'exact' || units <= MAX_SHOWN_AVAILABLE) return units
   const power = 10 ** Math.floor(Math.log10(units))
   return power * ([1, 2, 5].find((step) => step * power >= units) ?? 10)
 }
 
-/**
- * The lowest level that has the same rounded level. Levels up to 20 units are exact, higher ones are rounded down to
- * 20, 50, 100, 200 …
- */
+/** The lowest level with the same rounded level: exact up to 20 units, more are rounded down to 20, 50, 100, 200 … */
 export function atLeast(units: number): number {
   if (units <= MAX_SHOWN_AVAILABLE) return units
   const power = 10 ** Math.floor(Math.log10(units - 1))
@@ -69,12 +66,9 @@ export class StockLevels {
     this.#now = new Map(levels)
   }
 
-  /**
-   * The lines that exceed the available stock, or may exceed it at this precision. Each product must be in one line
-   * only.
-   */
+  /** The lines that exceed, or may exceed, the available stock. Each product must have only one line. */
   shortagesOf(lines: readonly StockLine[], precision: StockPrecision): Shortage[] {
-    // A product without an entry was deleted after the caller read it and before its stock was locked.
+    // A product without an entry was deleted between reading and locking.
     const availableOf = ({ product_id }: StockLine) => (this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0)
     const refused = linesToRefuse(lines, precision, (line, of) => {
       const available = availableOf(line)
@@ -86,7 +80,7 @@ export class StockLevels {
     }))
   }
 
-  /** Takes the units of the lines, which must be available. */
+  /** The lines must be available. */
   take(lines: readonly StockLine[]): void {
     for (const line of lines) this.#move(line.product_id, -line.quantity)
   }
@@ -131,7 +125,7 @@ async function selectStock(db: Queryable, productIds: readonly string[], locking
   return new StockLevels(new Map(rows.map((row) => [row.product_id, row.available])))
 }
 
-/** Writes the changes since `lockStock`, in the same transaction. */
+/** Writes the changes since `lockStock`, in its transaction. */
 export async function saveStock(tx: Transaction, stock: StockLevels): Promise<void> {
   const changes = stock.changes()
   if (changes.length === 0) return
@@ -145,7 +139,7 @@ export async function saveStock(tx: Transaction, stock: StockLevels): Promise<vo
     await tx.query(save)
     return
   }
-  // The catalogue only shows whether there is any stock.
+  // The catalogue shows whether there is any stock.
   const flip = sql`update products set in_stock = level.available > 0, updated_at = now()
     from ${levels}
     where products.id = any(${plainArray(flips)}::uuid[]) and products.id = level.product_id and products.in_stock <> (level.available > 0)`

@@ -13,7 +13,7 @@ export interface ProductToStore {
   /** A complete product, except for the values that stay: see `mergeProduct`. */
   product: ProductInput
   category: ResolvedCategories
-  /** Null keeps the stored slug. A new product then gets a slug from its name. */
+  /** It is null to keep the stored slug; a new product then gets one from its name. */
   slug: string | null
   /** Whether stock is untracked or not 0. */
   isInStock: boolean
@@ -45,7 +45,7 @@ const ROW_COLUMNS = {
   published_at: column('timestamptz', ({ product }) => orNoTime(product.published_at)),
   unpublished_at: column('timestamptz', ({ product }) => orNoTime(product.unpublished_at)),
 }
-/** The columns of the page. They are in a separate row, which does not exist if all of them are null. */
+/** The page's columns, in a separate row, which is absent if all are null. */
 const PAGE_COLUMNS = {
   images: column('jsonb', ({ product }) => storedImages(product.images)),
   seo_title: column('text', ({ product }) => product.seo.title),
@@ -70,7 +70,7 @@ const list = (names: readonly Sql[], render: (name: Sql) => Sql = (name) => name
 const KEPT: Readonly<Record<string, Sql>> = {
   category: sql`coalesce(given.category, product.category)`,
   translations: sql`coalesce(given.translations, product.translations, '{}')`,
-  // The currency of the product's own price is removed, because the own price may have changed its currency.
+  // Removes the currency of the product's own price, which may have changed.
   prices: sql`coalesce(given.prices, ${REGULAR_PRICES}, '{}') - given.price_currency`,
   sale_prices: sql`coalesce(given.sale_prices, product.sale_prices, '[]')`,
   status: sql`coalesce(given.status, product.status, 'active')`,
@@ -85,7 +85,7 @@ const KEPT: Readonly<Record<string, Sql>> = {
   )`,
   images: sql`coalesce(given.images, '[]')`,
 }
-/** The values to compare with the given columns, in place of the stored columns. */
+/** What is compared with given columns instead of the stored column. */
 const REGULAR: Readonly<Record<string, Sql>> = {
   price_amount: REGULAR_AMOUNT,
   compare_at_amount: REGULAR_COMPARE_AT,
@@ -109,15 +109,15 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
     tx,
     existing.filter(({ category }) => category.name !== '').map(({ id }) => id),
   )
-  // Categories are saved first, because the change of a product copies its keys to them.
+  // Categories come first, because a product's change copies its keys to them.
   const moved = [...renamed, ...(await saveCategories(tx, existing))]
   const cells = rows.map((row) => {
     const values: Record<string, unknown> = { id: row.id, slug: row.slug, in_stock: row.isInStock }
     for (const [name, { read }] of COLUMNS) values[name] = read(row)
     return values
   })
-  // Unchanged rows are skipped. The order by sku keeps two imports that create the same products from deadlocking. It
-  // must be one statement, because a trigger at its end gives new products their slugs.
+  // Skips unchanged rows. Ordered by sku, so two imports that create the same products cannot deadlock. It must be one
+  // statement, because its end gives new products without a slug one.
   const { rows: written } = await tx.query<{ id: string; slug: string | null }>(
     sql`with input as materialized (
        select given.id, given.slug, given.in_stock, product.id is null as is_new, ${GIVEN}

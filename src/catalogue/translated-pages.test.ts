@@ -122,7 +122,7 @@ test('a header of any form gets an answer, or the server refuses it before it is
     assert.equal((await get(SLUG, { 'accept-language': header })).status, 200, header.slice(0, 20))
   }
   for (const [header, language] of [
-    // Only the first 500 characters are read.
+    // The first 500 characters are read.
     [`${'nl,'.repeat(300)}de`, 'en'],
     [`de,${'nl,'.repeat(3_300)}`, 'de'],
     [`${'-,;=q'.repeat(90)},de`, 'de'],

@@ -3,7 +3,7 @@ import { type Sql, sql } from '../db/sql.ts'
 import { isLanguageTag } from '../language.ts'
 import { MAX_LANGUAGES } from './product-rules.ts'
 
-/** A product's texts in another language. The product's own texts replace missing ones. */
+/** A product's texts in another language. Missing texts are the product's own. */
 export const TranslatedTextsSchema = Type.Object(
   {
     name: Type.Optional(Type.String()),
@@ -19,13 +19,10 @@ export type TranslatedTexts = Static<typeof TranslatedTextsSchema>
 /** Translated texts by language (BCP 47). */
 export type Translations = Record<string, TranslatedTexts>
 
-/** The most characters of all translations of a product, so that the search index can hold all their words. */
+/** The most characters of all translations of a product, so the search index can hold all their words. */
 const MAX_CHARACTERS = 100_000
 
-/**
- * The fault in the languages or in the total size of translations; null if there is none. Each text is checked
- * separately.
- */
+/** The fault in the languages or the size of translations, or null. Each text is checked separately. */
 export function findFaultInTranslations(translations: Translations): string | null {
   const tags = Object.keys(translations)
   const unknown = tags.find((tag) => !isLanguageTag(tag))
@@ -38,7 +35,7 @@ export function findFaultInTranslations(translations: Translations): string | nu
 }
 
 /**
- * Returns `translations` with trimmed texts. Empty texts, and languages without a text, are removed. Accepts unchecked
+ * `translations` with trimmed texts, without empty texts, and without languages that have none. Accepts unchecked
  * input.
  */
 export function normalizeTranslations(translations: Translations): Translations {
@@ -59,7 +56,7 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** SQL for the texts of the alias `product` in `languages`, which must not be empty and has the preferred one first. */
+/** The texts of the alias `product` in `languages`, of which there is at least one, the preferred one first. */
 export function translatedTexts(languages: readonly string[]): Sql {
   return languages
     .map((language) => sql`coalesce(product.translations -> ${language}::text, '{}')`)

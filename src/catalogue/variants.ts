@@ -3,7 +3,7 @@ import type { Queryable } from '../db/pool.ts'
 import { noSql, sql } from '../db/sql.ts'
 import { amountIn, isSoldIn } from './offered-prices.ts'
 
-/** A summary of all sold variants of a group, whether or not they match the query. */
+/** A summary of all sold variants of a group, whether or not they match a query. */
 export const VariantsSchema = Type.Object(
   {
     count: Type.Integer(),
@@ -17,7 +17,7 @@ type Variants = Static<typeof VariantsSchema>
 
 const PRODUCTS = sql`products`
 
-/** Adds the summary of its group to each product. If `currency` is given, only variants that are sold in it count. */
+/** Adds each group's summary to `products`; of variants sold in `currency` if it is given. */
 export async function addVariants<T extends { group: string | null; variants?: Variants }>(
   db: Queryable,
   products: readonly T[],

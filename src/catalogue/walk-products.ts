@@ -7,10 +7,10 @@ import { type ProductRow, type ProductView, productColumns } from './products.ts
 import { estimateProducts } from './search/count-products.ts'
 import { filterConditions, matchConditions, type TextQuery } from './search/filter-sql.ts'
 
-/** The columns that give a product its place in every sort. */
+/** The columns of a product's place in every sort. */
 type PlacedRow = Pick<ProductRow, 'id' | 'variant_group' | 'name' | 'price_amount' | 'created_at'>
 
-// The sort keys. Each key followed by the id is a total order, and has an index.
+// Each key, followed by the id, is a total order with an index.
 const SORT_KEYS = {
   name: { column: sql`name collate "C"`, memberColumn: sql`name`, type: 'text', cast: sql`::text`, of: (row: PlacedRow) => row.name },
   price: {
@@ -39,7 +39,7 @@ export function sortKey(sort: KeySort) {
   return SORT_KEYS[sort.replace('-', '') as keyof typeof SORT_KEYS]
 }
 
-/** A place in a sort: directly after the product with this key and id, or directly before it when reading backwards. */
+/** A place in a sort: directly after the product with this key and id, or before it when reading backwards. */
 export interface Position {
   value: string | number
   id: string
@@ -59,12 +59,12 @@ export interface Walk {
   view: ProductView
 }
 
-/** The next `count` products of a sort, in reading direction. The cost does not grow with the position. */
+/** The next `count` products of a sort, in reading direction. The cost does not depend on the place. */
 export function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   return walk.filters.isCollapsed ? walkGroups(db, walk) : walkEach(db, walk)
 }
 
-/** How many places are read at once to find the first variants of groups. */
+/** Places that are read at once to find groups' first ones. */
 const WINDOW = { first: 50, largest: 500 }
 
 /** A group is listed at the place of its first matching variant. See docs/decisions/catalogue-lists.md. */
@@ -86,8 +86,8 @@ async function readRows<Row extends PlacedRow>(db: Queryable, ids: readonly stri
 }
 
 /**
- * The ids of the next entries. It reads windows of places, and checks in each which products are the first variants of
- * their groups. If nearly all places have later variants, it reads all groups instead.
+ * The ids of the next entries. Reads windows of places and compares their groups. If nearly all places are later
+ * variants, it reads all groups instead.
  */
 async function findEntries(db: Queryable, walk: Walk): Promise<string[]> {
   const { sort, count } = walk
@@ -108,7 +108,7 @@ async function findEntries(db: Queryable, walk: Walk): Promise<string[]> {
   return [...listed, ...(await findAmongAll(db, { ...walk, from, count: count - listed.length }))]
 }
 
-/** The ids of the next entries, found among the places of all matching products. */
+/** The ids of the next entries, from the places of all matching products. */
 async function findAmongAll(db: Queryable, walk: Walk): Promise<string[]> {
   const { filters, textQuery, sort, isBackward, count } = walk
   const { from, conditions } = matchSource(filters, textQuery)
@@ -143,12 +143,12 @@ function placesOf({ filters }: Walk): Sql {
   return sql`product.id, product.variant_group, product.name, ${amountIn(PRODUCT, filters.currency)} as price_amount, product.created_at`
 }
 
-/** The sort key of the alias `row`. For a sort by price it is the price in the list's currency. */
+/** The sort key of the alias `row`; for prices, the one in the currency. */
 function keyOf(row: Sql, { filters, sort }: Walk): Sql {
   return filters.currency !== null && sort.endsWith('price') ? amountIn(row, filters.currency) : sql`${row}.${sortKey(sort).column}`
 }
 
-/** The conditions that `key`, which is a sort key and an id, is among the places to read. */
+/** The conditions for `key`, a sort key and an id, to be among the places to read. */
 function beyondPlaces(key: Sql, { sort, isBackward, from, floor = null }: Walk): Sql[] {
   const isDescending = sort.startsWith('-')
   const place = ({ value, id }: Position) => sql`(${value}${sortKey(sort).cast}, ${id}::uuid)`
@@ -162,7 +162,7 @@ function othersOf({ without = null }: Walk): Sql[] {
   return without === null ? [] : [sql`${without} is not true`]
 }
 
-/** The ids of the first matching variant of each group, in the order of the sort. */
+/** The ids of each group's first matching variant in the sort's order. */
 async function findFirstVariants(db: Queryable, walk: Walk, groups: readonly string[]): Promise<Set<string>> {
   const { filters, textQuery, sort } = walk
   const direction = sort.startsWith('-') ? sql`desc` : sql`asc`
@@ -212,8 +212,8 @@ function orderOf({ key, id }: Pick<ListSource, 'key' | 'id'>, walk: Walk): Sql {
 }
 
 /**
- * Whether a walk of the order's index may pass many products that do not match. All matches may be at its other end. Or
- * two conditions, each met by half of the products, may exclude each other, which the planner does not expect.
+ * Whether the index of the order has products that do not match. Many matches may all be at its other end, or two
+ * conditions that half of the products meet may exclude each other, which the planner does not expect.
  */
 function mayPassMany({ filters, textQuery, sort }: Walk): boolean {
   const { soldIds, ids, group, brand, inStock, attributes, currency, minPrice, maxPrice, categoryIds } = filters
@@ -224,18 +224,17 @@ function mayPassMany({ filters, textQuery, sort }: Walk): boolean {
   return indexed + others > 0 && !isIndexed
 }
 
-/** How many places are checked in the list's order before all matches are read. */
+/** Places checked in the list's order before all matches are read. */
 const NEAR = { least: 2_000, perProduct: 20 }
-/** The most matching products that are read at once instead of walking the list's order. */
+/** The most matching products that are read at once. */
 const FEW = 2_000
 
 /**
- * The ids of the next products. It checks some thousand places first. If these have too few matches, it reads all
- * matching products.
+ * The ids of the next products. Reads some thousand places and, if these have too few matches, all matching products.
  */
 async function findMatching(db: Queryable, walk: Walk): Promise<string[]> {
   const { filters, sort, count } = walk
-  // Checking attributes without their index is slow. A narrow price range has few products near the start.
+  // Checking attributes without their index is slow, and few products of a narrow price range are near.
   const hasRange = !sort.endsWith('price') && (filters.minPrice ?? filters.maxPrice) !== null
   if ((filters.attributes !== null || hasRange) && (await estimateProducts(db, filters, null)).estimate <= FEW) return findFar(db, walk)
   const places = Math.max(NEAR.least, NEAR.perProduct * count)
@@ -247,7 +246,7 @@ async function findMatching(db: Queryable, walk: Walk): Promise<string[]> {
   return [...near, ...(await findFar(db, { ...walk, from, count: count - near.length }))]
 }
 
-/** The same list, without the filters that the index of its order does not cover. */
+/** The same list without filters that the index of its order lacks. */
 function withoutFilters(walk: Walk): Walk {
   const prices = walk.sort.endsWith('price') ? {} : { minPrice: null, maxPrice: null }
   return { ...walk, filters: { ...walk.filters, brand: null, inStock: null, attributes: null, currency: null, ...prices } }
@@ -287,7 +286,7 @@ async function findPlace(db: Queryable, walk: Walk, number: number): Promise<Pla
   return rows[0]
 }
 
-/** The next products among all matches, which are found by the filters' own indexes and then sorted. */
+/** The next ones of all matching products, which are found by their own indexes and then sorted. */
 async function findFar(db: Queryable, walk: Walk): Promise<string[]> {
   const { filters, textQuery, count } = walk
   const { from, conditions } = matchSource(filters, textQuery)
@@ -343,8 +342,8 @@ async function walkPricesIn<Row extends PlacedRow>(db: Queryable, walk: Walk, cu
 }
 
 /**
- * The name of a prepared statement, for a walk without filters or with categories only, because its plan suits all
- * values. Null with other filters, so that each walk is planned.
+ * The prepared statement's name for a walk without filters, or with categories only, whose plan suits all values. With
+ * other filters it is null, so each walk is planned.
  */
 function planName({ filters, textQuery, sort, isBackward, from, floor, without, count, view }: Walk): string | null {
   const { categoryIds, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes, isCollapsed } = filters

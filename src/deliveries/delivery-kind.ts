@@ -12,18 +12,18 @@ import { type Sql, sql } from '../db/sql.ts'
  * A row in flight stays `queued` and has a `lease`. See docs/decisions/deliveries.md#a-deliverys-row-is-its-job.
  */
 export interface DeliveryKind {
-  /** The name of the queue in metrics and in the log. */
+  /** The queue's name in metrics and in the log. */
   name: string
   table: Sql
-  /** The columns of the table's primary key. All of them are text or UUIDs. */
+  /** The columns of the table's primary key, all of them text or UUIDs. */
   key: readonly string[]
-  /** The column that names the receiver. Deliveries to `NO_RECEIVER` have no share in common. */
+  /** The column that names the receiver. Deliveries to `NO_RECEIVER` share no places. */
   receiver: { column: Sql; type: 'text' | 'uuid' }
   /** Further columns that a taken row has. */
   columns: readonly string[]
   /**
-   * Selects the rows to deliver from `taken`, which has the key, `receiver`, `attempts` and `columns`. The default
-   * selects all of these columns.
+   * Selects the attempt from `taken`, which has the key, `receiver`, `attempts` and `columns`. The default selects all
+   * of them.
    */
   read?: Sql
   /** The pause after the first attempt. Each later pause is about twice as long, up to `longestPauseSeconds`. */
@@ -38,23 +38,23 @@ export interface DeliveryKind {
   onRequeued?: readonly Sql[]
   /** The assignments for an attempt that was counted but not made. */
   onUncounted?: readonly Sql[]
-  /** Replaces the usual query for the length of the queue. */
+  /** Replaces the usual query for the queue length. */
   readLength?: (db: Queryable) => Promise<QueueLength>
 }
 
 export const NO_RECEIVER = '-'
 
-/** A row that was taken for delivery. `attempts` includes the attempt that follows. */
+/** A taken row. `attempts` includes this attempt. */
 export type Taken<Row> = Row & { receiver: string; attempts: number }
 
 /** The result of an attempt. `reason` is stored as `last_error`, so it must be one line without personal data. */
 export type DeliveryOutcome =
   | { to: 'delivered' }
-  /** No further attempt is made until an operator queues the delivery again. */
+  /** No more attempts until an operator requeues the delivery. */
   | { to: 'failed'; reason: string }
   /**
    * `seconds` replaces the pause of the kind, and the end of an outage does not shorten it. `isAttempt` is false if
-   * nothing was sent, so that the attempt does not count.
+   * nothing was sent, so the attempt does not count.
    */
   | { to: 'retry'; reason: string; seconds?: number; isAttempt?: boolean }
 
@@ -68,8 +68,8 @@ export function waitForSecret(reason: string): DeliveryOutcome {
 export interface QueueLength {
   queued: number
   /**
-   * For how many seconds the oldest due delivery without an attempt has waited. Failing receivers are ignored. 0 if no
-   * delivery waits.
+   * How long the oldest due first attempt has waited, in seconds. Failing receivers are left out. 0 when no delivery
+   * waits.
    */
   oldestUntriedSeconds: number
 }
@@ -82,8 +82,8 @@ export function isQueued({ isKept }: DeliveryKind): Sql {
 }
 
 /**
- * Counts queued deliveries. The age ignores receivers with a recent failure, because they get one delivery at a time. A
- * failed delivery that has been due for five minutes counts again, because no worker is retrying it then.
+ * Counts queued deliveries. The age ignores failing receivers, which get one delivery at a time. A failure that has
+ * been due for five minutes counts again, because then no worker retries it.
  */
 export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promise<QueueLength> {
   if (kind.readLength !== undefined) return kind.readLength(db)
@@ -103,8 +103,8 @@ export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promis
 }
 
 /**
- * The seconds until the next attempt. They double with each attempt. Up to half of them is random, so that deliveries
- * that failed together are not retried together.
+ * Seconds until the next attempt. They double with each attempt. Up to half of them is random, so simultaneous failures
+ * are not retried together.
  */
 export function pauseAfter({ firstPauseSeconds, longestPauseSeconds }: DeliveryKind, attempts: number): number {
   const longest = Math.max(firstPauseSeconds, 1) * 2 ** Math.min(16, attempts)

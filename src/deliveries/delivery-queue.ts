@@ -8,18 +8,18 @@ import { correctTimes, isWholeWalk, STEP_SECONDS, type WalkedReceiver, walkRecei
 import { type Deliver, DeliveryWorker, type WorkOptions } from './delivery-worker.ts'
 import type { DeliveryPools } from './held-rows.ts'
 
-/** How long a due delivery that another process queued waits at most for a worker here. */
+/** The longest wait of a due delivery for a worker of another process. */
 const POLL_MS = 2_000
 /**
- * If the clock steps and steps back between two polls, rows keep wrong times. They are corrected after this interval at
- * the latest.
+ * Clock steps that happen and revert between two polls leave wrong times in rows. This interval bounds how long those
+ * stay.
  */
 const CORRECT_MS = 60_000
 const CORRECT_AGAIN_MS = 2_000
 
 export interface DeliveryQueueOptions extends DeliveryPools {
   logger: Logger
-  /** An upper limit for the pauses of all kinds. With 0, tests retry at once. */
+  /** The longest pause of every kind. 0 retries at once, for tests. */
   longestPauseSeconds?: number
 }
 
@@ -31,17 +31,14 @@ export interface DeliveryQueueOptions extends DeliveryPools {
 export class DeliveryQueue {
   readonly #options: DeliveryQueueOptions
   readonly #workers = new Map<string, DeliveryWorker<never>>()
-  /** The last receiver that a poll has reached, by kind. The next poll continues after it. */
+  /** The last receiver that the walk has reached, by kind. */
   readonly #walked = new Map<string, string>()
   readonly #loop: Loop
-  /** Corrections have their own loop, so that they do not delay the poll. */
+  /** A separate loop, so corrections do not delay the poll. */
   readonly #corrections: Loop
-  /**
-   * The database's clock less the time since boot, in seconds. The time since boot also counts while a machine is
-   * suspended.
-   */
+  /** Seconds between the database's clock and the time since boot, which also runs while a machine is suspended. */
   #aheadSeconds = Number.NaN
-  /** The clock step that was seen since the last correction. 0 if there was none. */
+  /** The clock step seen since the last correction; 0 for none. */
   #stepSeconds = 0
   #stopped: Promise<void> | undefined
 
@@ -69,13 +66,13 @@ export class DeliveryQueue {
     await Promise.all([this.#loop.start(), this.#corrections.start()])
   }
 
-  /** Stops all workers. Idempotent, and safe before start. */
+  /** Stops all workers. Idempotent, safe before start. */
   stop(): Promise<void> {
     this.#stopped ??= Promise.all([this.#loop, this.#corrections, ...this.#workers.values()].map((each) => each.stop())).then(() => {})
     return this.#stopped
   }
 
-  /** Starts the worker of a kind. A process has at most one worker of each kind. */
+  /** Starts the worker of a kind. A process has one worker of each kind. */
   work<Row extends object>(kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>): DeliveryWorker<Row> {
     const { longestPauseSeconds = Number.POSITIVE_INFINITY } = this.#options
     const bounded = { ...kind, longestPauseSeconds: Math.min(kind.longestPauseSeconds, longestPauseSeconds) }
@@ -121,7 +118,7 @@ export class DeliveryQueue {
       try {
         corrected += await correctTimes(this.#options.pool, kind)
       } catch (error) {
-        // The failure of one kind does not stop the others.
+        // One kind's failure does not stop the others.
         failures.push(error)
       }
     }

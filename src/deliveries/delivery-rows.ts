@@ -4,7 +4,7 @@ import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { type DeliveryKind, type DeliveryOutcome, isQueued, pauseAfter, type Taken } from './delivery-kind.ts'
 
-/** The length of a lease. If a delivery has no heartbeat for this time, another process may take it. */
+/** Another process may take a delivery that had no heartbeat for this time. */
 const LEASE_SECONDS = 15
 const LEASE = sql`now() + make_interval(secs => ${LEASE_SECONDS})`
 const NO_LEASE = [sql`lease = null`, sql`leased_until = null`]
@@ -14,14 +14,11 @@ const DUE_NOW = [sql`due_at = now()`, sql`due_set_at = now()`]
  */
 export const STEP_SECONDS = 60
 const STEP = sql`make_interval(secs => ${STEP_SECONDS})`
-/**
- * The condition that a delivery is not leased. A lease that ends much later than a new one was written before the
- * clock went back.
- */
+/** A lease with a later end was written before the clock went back. */
 const IS_FREE = sql`(leased_until is null or leased_until <= now() or leased_until > ${LEASE} + ${STEP})`
 const TYPES = { text: sql`text`, uuid: sql`uuid` }
 
-/** A delivery that this process holds: the key of its row, and its lease. */
+/** A delivery that this process holds: its row's key and its lease. */
 export type HeldRow = Readonly<Record<string, unknown>> & { lease: string }
 
 function takenColumns({ key, columns }: DeliveryKind): Sql {
@@ -30,8 +27,8 @@ function takenColumns({ key, columns }: DeliveryKind): Sql {
 
 /**
  * Takes due deliveries, at most the given number for each receiver, and counts an attempt of each. Half of them are the
- * oldest and half the newest, so that new deliveries do not wait for a backlog. The update changes no index, so it
- * writes little: see docs/decisions/mail.md.
+ * oldest and half the newest, so new deliveries do not wait for a backlog. The update changes no index, so it writes
+ * little: docs/decisions/mail.md.
  */
 export async function takeDeliveries<Row>(
   db: Queryable,
@@ -43,7 +40,7 @@ export async function takeDeliveries<Row>(
   const changes = [sql`lease = ${lease}`, sql`leased_until = ${LEASE}`, sql`attempts = attempts + 1`, ...(kind.onTaken ?? [])]
   const isDue = sql`${isQueued(kind)} and ${receiver.column} = wanted.receiver::${TYPES[receiver.type]} and due_at <= now() and ${IS_FREE}`
   const { rows } = await db.query<Taken<Row>>(
-    // Uses an array, because for a join the planner expects thousands of rows and reads the whole table.
+    // An array, because with a join the planner expects thousands of rows and reads the whole table.
     sql`with taken as (
       update ${table} as delivery
       set ${commaList(changes)}
@@ -78,10 +75,7 @@ export interface WalkedReceiver {
   is_due: boolean
 }
 
-/**
- * The next receivers after `after` that have queued deliveries, at most 2,000, each with whether one of its deliveries
- * is due.
- */
+/** Up to 2,000 receivers after `after` that have queued deliveries, and whether one of their deliveries is due. */
 export function walkReceivers(kind: DeliveryKind, after: string | null): Sql {
   const { table, receiver } = kind
   const start = after ?? (receiver.type === 'uuid' ? '00000000-0000-0000-0000-000000000000' : '')
@@ -105,7 +99,7 @@ export function isWholeWalk(receivers: number): boolean {
 }
 
 interface ChangeOptions {
-  /** The assignments can use `delivery` (the row), `held` (its key and lease) and `item` (its values). */
+  /** Assignments can use `delivery` (the row), `held` (its lease) and `item` (its values). */
   assignments: readonly Sql[] | 'delete'
   /** The condition for rows to change. The default is that this process still holds them. */
   which?: Sql
@@ -113,8 +107,8 @@ interface ChangeOptions {
 }
 
 /**
- * Changes rows, and skips rows that another transaction has locked. Waiting for these could deadlock, or take longer
- * than the leases of the others last. Returns the changed rows and the locked rows.
+ * Changes rows and skips those that another transaction has locked. Waiting for them could deadlock, or outlast other
+ * leases. Returns the changed and the locked rows.
  */
 async function changeRows<Row extends HeldRow>(
   db: Queryable,
@@ -155,16 +149,15 @@ async function changeRows<Row extends HeldRow>(
 }
 
 /**
- * Extends the leases of deliveries. Returns the rows whose lease was extended. Missing are rows that this process has
- * lost, and locked rows.
+ * Extends the leases of deliveries in flight. Returns the rows whose lease this process still has, without locked rows.
  */
 export async function renewLeases<Row extends HeldRow>(db: Queryable, kind: DeliveryKind, held: readonly Row[]): Promise<Set<Row>> {
   return (await changeRows(db, kind, held, { assignments: [sql`leased_until = ${LEASE}`] })).changed
 }
 
 /**
- * Gives back deliveries that this process will not finish, so that they are due at once. `isAttempt` is false for
- * deliveries that it has not begun. Returns the locked rows, which stay unchanged.
+ * Releases deliveries that this process does not finish, so they are due at once. `isAttempt` is false for deliveries
+ * that it has not begun. Returns the locked rows, which stay unchanged.
  */
 export async function releaseDeliveries<Row extends HeldRow>(
   db: Queryable,
@@ -176,7 +169,7 @@ export async function releaseDeliveries<Row extends HeldRow>(
   return (await changeRows(db, kind, held, { assignments })).locked
 }
 
-/** Subtracts attempts that were counted but are not made. The process keeps the rows. */
+/** Subtracts attempts that are not made. The process keeps the rows. */
 export async function uncountAttempts(db: Queryable, kind: DeliveryKind, held: readonly HeldRow[]): Promise<void> {
   await changeRows(db, kind, held, { assignments: uncounted(kind) })
 }
@@ -241,10 +234,10 @@ export async function endPauses(
   kind: DeliveryKind,
   outages: ReadonlyMap<string | null, number>,
 ): Promise<{ receivers: Set<string>; hasMore: boolean }> {
-  // Pauses double, so a pause that began during an outage is about as long as the outage.
+  // Pauses double, so a pause that began in an outage is about as long as the outage.
   const longest = [...outages.values()].map((ms) => (Number.isFinite(ms) ? Math.ceil((ms * PAUSES_PER_OUTAGE) / 1_000) : null))
   const { column, type } = kind.receiver
-  // One select for each receiver uses the index. A single condition for all receivers would read the whole queue.
+  // A select for each receiver uses the index. One condition on all receivers would read the whole queue.
   const paused = (of: Sql) => sql`select ctid from ${kind.table}
     where ${isQueued(kind)} and ${of} and attempts > 0 and not is_pause_asked and due_at > now()
       and (outage.seconds is null or due_at <= now() + make_interval(secs => outage.seconds))
@@ -288,8 +281,7 @@ export async function correctTimes(db: Queryable, kind: DeliveryKind): Promise<n
 }
 
 /**
- * Ends the leases in a restored backup, whose processes no longer exist. The server must have been started on the
- * restored files.
+ * Ends the leases in a restored backup, whose processes are gone. The server must have started on the restored files.
  */
 export async function releaseRestored(db: Queryable, kind: DeliveryKind): Promise<void> {
   await db.query(
@@ -303,19 +295,18 @@ const REQUEUE_BATCH = 1_000
 export type DeliveryKey = Readonly<Record<string, string>>
 
 export interface RequeueOptions {
-  /** The condition for rows to queue again. */
+  /** A condition on the table's rows. */
   which: Sql
   /** Runs at the beginning of each transaction. */
   before?: (tx: Transaction) => Promise<void>
   /** The most deliveries to queue again, the oldest first. By default all. */
   atMost?: number
-  /** Runs at the end of each transaction that has queued deliveries again. */
+  /** Runs last in each transaction that requeued deliveries. */
   onRequeued?: (tx: Transaction, deliveries: readonly DeliveryKey[]) => Promise<void>
 }
 
 /**
- * Queues deliveries again like new ones, in transactions of 1,000. Returns their number. Workers find them at the next
- * poll.
+ * Queues deliveries like new ones, in transactions of 1,000. Returns their number. Workers find them at the next poll.
  */
 export async function requeueDeliveries(
   pool: Pool,

@@ -63,7 +63,7 @@ test('a worker that is woken finds a delivery at once', async (t) => {
       return DELIVERED
     }),
   )
-  // Without being woken, a worker looks only every two seconds, and one of several deliveries would wait for that.
+  // A worker that is not woken looks every two seconds, and one of several deliveries would wait for that.
   let longest = 0
   for (let attempt = 0; attempt < 3; attempt++) {
     longest = 0

@@ -12,24 +12,21 @@ import { type DeliveryPools, type Held, HeldRows } from './held-rows.ts'
 import { NO_SHARE, type ReceiverShare, Receivers } from './receivers.ts'
 
 export interface Attempt {
-  /** Reports whether the receiver works. It is called only if the receiver was asked. */
+  /** Reports whether the receiver works, once it was asked. */
   report: (health: 'well' | 'failing') => void
-  /** Stores the outcome, together with others that end at the same time. */
+  /** Stores the outcome, batched with others that end at the same time. */
   record: (outcome: DeliveryOutcome) => Promise<void>
 }
 
-/** Makes one attempt and records its outcome. If it throws before recording, the delivery is retried. */
+/** Makes one attempt and records it. The delivery is retried if this throws before recording. */
 export type Deliver<Row> = (row: Taken<Row>, attempt: Attempt) => Promise<void>
 
 export interface WorkOptions {
-  /** The most deliveries that this process makes at the same time. */
+  /** The most deliveries in flight in this process. */
   places: number
-  /** How the receivers share the places. Deliveries to `NO_RECEIVER` begin in the order in which they arrive. */
+  /** How receivers share the places. Deliveries to `NO_RECEIVER` begin in the order they arrive. */
   share?: ReceiverShare
-  /**
-   * Aborts attempts in flight after a stop has waited long enough. Other processes can take their deliveries after
-   * that.
-   */
+  /** Aborts attempts in flight when a stop has waited long enough, before another process takes them. */
   breakOff?: () => Promise<void> | void
 }
 
@@ -37,11 +34,11 @@ const POLL_MS = 60_000
 const RETRY_MS = 2_000
 const STOP_PATIENCE_MS = 5_000
 const HEARTBEAT_MS = 5_000
-/** The pause before the outcome of a locked row is stored again. Also how long a stop waits for aborted attempts. */
+/** The pause before storing a locked row's outcome again, and the wait for aborted attempts. */
 const LOCKED_MS = 500
-/** A delivery that waited longer since its last heartbeat is not begun, because its lease may have ended. */
+/** A delivery that waited longer without a heartbeat is not begun, because its lease may have ended. */
 const LEASE_MARGIN_MS = 12_000
-/** A process with all places in use takes more after this number of places is free, or after `TAKE_SOON_MS`. */
+/** A full process takes more once this number of places is free, or after `TAKE_SOON_MS`. */
 const FREE_PLACES = 32
 const TAKE_SOON_MS = 50
 const TAKEN_AT_ONCE = 100
@@ -50,9 +47,9 @@ const TAKEN_AT_ONCE = 100
  * the next take.
  */
 const WAITING_PER_SHARE = 4
-// The longest pause of a failing receiver. It applies to all kinds.
+// The longest pause of a failing receiver, for every kind.
 const LONGEST_RECEIVER_PAUSE_SECONDS = 60
-/** The limit for a delivery that crashes its process in each attempt. */
+/** Bounds a delivery whose every attempt crashes its process. */
 const MAX_ATTEMPTS = 1_000
 
 /**
@@ -69,31 +66,24 @@ export class DeliveryWorker<Row extends object> {
   readonly #receivers: Receivers
   readonly #loop: Loop
   /**
-   * Extends the leases. If a waiting delivery is no longer queued, it is not begun, because its receiver may have been
-   * removed.
+   * Extends the leases. A waiting delivery that is no longer queued is not begun, since its receiver may be removed.
    */
   readonly #heartbeat: Loop
   /** Stores an outcome. Returns whether it was stored. */
   readonly #record: (ended: Ended) => Promise<boolean>
-  /**
-   * The receivers that may have due deliveries. Suspects, which are new, slow or failing receivers, have a separate
-   * set, because they share a limited number of places.
-   */
+  /** Receivers that may have due deliveries. Suspects share a limited number of places. */
   readonly #due = new Set<string>()
   readonly #dueSuspects = new Set<string>()
   readonly #held: HeldRows<Row>
   readonly #ends = new Set<Promise<void>>()
-  /**
-   * The lengths of outages that have ended, in milliseconds by receiver. The key null stands for an outage of all
-   * receivers.
-   */
+  /** The lengths of ended outages in milliseconds, by receiver; null for an outage of all receivers. */
   readonly #back = new Map<string | null, number>()
-  /** The number of free places that healthy receivers must leave to suspects. */
+  /** Free places that healthy receivers leave to suspects. */
   #kept = 0
   #takingSoon: NodeJS.Timeout | undefined
   #stopped: Promise<void> | undefined
   #isBroken = false
-  /** Whether a stop no longer waits for attempts. */
+  /** The stop no longer waits for attempts. */
   #isOver = false
 
   constructor({ logger, ...pools }: DeliveryPools & { logger: Logger }, kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>) {
@@ -136,8 +126,8 @@ export class DeliveryWorker<Row extends object> {
   }
 
   /**
-   * Called after an outage of `outageMs` that affected all deliveries of this kind. Deliveries that failed during the
-   * outage become due now.
+   * Ends an outage of `outageMs` that affected all deliveries of this kind. Deliveries that failed during it are due
+   * now.
    */
   endPauses(outageMs: number): void {
     this.#receivers.forgive()
@@ -145,7 +135,7 @@ export class DeliveryWorker<Row extends object> {
     this.#loop.wake()
   }
 
-  /** Takes no more deliveries, and waits at most five seconds for those in flight. Idempotent. */
+  /** Takes no more and waits for deliveries in flight, five seconds at most. Idempotent. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop()
     return this.#stopped
@@ -157,13 +147,13 @@ export class DeliveryWorker<Row extends object> {
     for (const receiver of [...this.#held.waiting.keys()]) this.#held.return(receiver)
     await this.#release().catch((error) => this.#report(error))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
-    // This is skipped if no attempt is in flight, because other kinds may share the connections that it closes.
+    // Skipped without attempts, because other kinds may share these connections.
     if (this.#ends.size > 0) await this.#options.breakOff?.()
     await withinMs(LOCKED_MS, Promise.all(this.#ends), null)
     this.#isOver = true
-    // A heartbeat in flight would lock the rows, which could then not be released.
+    // A heartbeat in flight would lock the rows, so they would keep their leases.
     await this.#heartbeat.stop()
-    // Another process can take the deliveries now, and does not have to wait until their leases end.
+    // Another process can take them now instead of when their leases end.
     await releaseDeliveries(this.#pool, this.kind, [...this.#held.running], { isAttempt: true }).catch((error) => this.#report(error))
   }
 
@@ -171,15 +161,15 @@ export class DeliveryWorker<Row extends object> {
     for (const receiver of await this.#held.release()) this.#due.add(receiver)
   }
 
-  /** Gives back, takes and begins deliveries once. Returns whether there may be more to take at once. */
+  /** Returns whether there may be more to take at once. */
   async #round(): Promise<boolean> {
     for (const receiver of [...this.#held.waiting.keys()]) if (this.#isSuspect(receiver)) this.#held.return(receiver)
     await this.#release()
     const wanted = this.#wanted()
     if (wanted.size > 0) await this.#take(wanted)
-    // This comes last, so that neither many pauses nor a failure here delays due deliveries.
+    // This comes last, so neither many pauses nor a failure here delays due deliveries.
     const hasEndedPauses = await this.#endPauses()
-    // Places may have been kept for rows that another process has taken. They are used now.
+    // Another process may have taken the rows that places were kept for.
     if (!this.#loop.isStopped) this.#beginAll()
     if (this.#isBroken) this.#logger.info({ queue: this.kind.name }, 'deliveries are taken again')
     this.#isBroken = false
@@ -187,8 +177,7 @@ export class DeliveryWorker<Row extends object> {
   }
 
   async #take(wanted: ReadonlyMap<string, number>): Promise<void> {
-    // The receivers are removed before the statement. If one is announced during it, the statement may not see its
-    // delivery, so that announcement must stay.
+    // A receiver announced during the statement may be too late for it, so its announcement must stay.
     for (const receiver of wanted.keys()) this.#forget(receiver)
     const lease = randomUUID()
     const leasedAt = performance.now()
@@ -201,7 +190,7 @@ export class DeliveryWorker<Row extends object> {
     }
     const taken = Map.groupBy(rows, ({ receiver }) => receiver)
     for (const [receiver, deliveries] of wanted) {
-      // Adding it again puts this receiver behind the others.
+      // Re-adding puts this receiver behind the others.
       if ((taken.get(receiver)?.length ?? 0) >= Math.ceil(deliveries / 2)) this.#due.add(receiver)
     }
     const again = this.#held.keep(rows.map((row) => ({ ...row, lease, leasedAt })))
@@ -221,17 +210,17 @@ export class DeliveryWorker<Row extends object> {
     }
   }
 
-  /** Begins waiting deliveries to this receiver while there are free places. */
+  /** Begins waiting deliveries to this receiver while there are places. */
   #begin(receiver: string): void {
     const waiting = this.#held.waiting.get(receiver) ?? []
     const isSuspect = this.#isSuspect(receiver)
     while (waiting.length > 0 && this.#freePlaces > (isSuspect ? 0 : this.#kept) && this.#roomOf(receiver) >= 1) {
       const row = waiting.shift() as Held<Row>
       if (isSuspect && this.#kept > 0) this.#kept--
-      // Inserting it again puts this receiver behind the others.
+      // Re-inserting puts this receiver behind the others.
       this.#held.waiting.delete(receiver)
       this.#held.waiting.set(receiver, waiting)
-      // This process was paused or had no connection, so its lease may have ended. Another process makes the attempt.
+      // This process was paused or cut off, so another process makes the attempt.
       if (performance.now() - row.leasedAt > LEASE_MARGIN_MS) {
         this.#held.returned.add(row)
         this.#loop.wake()
@@ -256,7 +245,7 @@ export class DeliveryWorker<Row extends object> {
   #wanted(): Map<string, number> {
     const wanted = new Map<string, number>()
     const waiting = this.#held.waiting.values().reduce((sum, { length }) => sum + length, 0)
-    // The number of deliveries that wait in memory is at most the number of places.
+    // At most as many deliveries wait as there are places.
     let places = Math.min(this.#freePlaces + this.#options.places - waiting, TAKEN_AT_ONCE)
     const want = (receiver: string, room: number): number => {
       const deliveries = Math.min(room, places)
@@ -268,22 +257,21 @@ export class DeliveryWorker<Row extends object> {
     for (const receiver of this.#due) {
       if (!this.#isSuspect(receiver)) continue
       this.#due.delete(receiver)
-      // The set keeps the order in which receivers were first added, even if polls announce them again.
+      // A set keeps the order in which receivers were first added, however often polls announce them.
       this.#dueSuspects.add(receiver)
     }
-    // Suspects come first, because their places are limited. Otherwise healthy receivers with a backlog would take
-    // every place.
+    // Suspects come first because their places are limited. Healthy receivers with a backlog would take every place.
     let { suspectRoom } = this.#receivers
     let free = this.#freePlaces
     this.#kept = 0
     for (const receiver of this.#dueSuspects) {
       if (suspectRoom === 0) break
       const room = Math.min(this.#roomOf(receiver), suspectRoom)
-      // The next poll finds a paused receiver again.
+      // The next poll finds it again.
       if (this.#receivers.isPaused(receiver)) this.#dueSuspects.delete(receiver)
       else if (!this.#isSuspect(receiver)) this.#move(receiver, this.#due)
       else if (room >= 1 && free === 0) {
-        // The next place that becomes free is kept for this receiver.
+        // The next free place is for this receiver.
         this.#kept++
         break
       } else {
@@ -301,8 +289,8 @@ export class DeliveryWorker<Row extends object> {
   }
 
   /**
-   * How many more deliveries to take for a healthy receiver. Nothing is taken until half of the waiting ones have
-   * begun, and then many at once.
+   * How many more deliveries to take for a healthy receiver. It takes many at once, after half of the waiting ones have
+   * begun.
    */
   #roomAhead(receiver: string): number {
     if (receiver === NO_RECEIVER) return this.#freePlaces - this.#kept
@@ -369,7 +357,7 @@ export class DeliveryWorker<Row extends object> {
     }
   }
 
-  /** Takes more deliveries now if they are worth a statement, otherwise after `TAKE_SOON_MS`. */
+  /** Takes more now when that is worth a statement, otherwise after `TAKE_SOON_MS`. */
   #takeMore(receiver: string): void {
     if (this.#isWorthTaking(receiver)) this.#loop.wake()
     if (this.#due.size === 0 && this.#dueSuspects.size === 0) return
@@ -397,7 +385,7 @@ export class DeliveryWorker<Row extends object> {
     this.#back.set(receiver, Math.max(outageMs, this.#back.get(receiver) ?? 0))
   }
 
-  /** Ends pauses of failed deliveries after outages. Returns whether any pause has ended. */
+  /** Returns whether any pause has ended. */
   async #endPauses(): Promise<boolean> {
     if (this.#back.size === 0) return false
     const back = new Map(this.#back)
@@ -407,7 +395,7 @@ export class DeliveryWorker<Row extends object> {
     return receivers.size > 0
   }
 
-  /** Checks at once which of the waiting deliveries are still queued. */
+  /** Checks at once which waiting deliveries are still queued. */
   beat(): void {
     this.#heartbeat.wake()
   }

@@ -2,26 +2,26 @@ import type { Pool } from '../db/pool.ts'
 import type { DeliveryKind, Taken } from './delivery-kind.ts'
 import { type HeldRow, releaseDeliveries, renewLeases } from './delivery-rows.ts'
 
-/** A younger lease lasts until the next heartbeat, so it is not extended yet. */
+/** Younger leases last until the next heartbeat. */
 const RENEWED_AFTER_MS = 2_000
 
 export type Held<Row> = Taken<Row> & HeldRow & { leasedAt: number }
 
 export interface DeliveryPools {
   pool: Pool
-  /** A pool that only heartbeats use, so that they never wait for a connection. The default is `pool`. */
+  /** A pool that only heartbeats use, so they never wait for a connection. The default is `pool`. */
   leasePool?: Pool
 }
 
-/** The deliveries that a worker has taken and not finished. */
+/** The deliveries that a worker has taken. */
 export class HeldRows<Row extends object> {
   readonly #pool: Pool
   readonly #leasePool: Pool
   readonly #kind: DeliveryKind
   readonly running = new Set<Held<Row>>()
-  /** The deliveries that wait for a place, by receiver. */
+  /** Deliveries that wait for a place, by receiver. */
   readonly waiting = new Map<string, Held<Row>[]>()
-  /** The deliveries that will not begin and are given back to the table. */
+  /** Deliveries that will not begin and return to the table. */
   readonly returned = new Set<Held<Row>>()
 
   constructor({ pool, leasePool = pool }: DeliveryPools, kind: DeliveryKind) {
@@ -31,8 +31,8 @@ export class HeldRows<Row extends object> {
   }
 
   /**
-   * Adds taken rows to the waiting ones. A worker may take a row that it still holds, because its lease has ended.
-   * These rows are returned, because their attempt was counted twice.
+   * Adds taken rows to the waiting ones. Returns those that this worker still holds after their lease ended: their
+   * attempt counts once.
    */
   keep(rows: readonly Held<Row>[]): Held<Row>[] {
     const keyOf = (row: Held<Row>) => this.#kind.key.map((column) => row[column]).join(' ')
@@ -40,8 +40,7 @@ export class HeldRows<Row extends object> {
     const again: Held<Row>[] = []
     for (const row of rows) {
       const before = held.get(keyOf(row))
-      // If it is not the same, an operator has queued the row again, and the attempt in flight belongs to its previous
-      // queueing.
+      // If not, an operator has requeued it, and the attempt in flight belongs to its previous queueing.
       const isSame = before !== undefined && row.attempts > before.attempts
       if (before === undefined || (!isSame && this.running.has(before)))
         this.waiting.set(row.receiver, [...(this.waiting.get(row.receiver) ?? []), row])
@@ -57,7 +56,7 @@ export class HeldRows<Row extends object> {
     return [...this.waiting.values()].flat()
   }
 
-  /** Moves waiting deliveries of a receiver, by default all, to those that are given back to the table. */
+  /** Marks waiting deliveries of a receiver, by default all, for return to the table. */
   return(receiver: string, rows: readonly Held<Row>[] = this.waiting.get(receiver) ?? []): void {
     const left = (this.waiting.get(receiver) ?? []).filter((row) => !rows.includes(row))
     if (left.length > 0) this.waiting.set(receiver, left)
@@ -66,8 +65,8 @@ export class HeldRows<Row extends object> {
   }
 
   /**
-   * Gives the returned rows back to the table. Locked rows stay here, and all rows stay if the statement fails. Returns
-   * the receivers of the rows that were given back.
+   * Releases the returned rows. Rows stay here while the statement fails or they are locked. Returns the receivers of
+   * released rows.
    */
   async release(): Promise<Set<string>> {
     const rows = [...this.returned]
@@ -78,8 +77,8 @@ export class HeldRows<Row extends object> {
   }
 
   /**
-   * Extends the leases. A waiting delivery is given back if it is no longer queued, or if its row is locked and may be
-   * changing. Returns whether there are deliveries to give back.
+   * Extends the leases. A waiting delivery is not begun if it is no longer queued, or is locked and may change. Returns
+   * whether there are such deliveries.
    */
   async renew(): Promise<boolean> {
     const now = performance.now()

@@ -1,10 +1,10 @@
-/** How receivers, such as endpoints, caches or recipient domains, share the places of a worker. */
+/** How receivers, such as endpoints, caches or recipient domains, share a worker's places. */
 export interface ReceiverShare {
-  /** The most deliveries to one receiver at the same time. */
+  /** The most deliveries to one receiver at once. */
   perReceiver: number
-  /** The most deliveries to all suspects together, which are new, slow or failing receivers. */
+  /** The most deliveries in flight to all new, slow or failing receivers. */
   suspects: number
-  /** A receiver counts as slow if a delivery takes longer. */
+  /** A receiver that takes longer for a delivery is slow. */
   slowMs: number
 }
 
@@ -22,7 +22,7 @@ export interface ReceiverPauses {
 
 interface Receiver {
   running: number
-  /** Whether the receiver has ever accepted a delivery. */
+  /** Whether it has ever accepted a delivery. */
   isProven: boolean
   isSlow: boolean
   isFailing: boolean
@@ -34,15 +34,15 @@ interface Receiver {
    * receiver healthy.
    */
   failingSince: number
-  /** The number of pauses since the receiver began to fail. */
+  /** The number of pauses since it began to fail. */
   pauses: number
-  /** The end of the current pause, by `performance.now()`. */
+  /** A time on the clock of `performance.now()`. */
   pausedUntil: number
 }
 
-// Fewer failures may concern only single deliveries. If each takes long, one failure is enough.
+// Fewer failures may concern single deliveries. One is enough if it took long.
 const FAILURES_OF_AN_OUTAGE = 3
-/** The number of receivers that are remembered. Recipient domains alone have up to 65,536 names: see mail-share.ts. */
+/** Recipient domains have up to 65,536 names: mail-share.ts. */
 const REMEMBERED = 100_000
 const NEW: Readonly<Receiver> = {
   running: 0,
@@ -65,7 +65,7 @@ export class Receivers {
   readonly #share: ReceiverShare
   readonly #pauses: ReceiverPauses
   readonly #receivers = new Map<string, Receiver>()
-  /** The receivers with deliveries in flight. There are at most as many as places. */
+  /** Receivers with deliveries in flight, so at most one for each place. */
   readonly #busy = new Set<Receiver>()
 
   constructor(share: ReceiverShare, pauses: ReceiverPauses) {
@@ -73,14 +73,14 @@ export class Receivers {
     this.#pauses = pauses
   }
 
-  /** Returns a receiver without storing a new one, because thousands of receivers may have waiting deliveries. */
+  /** Reads without storing, because thousands of receivers may have waiting deliveries. */
   #look(name: string): Readonly<Receiver> {
     return this.#receivers.get(name) ?? NEW
   }
 
   #remember(name: string): Receiver {
     const receiver = this.#receivers.get(name) ?? { ...NEW }
-    // Inserting it again keeps the map in the order of use.
+    // Re-inserting keeps the map in order of use.
     this.#receivers.delete(name)
     this.#receivers.set(name, receiver)
     const [oldest] = this.#receivers
@@ -115,7 +115,7 @@ export class Receivers {
     return isSuspect(this.#look(name))
   }
 
-  /** Whether the receiver has failed and its pause has not ended. */
+  /** Whether the receiver failed and its pause has not ended. */
   isPaused(name: string): boolean {
     return this.#look(name).pausedUntil > performance.now()
   }
@@ -126,14 +126,14 @@ export class Receivers {
     this.#busy.add(receiver)
   }
 
-  /** Marks a receiver as slow, because a delivery to it takes longer than `slowMs`. */
+  /** Marks a receiver whose delivery takes longer than `slowMs`. */
   slow(name: string): void {
     this.#remember(name).isSlow = true
   }
 
   /**
-   * Records that a delivery has ended. `health` is null if the receiver was not asked. If an outage has ended with this
-   * delivery, returns its length in milliseconds, otherwise null.
+   * Ends a delivery. `health` is null when the receiver was not asked. Returns the length of an outage that has ended
+   * with this delivery in milliseconds, or null.
    */
   ended(name: string, health: 'well' | 'failing' | null, tookMs: number): number | null {
     const receiver = this.#remember(name)
@@ -156,7 +156,7 @@ export class Receivers {
     if (receiver.failures === 0 && receiver.isProven) receiver.failingSince = performance.now()
     receiver.failures++
     receiver.isFailing ||= receiver.isSlow || receiver.failures >= FAILURES_OF_AN_OUTAGE
-    // Deliveries that run at the same time fail together, and cause only one pause.
+    // Simultaneous deliveries fail together and cause one pause.
     if (!receiver.isFailing || receiver.pausedUntil > performance.now()) return
     const { firstMs, longestMs } = this.#pauses
     const pause = Math.min(firstMs * 2 ** receiver.pauses, longestMs)
@@ -165,7 +165,7 @@ export class Receivers {
     receiver.pausedUntil = performance.now() + pause * (1 + Math.random() / 4)
   }
 
-  /** Forgets all failures, after an outage that affected every receiver. */
+  /** Clears all failures after an outage that affected every receiver. */
   forgive(): void {
     for (const receiver of this.#receivers.values())
       Object.assign(receiver, { isSlow: false, isFailing: false, failures: 0, pauses: 0, pausedUntil: 0 })

@@ -19,13 +19,12 @@ import { type DatasetName, prefixOf } from './lake-names.ts'
 import type { LakeStore, ListedFile } from './lake-store.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
-/** Returns the newest snapshot. A new lake gets its first snapshot, and a lake of an earlier release is adopted. */
+/** Gives a new lake its first snapshot, and adopts a lake of an earlier release. */
 export async function openLakeEvents(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<LakeSnapshot> {
   return untilCommitted(async () => {
     try {
       const snapshot = await readSnapshot(store, dataset, table)
-      // A new lake needs metadata before its first file. Files without metadata would look like a lake that has lost
-      // its metadata.
+      // Files without metadata would look like a lake that has lost its metadata.
       if (snapshot.base.metadata !== null || (await commitFiles(snapshot, { added: [] }, now))) return snapshot
     } catch (error) {
       if (!(error instanceof LakeNotAdopted)) throw error
@@ -42,7 +41,7 @@ export async function openLakeEvents(store: LakeStore, dataset: DatasetName, tab
 async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<void> {
   const base = await readBase(table)
   let listed = await store.list(prefixOf(dataset))
-  // If there are newer names, another process has adopted the lake meanwhile.
+  // Another process has adopted the lake meanwhile.
   if (!listed.every(({ name }) => isOldName(name))) return
   const added = new Map<string, DataFile>()
   for (let isDone = false; !isDone; ) {
@@ -112,8 +111,7 @@ function currentFiles<T extends { name: string }>(files: readonly T[]): T[] {
   const ranges = files.map((file) => ({ file, ...rangeOf(file.name) }))
   ranges.sort((a, b) => (a.folder === b.folder ? a.first - b.first || b.last - a.last || b.level - a.level : a.folder < b.folder ? -1 : 1))
   const current: T[] = []
-  // The previous files in the folder whose range reaches the current file. There are only one or two, except after a
-  // killed merge.
+  // Files of the folder whose range reaches the current file. There are one or two, except after a killed merge.
   let open: typeof ranges = []
   for (const range of ranges) {
     open = open.filter(({ folder, last }) => folder === range.folder && last >= range.first)

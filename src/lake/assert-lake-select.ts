@@ -1,10 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { LAKE_TABLES } from './lake-tables.ts'
 
-/**
- * Table functions that read only their arguments. All others are refused, including functions that later versions of
- * DuckDB add.
- */
+/** Functions that return rows and read only their arguments. All others are refused, so new ones are, too. */
 const TABLE_FUNCTIONS: ReadonlySet<string> = new Set(['unnest', 'range', 'generate_series', 'json_each', 'json_tree'])
 
 /** Functions that show settings, change DuckDB, run SQL text, or expect internal arguments. */
@@ -15,7 +12,7 @@ const REFUSED_FUNCTION =
  * expands macros after this check.
  */
 const CATALOGUE_MACROS: ReadonlySet<string> = new Set(['pg_get_viewdef', 'pg_get_constraintdef', 'format_type', 'get_block_size'])
-/** The parser itself adds the schema `main` to functions that build lists and structs. */
+/** The parser itself adds the schema main to lists and structs. */
 const FUNCTION_SCHEMAS: ReadonlySet<unknown> = new Set([undefined, '', 'main'])
 
 const VIEWS: ReadonlySet<string> = new Set(LAKE_TABLES.map(({ name }) => name))
@@ -28,10 +25,7 @@ interface Node {
   readonly [name: string]: unknown
 }
 
-/**
- * Checks the syntax tree from DuckDB's parser, so that no spelling can hide a name. Throws with the reason of the
- * refusal.
- */
+/** Checks the tree of DuckDB's parser, so no spelling of a name can hide it. Throws with the reason. */
 export async function assertLakeSelect(connection: DuckDBConnection, text: string): Promise<void> {
   const [[json] = []] = (await connection.runAndReadAll('select json_serialize_sql($1::varchar)', [text])).getRows()
   const parsed = JSON.parse(String(json)) as { error_type?: string; error_message?: string; statements?: unknown[] }
@@ -72,7 +66,7 @@ function assertAllowed(node: Node, names: ReadonlySet<string>): void {
   }
 }
 
-/** A loop replaces recursion, because the SQL text decides how deep the tree is. */
+/** A loop instead of recursion, because the SQL decides the depth. */
 function* walk(root: unknown): Generator<Node> {
   const waiting = [root]
   while (waiting.length > 0) {

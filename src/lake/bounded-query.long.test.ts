@@ -50,7 +50,7 @@ test('the list of tables equals what a query describes, with and without files',
   }
 })
 
-test('rows or bytes beyond the limits are omitted, and the answer says so', async (t) => {
+test('rows or bytes beyond the limits are omitted, and the answer reports that', async (t) => {
   const { query } = await makeQueriedLake(t)
   const all = await query('select range from range(5)', { maxRows: 5 })
   assert.deepEqual([all.rows.length, all.isTruncated], [5, false])

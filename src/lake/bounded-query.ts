@@ -48,7 +48,7 @@ export function queryWithin(store: LakeStore, text: string, bounds: QueryBounds)
 }
 
 async function runSelect(connection: DuckDBConnection, text: string): Promise<DuckDBResult> {
-  // This check must be first, because DuckDB reads files even when it prepares other statements.
+  // This check is first: DuckDB reads files even when it prepares other statements.
   await assertLakeSelect(connection, text)
   const statements = await extractStatements(connection, text)
   const statement = await statements.prepare(0)
@@ -77,7 +77,7 @@ async function readRows(result: DuckDBResult, { maxRows, maxBytes }: QueryBounds
   return { columns, rows, isTruncated: false }
 }
 
-/** Replaces paths by the names of files in the lake, and removes the path of DuckDB's temporary folder. */
+/** Replaces paths by the names of files in the lake, and hides DuckDB's temporary folder. */
 function hidePaths(
   message: string,
   store: LakeStore,

@@ -13,9 +13,7 @@ interface Source {
   ingestedAt: string
 }
 
-/**
- * The columns of a catalogue event. Amounts are in minor units of `currency`. Columns may be added, but never removed.
- */
+/** Amounts are minor units of `currency`. Columns may be added, never removed. */
 export const CATALOGUE_EVENT_COLUMNS = {
   sequence: { id: 1, type: BIGINT, value: ({ sequence }) => sequence },
   event_id: { id: 2, type: VARCHAR, value: ({ event }) => event.id },
@@ -55,10 +53,7 @@ export const CATALOGUE_COLUMNS = typesOf(CATALOGUE_EVENT_COLUMNS)
 
 const toRow = rowMaker<Source, keyof typeof CATALOGUE_EVENT_COLUMNS>(CATALOGUE_EVENT_COLUMNS)
 
-/**
- * The lake's row for an event. A value that the lake cannot store becomes null, because `findCatalogueEventDefect`
- * checks only what subscribers need.
- */
+/** Values that the lake cannot store are null: `findCatalogueEventDefect` checks only what subscribers need. */
 export function toCatalogueRow({ sequence, event }: TopicMessage<CatalogueEvent>, ingestedAt: string) {
   const data = event.data as object as Record<string, unknown>
   const product = isObject(data.product) ? data.product : null
@@ -72,12 +67,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** The JSON of a value without lone surrogates, whose escapes DuckDB refuses. */
+/** DuckDB refuses text with JSON's escape of a lone surrogate. */
 function toJson(value: unknown): string | null {
   return isObject(value) ? JSON.stringify(value).replaceAll(LONE_SURROGATE, '$1\\ufffd') : null
 }
 
-/** Finds a lone surrogate that `JSON.stringify` has escaped. An even number of backslashes comes before the escape. */
+/** A lone surrogate in the escape of `JSON.stringify`, after an even number of backslashes. */
 const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g
 
 function amountOf(money: unknown): number | null {

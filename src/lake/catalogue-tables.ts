@@ -7,10 +7,7 @@ const { product_id, version, sku, name, slug, description, category, brand, vari
 const { currency, currency_exponent, price_amount, compare_at_amount, image_url, created_at, archived_at, product } = CATALOGUE_COLUMNS
 const { sequence, event_id, event_type, event_time, available, previous_available } = CATALOGUE_COLUMNS
 
-/**
- * The time in which a row is valid. `valid_from` is inclusive, `valid_to` is exclusive. `valid_to` is null in the
- * current row.
- */
+/** `valid_from` is inclusive and `valid_to` exclusive. It is null on the current row. */
 const VALIDITY = { valid_from: sql`TIMESTAMPTZ`, valid_to: sql`TIMESTAMPTZ`, is_current: sql`BOOLEAN` }
 const TEXTS = { sku, name, slug, description, category, brand, variant_group, options, attributes }
 const PRICE = { currency, currency_exponent, price_amount, compare_at_amount }
@@ -45,7 +42,7 @@ export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
     columns: { product_id, sku, version, ...VALIDITY, ...PRICE },
     ...OF_PRODUCTS,
     order: sql`product_id, currency, version`,
-    // A price is valid as long as consecutive states of the product have it, so it can end and return later.
+    // A price is valid while consecutive states have it, so it can end and return.
     select: sql`
       with states as (
         select *, row_number() over (partition by product_id order by version) as number

@@ -32,10 +32,7 @@ export interface CompactReport {
 const MAX_FILE_BYTES = 128 * 1024 * 1024
 const MAX_ATTEMPTS = 10
 
-/**
- * Merges the files of each wanted day. One snapshot replaces the sources by the merged file. See
- * docs/decisions/lake-snapshots.md#merging.
- */
+/** Each merged file replaces its sources in one snapshot. See docs/decisions/lake-snapshots.md#merging. */
 export async function compactLake({ isWanted, ...options }: CompactOptions): Promise<CompactReport> {
   const report: CompactReport = { merged: 0, failures: [] }
   for (const dataset of DATASET_NAMES) {
@@ -82,8 +79,7 @@ async function merge(
       const snapshot = await readSnapshot(store, dataset, table)
       const removed = snapshot.files.filter((file) => names.has(file.name))
       if (removed.length < group.length) return true
-      // Each attempt uses a new name. The file of an earlier attempt may be deleted already, because no snapshot has
-      // it.
+      // A file of an earlier attempt may be deleted already, because no snapshot has it.
       const name = newName(dataset, group[0]?.ingestDate ?? '', first, last)
       await store.put(name, path)
       const isCommitted = await commitFiles(snapshot, { added: [{ ...data, file_path: table.locate(name) }], removed }, now())
@@ -119,7 +115,7 @@ function withoutLarge<T extends Pick<LiveFile, 'sizeBytes'>>([first, ...others]:
 
 /** Writes the rows of the files in order of sequence. Throws if the result has other rows than the sources. */
 async function writeMerged(file: NewFile, paths: readonly string[], dataset: DatasetName, signal?: AbortSignal): Promise<DataFile> {
-  // Damaged sources are refused, because the checksum of the merged file would make their rows look correct.
+  // The checksum of the merged file would make damaged rows look correct.
   for (const path of paths) if ((await checkChecksum(path)) === 'wrong') throw new Error(`${path}: ${WRONG_CHECKSUM}; ${REMEDY}`)
   const work = async (connection: DuckDBConnection) => {
     const data = await writeDataFile(connection, file, sql`select * from ${parquetRows(paths)} order by sequence`, eventTableOf(dataset))

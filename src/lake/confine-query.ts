@@ -4,10 +4,7 @@ import { readablePath, toDuckDB } from './lake-database.ts'
 
 export const HINT = 'lake query reads the lake and nothing else unless --allow-files is given'
 
-/**
- * The statements that a query may contain. COPY and EXPLAIN ANALYZE are missing, because they may write to each
- * readable file. PREPARE is missing, because it hides the statement that EXECUTE runs.
- */
+/** COPY and EXPLAIN ANALYZE may write to each readable file, and PREPARE hides the statement that EXECUTE runs. */
 const ALLOWED_STATEMENTS: ReadonlySet<StatementType> = new Set([
   StatementType.SELECT,
   StatementType.INSERT,
@@ -19,7 +16,7 @@ const ALLOWED_STATEMENTS: ReadonlySet<StatementType> = new Set([
   StatementType.ALTER,
   StatementType.DROP,
   StatementType.TRANSACTION,
-  // This includes SET VARIABLE. Settings are locked, so SET cannot change them.
+  // This includes SET VARIABLE. Settings are locked.
   StatementType.SET,
   StatementType.VARIABLE_SET,
 ])
@@ -28,7 +25,7 @@ const ALLOWED_STATEMENTS: ReadonlySet<StatementType> = new Set([
 const REFUSED_CALL =
   /(?<![\p{L}\p{N}_$])((?:enable|disable)_\w+|(?:force_)?checkpoint|query|json_execute_serialized_sql)"?[\s\p{Z}\p{Cf}]*(?:\(|--|\/\*)/iu
 
-/** Limits DuckDB to these files. See https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview. */
+/** https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview */
 export async function confineToFiles(connection: DuckDBConnection, paths: readonly string[]): Promise<void> {
   // DuckDB checks the path as it is written in `read_parquet`, and again when it opens the file.
   const allowed = [...new Set(paths.flatMap((path) => [path, readablePath(path)]))]
@@ -37,7 +34,7 @@ export async function confineToFiles(connection: DuckDBConnection, paths: readon
   await connection.run('set lock_configuration = true')
 }
 
-/** Throws if the text contains a refused call. It must run before DuckDB parses the text. */
+/** Runs before DuckDB parses the text. */
 export function assertNoRefusedCall(text: string): void {
   const [, name] = REFUSED_CALL.exec(text) ?? []
   if (name !== undefined) throw new Error(`${name.toLowerCase()} is refused`)

@@ -17,10 +17,7 @@ export class FileCache {
     this.#maxBytes = maxBytes
   }
 
-  /**
-   * Links the cached copy of a file to `path`, which must be on the cache's file system. If the cache lacks the file,
-   * `fetch` writes it there first.
-   */
+  /** `path` is on the cache's file system. `fetch` writes the file there when the cache lacks it. */
   async place(file: LakeFile, path: string, fetch: (path: string) => Promise<void>): Promise<void> {
     const kept = this.#pathOf(file)
     try {

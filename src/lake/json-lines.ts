@@ -2,10 +2,7 @@ import { open } from 'node:fs/promises'
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { readablePath } from './lake-database.ts'
 
-/**
- * The least size of `maximum_object_size`. DuckDB's buffer is twice as large. With its default of 16 MiB, the buffer
- * would be most of the memory of a comparison.
- */
+/** DuckDB's buffer is twice the longest line. Its default of 16 MiB is most of the memory of a comparison. */
 const MIN_OBJECT_BYTES = 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
 const NEWLINE = 0x0a
@@ -31,7 +28,7 @@ export function jsonRows({ path, longestBytes }: JsonLines, columns: Readonly<Re
 export async function writeJsonLines(path: string, lines: readonly string[]): Promise<JsonLines> {
   await using file = await open(path, 'w')
   let longestBytes = 0
-  // One buffer is used for all lines, because a growing string would be copied twice before it reaches the file.
+  // One buffer for all lines, because a growing string is copied twice before it is in a file.
   let chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
   let filled = 0
   for (const line of lines) {

@@ -4,14 +4,12 @@ import { open } from 'node:fs/promises'
 import { identifier, type Sql, sql } from '../db/sql.ts'
 
 // The key of the checksum, which is in the file itself and so in every copy. It is computed with zeros in its own
-// place: see docs/decisions/lake-files.md#checksums.
+// place: docs/decisions/lake-files.md#checksums.
 const KEY = 'storefront_checksum'
 const PREFIX = 'sha256-with-zeros-here:'
 const ZEROS = '0'.repeat(64)
 const DIGEST = new RegExp(`${PREFIX}([0-9a-f]{64})`)
-/**
- * How much of the end of a file is read. The metadata are near the end of a Parquet file, and take some hundred bytes.
- */
+/** The metadata are near the end of a Parquet file and take some hundred bytes. */
 const TAIL_BYTES = 4_096
 
 export const WRONG_CHECKSUM = 'its checksum is not that of its bytes'
@@ -20,7 +18,7 @@ export function checksumMetadata(): Sql {
   return sql`${identifier(KEY)}: ${PREFIX + ZEROS}`
 }
 
-/** Writes the checksum into a file that was written with `checksumMetadata`. Syncs the file to disk. */
+/** The file must have `checksumMetadata`. Syncs it to disk. */
 export async function stampChecksum(path: string): Promise<void> {
   await using file = await open(path, 'r+')
   const place = findDigest(await readTail(path))
@@ -33,8 +31,7 @@ export async function checkChecksum(path: string): Promise<'right' | 'wrong' | '
   const tail = await readTail(path)
   const place = findDigest(tail)
   if (place !== null) return place.digest === (await digestOf(path, place.offset)) ? 'right' : 'wrong'
-  // One damaged byte can change the key or the prefix, but not both. Such a file must not be taken for a file without a
-  // checksum.
+  // One damaged byte changes the key or the prefix, not both. Such a file must not count as one without a checksum.
   return tail.text.includes(KEY) || tail.text.includes(PREFIX) ? 'wrong' : 'none'
 }
 

@@ -2,17 +2,11 @@ import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 
 /** A column in the lake's files, or a field of one of their lists. `T` is the source of its value. */
 export interface LakeColumn<T> {
-  /**
-   * The field id of Iceberg, which never changes. Columns with the same name share it in all tables. A new column gets
-   * `NEXT_FIELD_ID`.
-   */
+  /** Iceberg's id never changes. Columns of one name share it in all tables. A new column gets `NEXT_FIELD_ID`. */
   id: number
   type: Sql
   value(source: T): unknown
-  /**
-   * Whether the first files of the lake already have this column. The rows of these files lack all other columns, or
-   * have null there after a merge.
-   */
+  /** The first files have only these columns. In their rows other values are missing, or null after a merge. */
   isFirst?: true
   /** The column of the view `orders`. `true` stands for the value in the newest event. */
   inOrders?: true | { id: number; name: string; value: Sql }
@@ -54,10 +48,7 @@ export interface TableView {
   monthOf?: string
 }
 
-/**
- * Replaces lone surrogates. They have no UTF-8 form, so each flush would fail, and the event checks do not look at
- * these texts.
- */
+/** A lone surrogate has no UTF-8 and would make every flush fail. The event checks ignore these texts. */
 export function toText(value: unknown): string | null {
   return typeof value === 'string' ? value.toWellFormed() : null
 }

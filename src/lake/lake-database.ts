@@ -7,7 +7,7 @@ import { every } from '../loop.ts'
 
 const INTERRUPT_MS = 50
 
-/** Runs `work` in a separate DuckDB in memory, without network access. `signal` ends the query in flight. */
+/** A separate DuckDB in memory, without network access. `signal` ends the query in flight. */
 export async function withDuckDB<T>(
   spillDirectory: string,
   work: (connection: DuckDBConnection) => Promise<T>,
@@ -35,7 +35,7 @@ export async function withDuckDB<T>(
 }
 
 export async function createDuckDB(settings: Readonly<Record<string, string>>): Promise<DuckDBInstance> {
-  // The module is imported at the first use, because this takes longer than the rest of starting the process.
+  // Imported at the first use, because it takes longer than the rest of a start.
   const { DuckDBInstance } = await import('@duckdb/node-api')
   return DuckDBInstance.create(':memory:', {
     threads: '2',
@@ -57,7 +57,7 @@ export async function withConnection<T>(instance: DuckDBInstance, work: (connect
   }
 }
 
-/** Whether a failure has a reason that does not lie in the file, such as a full disk. */
+/** Whether the reason of the failure is independent of the file. */
 export function isFaultOfMachine(error: unknown): boolean {
   return /out of memory|no space left|too many open files/i.test(String(error))
 }
@@ -74,10 +74,7 @@ export function makeSpillPath(): string {
   return join(tmpdir(), `storefront-lake-${randomUUID()}`)
 }
 
-/**
- * The text for DuckDB. COPY, options and views take no parameters, so values become escaped literals. Only whole
- * numbers and texts are accepted.
- */
+/** COPY, options and views take no parameters, so values become escaped literals: whole numbers and texts only. */
 export function toDuckDB({ strings, values }: Sql): string {
   return strings.reduce((text, part, index) => text + toLiteral(values[index - 1]) + part)
 }
@@ -88,7 +85,7 @@ function toLiteral(value: unknown): string {
   throw new RangeError(`${typeof value} is no literal for DuckDB`)
 }
 
-/** The path, escaped for DuckDB, which reads `*`, `?` and `[` in a folder's name as a pattern. */
+/** DuckDB reads `*`, `?` and `[` in a folder's name as a pattern. */
 export function readablePath(path: string): string {
   return path.replace(/[*?[]/g, '[$&]')
 }

@@ -6,10 +6,7 @@ import { toCatalogueRow } from './catalogue-row.ts'
 import type { DatasetName } from './lake-names.ts'
 import { toLakeRow } from './lake-row.ts'
 
-/**
- * The events of one topic partition. Each event is in exactly one file of the dataset's folder. See
- * docs/decisions/lake-tables.md.
- */
+/** The events of one topic partition: each is in exactly one file of the folder. See docs/decisions/lake-tables.md. */
 export interface LakeDataset<E extends TopicEvent> {
   name: DatasetName
   subscriber: SubscriberName

@@ -15,7 +15,7 @@ import { readPresentFiles } from './list-files.ts'
 import { writeParquet } from './parquet-writer.ts'
 import { selectRows } from './query-duckdb.ts'
 
-/** Another database, or a restored one, also writes to this lake: see docs/decisions/lake-snapshots.md. */
+/** Another database, or a restored one, also writes to this lake: docs/decisions/lake-snapshots.md. */
 export class LakeAhead extends OperatorError {
   override readonly name = 'LakeAhead'
 
@@ -44,8 +44,8 @@ export interface PendingRow {
 }
 
 /**
- * Adds event files to the lake. Only one writer can commit the next snapshot. The others then read what it contains, so
- * a writer that has lost its subscription does no harm. See docs/decisions/lake-snapshots.md#who-decides-what-follows.
+ * One writer commits the next snapshot, and the others read what it has, so a writer without its subscription does no
+ * harm. See docs/decisions/lake-snapshots.md#who-decides-what-follows.
  */
 export class LakeFiles {
   readonly #store: LakeStore
@@ -69,9 +69,8 @@ export class LakeFiles {
   }
 
   /**
-   * Writes the rows of one ingest date in order of sequence, and returns the new end. Rows and events that the lake
-   * already has are skipped. Throws without writing if `fence` reports a takeover. Throws LakeBehind until
-   * `newestSequence` is called.
+   * Writes one ingest date in order of sequence, without stored rows and events, and returns the new end. Throws
+   * without a write when `fence` reports a takeover, and LakeBehind until `newestSequence` is called.
    */
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)?.sequence
@@ -84,7 +83,7 @@ export class LakeFiles {
       if (after < this.#end) throw new LakeBehind(after, this.#end)
       this.#end = after
       if (after >= end) return after
-      // Each attempt writes a new file. That of an earlier attempt may be deleted already, because no snapshot has it.
+      // A file of an earlier attempt may be deleted already, because no snapshot has it.
       const added = await this.#write(await this.#withoutRepeats(snapshot, pending))
       await fence?.check()
       if (!(await commitFiles(snapshot, { added, sequence: end }, this.#now()))) return false
@@ -107,7 +106,7 @@ export class LakeFiles {
     })
   }
 
-  /** Removes events that the lake already has: late ones, and those that a replay has published again. */
+  /** Skips events that the lake has: late ones, and those that a replay publishes again. */
   async #withoutRepeats({ files, sequence }: LakeSnapshot, pending: readonly PendingRow[]): Promise<PendingRow[]> {
     const rows = pending.filter((row) => row.sequence > sequence)
     const isOld = ({ eventTime }: PendingRow) => files.some(({ oldest, newest }) => oldest <= eventTime && eventTime <= newest)
@@ -127,10 +126,7 @@ export class LakeFiles {
   }
 }
 
-/**
- * Returns the ids that are in the files. Damaged files are skipped, so that they do not stop the lake. `verify` reports
- * them.
- */
+/** Skips damaged files, so that they do not stop the lake. `verify` reports them. */
 async function findIds(files: readonly string[], ids: ReturnType<typeof commaList>): Promise<Set<string>> {
   if (files.length === 0) return new Set()
   return withDuckDB(makeSpillPath(), async (connection) => {

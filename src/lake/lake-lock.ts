@@ -7,10 +7,7 @@ export class LakeBusy extends OperatorError {
   override readonly name = 'LakeBusy'
 }
 
-/**
- * Runs `work` with the lock for merging and repairing files. The sink continues, because it only adds files.
- * `assertHeld` throws if the lock was lost. Throws LakeBusy if another process has the lock.
- */
+/** The sink, which only adds files, continues. `assertHeld` throws when the lock is lost. Throws LakeBusy. */
 export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
   return withClient(url, async (client) => {
     await tryLock(client, 'storefront lake files', 'the files of the lake are being merged or repaired by another process')

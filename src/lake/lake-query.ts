@@ -8,10 +8,7 @@ import { createAllViews, reasonOf } from './lake-views.ts'
 import { type LakePaths, nameFiles, readAllFiles } from './list-files.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
-/**
- * Part of the message for a failed query. One damaged file fails each query of its views, because they read the columns
- * of all files.
- */
+/** One damaged file fails each query of its views, because they read the columns of all files. */
 const DAMAGED = `\`storefront verify\` checks the files of the lake; if one is damaged, ${REMEDY}`
 
 /** The values in `rows` are null, booleans, numbers and texts: see `toPrintable`. */
@@ -24,10 +21,7 @@ export class LakeQueryError extends OperatorError {
   override readonly name = 'LakeQueryError'
 }
 
-/**
- * Returns the result of the last statement. `allowFiles` permits files, attached databases and settings. Throws
- * LakeQueryError.
- */
+/** The last statement's result. `allowFiles` permits files, attached databases and settings. Throws LakeQueryError. */
 export async function queryLake(store: LakeStore, text: string, { allowFiles = false } = {}): Promise<LakeQueryResult> {
   const run = (files: LakeFile[], { orders, catalogue }: LakePaths) => {
     const paths = [...orders, ...catalogue]

@@ -18,10 +18,7 @@ import {
   VARCHAR,
 } from './lake-columns.ts'
 
-/**
- * The version of the schema. Increase it if a column changes its meaning. A new column keeps it, because readers merge
- * files by column names.
- */
+/** Increases when a column changes its meaning. A new column keeps it, because readers merge by name. */
 export const LAKE_SCHEMA_VERSION = 1
 
 type Lines = ReturnType<typeof linesOf>
@@ -31,7 +28,7 @@ interface ItemSource {
   line: Lines[number] | undefined
 }
 
-/** The fields of an order line. Fields may be added, but never removed. */
+/** Fields may be added, never removed. */
 export const ITEM_COLUMNS = {
   product_id: { id: 34, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.product_id) },
   sku: { id: 35, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.sku) },
@@ -48,7 +45,7 @@ export const ITEM_COLUMNS = {
 interface Source {
   sequence: number
   event: Omit<OrderEvent, 'data'>
-  /** The order without personal members, so that no lake column can contain them. */
+  /** The order without personal members, so no lake column can contain them. */
   order: ImpersonalOrder
   country: unknown
   billingCountry: unknown
@@ -59,7 +56,7 @@ interface Source {
   ingestedAt: string
 }
 
-/** The columns of an order event. Amounts are in minor units of `currency`. Columns may be added, but never removed. */
+/** Amounts are minor units of `currency`. Columns may be added, never removed. */
 export const ORDER_EVENT_COLUMNS = {
   sequence: { id: 1, type: BIGINT, isFirst: true, value: ({ sequence }) => sequence },
   event_id: { id: 2, type: VARCHAR, isFirst: true, value: ({ event }) => event.id },
@@ -122,10 +119,7 @@ export type LakeRow = Record<keyof typeof ORDER_EVENT_COLUMNS, unknown>
 const toItem = rowMaker<ItemSource, keyof typeof ITEM_COLUMNS>(ITEM_COLUMNS)
 const toRow = rowMaker<Source, keyof typeof ORDER_EVENT_COLUMNS>(ORDER_EVENT_COLUMNS)
 
-/**
- * The lake's row for an order event. It contains no name, address or note of a customer: see
- * docs/decisions/lake-files.md.
- */
+/** Contains no name, address or note of a customer: docs/decisions/lake-files.md. */
 export function toLakeRow({ event, sequence }: TopicMessage, ingestedAt: string): LakeRow {
   const { order, previous_status: previousStatus } = event.data
   const change = order.status_history.at(-1)
@@ -148,9 +142,7 @@ function ofCancellation(value: Sql): Sql {
     then arg_min_null(${value}, version) filter (where status = 'cancelled') over (partition by order_id) end`
 }
 
-/**
- * The column with the sum of an order's adjustments of one kind. Null if there are none, because a sum can also be 0.
- */
+/** The sum is null without adjustments of the kind, because 0 can be a sum. */
 function sumOf(id: number, kind: AdjustmentKind): LakeColumn<Source> & { inOrders: true } {
   return {
     ...{ id, type: BIGINT, inOrders: true },

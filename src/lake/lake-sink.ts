@@ -20,16 +20,15 @@ export interface LakeSinkOptions<E extends TopicEvent = OrderEvent> {
    * start of the write, by `performance.now`.
    */
   onStored?: (sequences: number[], upTo: number, since: number) => void
-  /** Called with the number of rows in a new file. It contains only events that the lake did not have. */
+  /** The file contains only events that the lake did not have. */
   onFileWritten?: (rows: number) => void
 }
 
-// The most characters in the buffer. Orders with hundreds of lines fill the memory long before `flushRows` is reached.
+// Orders with hundreds of lines fill the memory long before `flushRows` is reached.
 const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 // This is about 5 ms of work. After it, other roles of the process may run.
 const TURN_CHARACTERS = 1024 * 1024
-// A buffer of this number of rows is a backlog if the rows arrive quickly. It is written as soon as no more rows
-// follow.
+// A backlog of this number of rows is written as soon as nothing follows it.
 const BACKLOG_ROWS = 1_000
 const BACKLOG_ROWS_PER_MS = 1
 const QUIET_MS = 200
@@ -40,10 +39,7 @@ const PROBE_EVERY_MS = 2_000
 /** A remote folder or bucket counts as unavailable if it has not answered for this time. */
 const HANGS_AFTER_MS = 30_000
 
-/**
- * Writes events to the lake. File and position become visible together in a snapshot, so subscribe with both `handle`
- * and `lastSequence`.
- */
+/** File and position become visible together, in a snapshot: subscribe with both `handle` and `lastSequence`. */
 export class LakeSink<E extends TopicEvent = OrderEvent> {
   readonly #options: LakeSinkOptions<E> & { now: () => Date }
   readonly #files: LakeFiles
@@ -77,7 +73,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
       await this.#options.store.removeOldWorkspaces()
       await this.lastSequence()
     } catch (error) {
-      // The error is only logged, because the subscription retries, and the rest of the store works without a lake.
+      // The subscription retries. The rest of the store works without a lake.
       this.#options.logger.error({ err: error }, 'the lake cannot be read; it is retried')
     }
     this.#running = true
@@ -103,7 +99,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     }
   }
 
-  /** Returns the end of the lake. Discards the buffer, because the caller delivers again from there. */
+  /** Discards the buffer, because the caller delivers from the end of the lake again. */
   readonly lastSequence = async (): Promise<number> => {
     this.#generation += 1
     while (this.#writing !== null) await this.#writing.catch(() => undefined)

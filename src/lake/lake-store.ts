@@ -1,6 +1,6 @@
 import { OperatorError } from '../errors.ts'
 
-/** A file of the lake. `name` is its path from the lake's root, with slashes. The content of a name never changes. */
+/** `name` is the path from the lake's root, with slashes. A name never gets other bytes. */
 export interface LakeFile {
   name: string
   sizeBytes: number
@@ -22,12 +22,12 @@ export function isCompleteName(name: string): boolean {
   return COMPLETE.test(name)
 }
 
-/** A listed file was deleted meanwhile, because others replace it. List again. */
+/** A listed file has been replaced meanwhile. List again. */
 export class LakeFileGone extends Error {
   override readonly name = 'LakeFileGone'
 }
 
-/** Repeats `work` if a file is gone that it has listed and not read yet. `work` must list the files itself. */
+/** `work` lists files first. It is repeated when one of them is gone before it is read. */
 export async function repeatWhenGone<T>(maxAttempts: number, work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -49,7 +49,7 @@ export class UnsuitableBucket extends OperatorError {
   }
 }
 
-/** Where the files of the lake are. Every implementation passes `lake-store-conformance.ts`. */
+/** Every adapter passes `lake-store-conformance.ts`. */
 export interface LakeStore {
   /** Throws UnsuitableBucket if two processes could replace each other's files. Leaves nothing behind. */
   assertSuitable(): Promise<void>
@@ -64,14 +64,11 @@ export interface LakeStore {
    * same bytes again returns `stored`, so a call can be repeated.
    */
   put(name: string, path: string): Promise<'stored' | 'taken'>
-  /** Replaces the version hint. No other file of the lake is ever replaced. */
+  /** Replaces a hint. Nothing else of the lake is replaced. */
   replace(name: string, path: string): Promise<void>
   read(name: string): Promise<Uint8Array>
   delete(name: string): Promise<void>
-  /**
-   * Copies a damaged file to a name that no reader uses, so that the file can be replaced. Returns the path or address
-   * of the copy. Idempotent.
-   */
+  /** The copy's name is for no reader, so the file can be replaced. Returns its path or address. Idempotent. */
   quarantineCopy(name: string): Promise<string>
   /** Moves a file out of the lake without deleting it. Returns its new path or address. */
   quarantine(name: string): Promise<string>

@@ -7,10 +7,7 @@ import { ORDER_VIEWS } from './order-tables.ts'
 
 export const EVENT_COLUMNS = { ...LAKE_COLUMNS, ingest_date: sql`DATE` }
 
-/**
- * The columns of the view `orders`. Each has an expression over the newest event or the order's whole history, and a
- * DuckDB type.
- */
+/** An expression over the newest event or the order's whole history, and the DuckDB type. */
 export const ORDER_COLUMNS: Readonly<Record<string, readonly [value: Sql, type: Sql]>> = Object.fromEntries(
   Object.entries<LakeColumn<never>>(ORDER_EVENT_COLUMNS).flatMap(([name, { type, inOrders }]) => {
     if (inOrders === undefined) return []

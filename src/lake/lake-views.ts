@@ -8,7 +8,7 @@ import { EVENT_COLUMNS, ORDER_COLUMNS } from './lake-tables.ts'
 import type { LakePaths } from './list-files.ts'
 import { ORDER_VIEWS } from './order-tables.ts'
 
-/** Rows that were written before this column existed have null, so the exponent is computed. */
+/** Rows written before the column existed have null, hence the fallback. */
 const EXPONENT = sql`coalesce(currency_exponent, ${exponentOf(sql`currency`)})`
 
 export interface BrokenViews {
@@ -34,7 +34,7 @@ export function reasonOf(error: unknown, broken: readonly BrokenViews[]): unknow
   return broken.find(({ names }) => name !== undefined && names.includes(name.toLowerCase()))?.reason ?? error
 }
 
-/** The events after `sequence`. The rows of `earlier` replace the events before it. */
+/** The rows after `sequence`, with `earlier` in place of the others. */
 export interface Since {
   sequence: number
   earlier: Sql

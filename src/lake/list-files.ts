@@ -12,10 +12,7 @@ export async function findLakeEnd(store: LakeStore, dataset: DatasetName = 'orde
   return (await readSnapshot(store, dataset)).sequence
 }
 
-/**
- * Reads the files of the newest snapshot in its order. `work` is repeated if a file is gone, because a snapshot may end
- * while a slow reader uses it.
- */
+/** Files in the order of the snapshot. Repeats `work` when a file is gone: a slow reader may outlast its snapshot. */
 export async function readLakeFiles<T>(
   store: LakeStore,
   dataset: DatasetName,
@@ -42,8 +39,7 @@ export async function readPresentFiles<T>(
       if (!(error instanceof LakeFileGone)) throw error
     }
     const present = new Set((await store.list(prefixOf(dataset))).map(({ name }) => name))
-    // If the files have changed, the next attempt reads those of a newer snapshot. The last attempt reads the files of
-    // this one that still exist.
+    // The next attempt has the files of a newer snapshot. The last attempt has the remaining files of this one.
     const [before, after] = [files, choose(await listLake(store, dataset))].map((some) => some.map(({ name }) => name).join())
     if (before !== after) throw new LakeFileGone('the files of the lake have changed')
     return store.withCopies(

@@ -5,10 +5,10 @@ import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore, t
 
 const TEMPORARY_FOLDER = '.tmp'
 const LEFT_OVER_MS = 86_400_000
-// The content of a probe file. It fills a block, for which a full disk has no room.
+// A block, for which a full disk has no room.
 const PROBE = 'x'.repeat(4_096)
 
-/** A lake in a folder. `put` uses a hard link, because it never replaces a file, and a rename does. */
+/** `put` uses a hard link, which unlike a rename never replaces a file. */
 export class LocalLakeStore implements LakeStore {
   readonly #directory: string
 
@@ -106,7 +106,7 @@ export class LocalLakeStore implements LakeStore {
   }
 
   async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
-    // The workspace must be on the same file system as the files, because hard links need that.
+    // Hard links need the folder on the same file system as the files.
     const parent = join(this.#directory, TEMPORARY_FOLDER)
     await makeDirectory(parent)
     return withTemporaryFolder(parent, work)
@@ -182,15 +182,13 @@ async function hasSameBytes(path: string, other: string): Promise<boolean> {
   return a.size === b.size && (await readFile(path)).equals(await readFile(other))
 }
 
-/**
- * Creates a folder with its parents. Each parent is synced, because a power cut could otherwise remove the new folder.
- */
+/** Syncs each parent, because a power cut may otherwise remove the new folder. */
 async function makeDirectory(path: string, isRepeated = false): Promise<void> {
   try {
     await mkdir(path)
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return
-    // If a name is still missing although its parent exists, it is a link to a place that does not exist.
+    // A name that is still missing below an existing parent is a link to a missing place.
     if (!isMissing(error) || isRepeated) throw error
     await makeDirectory(dirname(path))
     return makeDirectory(path, true)

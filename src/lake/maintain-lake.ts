@@ -13,7 +13,7 @@ import type { DatasetName } from './lake-names.ts'
 import type { LakeStore } from './lake-store.ts'
 
 const HOUR_MS = 3_600_000
-/** How long snapshots are kept. It is the default of Iceberg. */
+/** The default of Iceberg. */
 export const KEEP_HOURS = 120
 
 export interface MaintainOptions extends Omit<CompactOptions, 'isWanted'>, Partial<Pick<CompactOptions, 'isWanted'>> {
@@ -31,10 +31,7 @@ export interface MaintainReport {
   failures: string[]
 }
 
-/**
- * Merges files, expires snapshots and writes the tables. A step that fails does not stop the others. The caller must
- * hold the lock of the lake's files.
- */
+/** A step that fails does not stop the others. The caller holds the lock of the lake's files. */
 export async function maintainLake({
   keepHours = KEEP_HOURS,
   isWhole = true,
@@ -64,7 +61,7 @@ export async function maintainLake({
     report.merged += merged
     report.failures.push(...failures)
   })
-  // Snapshots expire before the tables are written, because the tables may need the space.
+  // Expires first, because the tables may need the space.
   await expire(EVENT_TABLES)
   if (isWhole)
     await attempt('tables of the newest state', async () => {
@@ -88,14 +85,12 @@ export interface LakeMaintenanceOptions {
 }
 
 const EVERY_MS = 60_000
-/**
- * The pause between two refreshes. Together with the wait in the sink, a row is in the tables a minute after its event.
- */
+/** Together with the sink's wait, a row is in these tables a minute after its event. */
 const REFRESH_MS = 30_000
 /** The share of a processor that refreshes may use. Longer refreshes wait longer, up to `REFRESH_MAX_MS`. */
 const REFRESH_SHARE = 0.05
 const REFRESH_MAX_MS = 900_000
-/** The pause after a failure. It is longer, because a table that must be rewritten as a whole needs the whole lake. */
+/** After a failure. A table that must be written whole reads the whole lake. */
 const REFRESH_RETRY_MS = 60_000
 const REFRESH_RETRY_MAX_MS = 300_000
 
@@ -107,10 +102,7 @@ const STOP_PATIENCE_MS = 2_000
 /** A day with this number of files is merged. With a new file every two seconds, a day then stays below 60 files. */
 const CROWDED = 30
 
-/**
- * Maintains the lake in the background. Work that failed waits for the next hour. Several processes may run this at
- * once.
- */
+/** Failed work waits for the next hour. Several processes may run it at once. */
 export class LakeMaintenance {
   readonly #options: LakeMaintenanceOptions & { now: () => Date }
   readonly #loop: Loop
@@ -146,16 +138,13 @@ export class LakeMaintenance {
     await Promise.all([this.#loop.start(), this.#refreshing.start()])
   }
 
-  /** Stops the loops. It does not wait long for a store that does not answer, because every step may be interrupted. */
+  /** Every step may be killed, so a store that does not answer is not waited for. */
   stop(): Promise<void> {
     const stopped = Promise.all([this.#loop.stop(), this.#refreshing.stop()])
     return withinMs(STOP_PATIENCE_MS, stopped, undefined).then(() => {})
   }
 
-  /**
-   * Refreshes the tables, unless another process is doing that. Returns the pause until the next refresh in
-   * milliseconds.
-   */
+  /** Does nothing while another process does it. Returns the pause before the next round, in milliseconds. */
   async refresh(signal?: AbortSignal): Promise<number> {
     const { store, url, now, onFresh } = this.#options
     const before = process.cpuUsage()

@@ -12,14 +12,14 @@ import { LAKE_SCHEMA_VERSION } from './lake-row.ts'
 import { selectRows } from './query-duckdb.ts'
 
 export interface NewFile {
-  /** The path of the file. The same path with `.ndjson` and `.spill` is used for temporary files. */
+  /** The path with `.ndjson` and with `.spill` is for temporary files. */
   path: string
   location: string
 }
 
-/** Writes rows to a file. Each line is a row as JSON. Throws if the file has another number of rows. */
+/** Each line is a row as JSON. Throws when the number of rows differs. */
 export async function writeParquet(file: NewFile, lines: readonly string[], table: LakeTableDefinition): Promise<DataFile> {
-  // The lines go through a file, because reading it is about six times as fast as binding the same JSON as a parameter.
+  // Reading a file is about six times as fast as binding the same JSON as a parameter.
   const spool = await writeJsonLines(`${file.path}.ndjson`, lines)
   return withDuckDB(`${file.path}.spill`, async (connection) => {
     const columns = commaList(Object.keys(table.columns).map(identifier))
@@ -29,9 +29,7 @@ export async function writeParquet(file: NewFile, lines: readonly string[], tabl
   })
 }
 
-/**
- * Writes the rows of a statement to a file, with its checksum, and syncs the file. Returns the entry for the manifest.
- */
+/** Syncs the file and writes its checksum. Returns the entry for the manifest. */
 export async function writeDataFile(
   connection: DuckDBConnection,
   { path, location }: NewFile,

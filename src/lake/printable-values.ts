@@ -32,10 +32,7 @@ function hasOwnNames(names: readonly string[]): boolean {
   return new Set(names).size === names.length && !names.includes('__proto__')
 }
 
-/**
- * Converts a value for output. Large integers and decimals become exact text, lists and structs become JSON text, and
- * timestamps become RFC 3339 in UTC.
- */
+/** Large integers and decimals become exact text, lists and structs JSON text, and timestamps RFC 3339 UTC. */
 export function toPrintable(value: DuckDBValue): null | boolean | number | string {
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value
@@ -45,7 +42,7 @@ export function toPrintable(value: DuckDBValue): null | boolean | number | strin
 
 const NESTED = [DuckDBListValue, DuckDBArrayValue, DuckDBStructValue, DuckDBMapValue]
 
-// The JSON of a value. JSON.stringify does not support bigint, and an amount must be a number in the JSON.
+// JSON.stringify does not support bigint, and an amount must stay a number in the JSON.
 function toJson(value: DuckDBValue): string {
   if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return `[${value.items.map(toJson).join(',')}]`
   if (value instanceof DuckDBStructValue) return toJsonObject(Object.entries(value.entries))

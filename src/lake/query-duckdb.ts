@@ -2,16 +2,12 @@ import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from '@duckdb/node
 import type { Sql } from '../db/sql.ts'
 import { createDuckDB, makeSpillPath, toDuckDB, withConnection, withDuckDB } from './lake-database.ts'
 
-// The DuckDB instance of all queries. It is shared, because creating one takes longer than most queries. See
-// docs/decisions/lake-queries.md.
+// All queries share it, because creating one takes longer than most queries. See docs/decisions/lake-queries.md.
 let shared: Promise<DuckDBInstance> | null = null
 // Errors after which every query of the same instance fails.
 const IS_BROKEN = /^(FATAL|INTERNAL) Error/
 
-/**
- * Runs a statement. If it fails, it is repeated in a separate DuckDB that can spill to disk. A damaged file may also
- * break the shared instance for all queries.
- */
+/** Retries in a separate DuckDB that can spill to disk: a damaged file may break the shared one for every query. */
 export async function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
   const select = (connection: DuckDBConnection) => selectRows(connection, statement)
   // A file can be written again under the same name, so file contents are not cached.

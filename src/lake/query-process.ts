@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline'
 import { EXIT_REFUSED, QueryRefused, type QueryRequest, queryWithin } from './bounded-query.ts'
 import { openLakeStore } from './open-lake-store.ts'
 
-// The process of a query: see run-query.ts. Standard input stays open as long as a caller waits for the answer.
+// See run-query.ts. Standard input stays open while a caller waits for the answer.
 const lines = createInterface(process.stdin)
 lines.once('line', async (line) => {
   const { place, text, bounds }: QueryRequest = JSON.parse(line)
@@ -13,7 +13,7 @@ lines.once('line', async (line) => {
   })
   try {
     const store = await openLakeStore(place)
-    // Killed queries leave their workspaces behind, so old ones are removed.
+    // Killed queries leave their workspaces behind.
     await store.removeOldWorkspaces()
     const { columns, rows, isTruncated } = await queryWithin(store, text, bounds)
     const elapsedMs = Math.round(performance.now())
@@ -25,7 +25,7 @@ lines.once('line', async (line) => {
   }
 })
 
-/** Writes the text and ends the process at once, even while DuckDB is working. */
+/** Ends as soon as the text is written, even while DuckDB works. */
 function end(status: number, stream: NodeJS.WriteStream, text: string): void {
   stream.write(text, () => process.exit(status))
 }

@@ -15,8 +15,8 @@ const operator = await registerOperator(store)
 const directory = join(store.config.dataDir, 'lake')
 await writeFiles({ after }, new LocalLakeStore(directory), [2, 2])
 /**
- * A query starts a process. On a busy machine this may take longer than the ten seconds of a query, so the test tries
- * again.
+ * A query starts a process. On a busy machine this may take longer than the ten seconds of a query, so the test
+ * retries.
  */
 async function send(body: unknown, token = operator.token): Promise<Answer> {
   const answer = await store.call('POST', '/admin/lake/queries', { token, body })

@@ -109,8 +109,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
       const record = (after: object) =>
         recordActivity(pool, auditContextOf(request), { subjectType: 'lake', subjectId: null, before: null, after })
       let isStarted = false
-      // The query is recorded before it runs, because even a query without an answer may have been an attempt to read
-      // personal data.
+      // The query is recorded before it runs: one without an answer may have been an attempt to read personal data.
       const onStart = async () => {
         await record(recordOf(text, limit))
         isStarted = true

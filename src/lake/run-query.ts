@@ -25,10 +25,7 @@ const RETRY_SECONDS = 2
 const CHILD = fileURLToPath(new URL('query-process.ts', import.meta.url))
 const STRIP_TYPES = new URL('../../bin/strip-types.mjs', import.meta.url).href
 const PRIORITY = 10
-/**
- * A shell command that sets the limits of the query process, which DuckDB cannot exceed. If memory is short, Linux
- * kills this process first.
- */
+/** DuckDB cannot exceed these bounds. Linux ends this process first when memory is short. */
 const SHELL = `ulimit -c 0; ulimit -t ${CPU_SECONDS}; ulimit -d ${PROCESS_MEMORY_KIB} 2>/dev/null
 { echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
 exec "$@"`
@@ -37,13 +34,13 @@ export interface LakeQueriesOptions {
   place: LakePlace
   /** Whether a missing folder means a lake without files. Otherwise the folder may be on another machine. */
   mayBeMissing: boolean
-  /** The environment variables that the object store needs. The query process gets no others. */
+  /** Variables that the object store needs. The query process gets no others. */
   environment: Readonly<Record<string, string>>
   timeoutMs?: number
   temporaryDirectory?: string
 }
 
-/** A query to run. `signal` aborts when no caller waits any more. */
+/** `signal` aborts when no caller waits any more. */
 export interface LakeQuery {
   operatorId: string
   text: string
@@ -60,10 +57,7 @@ export class LakeQueries {
     this.#options = options
   }
 
-  /**
-   * Runs a query and returns the answer as JSON. Throws `rate_limited`, `unavailable`, `query_refused` or
-   * `query_timeout`.
-   */
+  /** The answer as JSON. Throws `rate_limited`, `unavailable`, `query_refused` or `query_timeout`. */
   async run({ operatorId, text, limit, signal, onStart }: LakeQuery): Promise<Buffer> {
     const { place, mayBeMissing, environment, timeoutMs = DEFAULT_TIMEOUT_MS, temporaryDirectory = tmpdir() } = this.#options
     if (place.bucket === null && !mayBeMissing && !existsSync(place.directory))

@@ -26,9 +26,9 @@ export interface S3LakeOptions {
   region: string | null
   cacheDirectory: string
   cacheBytes?: number
-  /** The timeout of one attempt in milliseconds. A second is added for each megabyte of the body. */
+  /** Timeout of one attempt, plus a second for each megabyte of the body. */
   timeoutMs?: number
-  /** The number of attempts for a call, with growing pauses between them. */
+  /** Attempts per call, with growing pauses between them. */
   attempts?: number
 }
 
@@ -42,10 +42,7 @@ const BYTES_PER_MS = 1_000
 const TEMPORARY_FOLDER = '.tmp'
 const NOT_IMPLEMENTED = 501
 
-/**
- * A lake in a bucket. The server must support conditional writes (`If-None-Match: *`), and its listings must show
- * earlier writes.
- */
+/** The server needs conditional writes (`If-None-Match: *`) and listings that show earlier writes. */
 export class S3LakeStore implements LakeStore {
   readonly #client: S3Client
   readonly #bucket: string
@@ -85,7 +82,7 @@ export class S3LakeStore implements LakeStore {
         try {
           return await next(args)
         } catch (error) {
-          // The bucket is added, because no error names it. The message of a refused connection is even empty.
+          // A refused connection has no message at all, and no error names the bucket.
           if (error instanceof Error) error.message = `the bucket ${this.locate('')}: ${error.name}: ${reasonOf(error)}`
           throw error
         }
@@ -146,7 +143,7 @@ export class S3LakeStore implements LakeStore {
     await this.assertSuitable()
     const bytes = await readFile(path)
     const outcome = await this.#putNew(name, bytes)
-    // A failure of the cache is ignored, because readers download the file if the cache has no copy.
+    // Readers download the file when the cache has no copy.
     if (outcome === 'stored') await this.#cache.keep({ name, sizeBytes: bytes.length }, path).catch(() => {})
     return outcome
   }
@@ -169,10 +166,7 @@ export class S3LakeStore implements LakeStore {
     }
   }
 
-  /**
-   * Whether the server refuses to overwrite a file. It sends the file's own bytes, so a server that does overwrite it
-   * changes nothing.
-   */
+  /** Sends the file's own bytes, so a server that does replace the file changes nothing. */
   async refusesOverwriting(name: string): Promise<boolean> {
     const { bytes, digest } = await this.#get(name)
     const metadata = digest === undefined ? {} : { Metadata: { sha256: digest } }
@@ -183,7 +177,7 @@ export class S3LakeStore implements LakeStore {
       )
       return false
     } catch (error) {
-      // 409 means that another request for the same name was in progress, so the server has checked the condition, too.
+      // 409: another request for the same name was in progress, so the condition counted, too.
       if ([409, 412].includes(statusOf(error) ?? 0)) return true
       throw error
     }
@@ -269,7 +263,7 @@ export class S3LakeStore implements LakeStore {
         return { bytes: (await Body?.transformToByteArray()) ?? new Uint8Array(), digest: Metadata?.sha256 }
       } catch (error) {
         if (statusOf(error) === 404) throw new LakeFileGone(`${this.locate(name)} is gone`)
-        // The SDK retries failures before the body. If the body is interrupted, this loop retries.
+        // The SDK retries failures before the body. An aborted body is retried here.
         if (error instanceof S3ServiceException || attempt >= this.#attempts || this.#closing.signal.aborted) throw error
         await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
       }
@@ -299,7 +293,7 @@ export class S3LakeStore implements LakeStore {
   }
 }
 
-/** These bytes replace changed ones, so that no reader accepts those as a lake file. */
+/** These bytes replace changed ones, so no reader accepts those as a lake file. */
 const OTHER_BYTES = Buffer.from('not the bytes that were stored')
 
 function isSame(bytes: Uint8Array, digest: string | undefined): boolean {

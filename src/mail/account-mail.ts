@@ -94,8 +94,7 @@ export async function findWaiting(tx: Transaction, receivers: readonly string[],
 }
 
 /**
- * Encrypts queued mails with the new secret. Returns how many it has encrypted, and how many stay unchanged because
- * they cannot be decrypted.
+ * Encrypts queued mails with the new secret. Returns their number, and the number of undecryptable mails, which stay.
  */
 export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: number }> {
   const { rows } = await tx.query<Pick<QueuedMail, 'mail_id' | 'encrypted'>>(
@@ -115,8 +114,8 @@ export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt
 }
 
 /**
- * The time at which a mail was queued, from its id (a UUID of version 7, RFC 9562). Providers expect all attempts with
- * the same id to be the same mail, so its date must not change.
+ * When a mail with this id (a UUID of version 7, RFC 9562) was queued. Providers expect each attempt with an id to be
+ * the same mail.
  */
 function queuedAt(id: string): Date {
   return new Date(Number.parseInt(id.replace('-', '').slice(0, 12), 16))
@@ -147,7 +146,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
     const text = encryption.decrypt(encrypted)
     const content: AccountMailContent | null = text === null ? null : JSON.parse(text)
     const about = content !== null && isStaffMailKind(content.kind) ? 'staff' : 'account'
-    // The log names a staff address, because it is a setting that an operator has to correct.
+    // A staff address is a setting that an operator has to correct.
     const logged = { mail: id, kind: content?.kind, ...(about === 'staff' ? { address: content?.to } : {}) }
     if (expires_at <= now()) {
       logger.warn(logged, 'an account mail expired before it went out')
@@ -185,11 +184,11 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
     async start(): Promise<void> {
       worker ??= deliveries.work<QueuedMail>(ACCOUNT_MAILS, accountMailWork(mailer.connections), deliver)
     },
-    /** Tells the worker that an outage of the mail server has ended, which lasted `outageMs`. */
+    /** Ends an outage of the mail server that lasted `outageMs`. */
     endPauses(outageMs: number): void {
       worker?.endPauses(outageMs)
     },
-    /** Stops the worker. Idempotent, and safe before start. */
+    /** Idempotent, safe before start. */
     async stop(): Promise<void> {
       await worker?.stop()
     },

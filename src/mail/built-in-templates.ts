@@ -20,7 +20,7 @@ const LINE = 'border-bottom:1px solid #e5e7eb'
 const HEAD = 'border-bottom:2px solid #e5e7eb'
 const MUTED = 'class="muted" style="margin:0 0 8px;color:#6b7280"'
 
-/** Styles for dark mode. Mail programs without a dark mode ignore them. */
+/** Mail programs without dark mode ignore this. */
 const DARK = `
 @media (prefers-color-scheme: dark) {
   body { background: #111827 !important; color: #f3f4f6 !important }
@@ -31,7 +31,7 @@ const DARK = `
   a { color: #93c5fd }
 }
 `
-/** The shop's logo. Without a logo, the shop's name. */
+/** The shop's logo, or its name. */
 const SHOP = `{{#logo_url}}
 <p style="margin:0 0 24px"><img src="{{logo_url}}" alt="{{shop}}" height="40" style="display:block;border:0"></p>
 {{/logo_url}}
@@ -125,7 +125,7 @@ function onlyWith(value: string, { txt, html }: Part): Part {
   return { txt: wrap(txt), html: wrap(html) }
 }
 
-/** Escapes a text for HTML. Texts contain no markup, and their Mustache tags have none of the escaped characters. */
+/** Texts contain Mustache tags, which have none of these characters, and no markup. */
 function toHtml(text: string): string {
   return text.replace(/[&<>]/g, mustache.escape)
 }
@@ -244,7 +244,7 @@ ${onlyWith('refunded', row(toHtml(refunded), '{{refunded}}', colon)).html}</tfoo
   }
 }
 
-/** A row of the order table. `each` is shown only for lines with a `unit_price`. */
+/** `each` is shown if there is a `unit_price`. */
 function row(label: string, amount: string, colon: string, each = ''): Part {
   const note = (text: string) => (each === '' ? '' : `{{#unit_price}}${text}{{/unit_price}}`)
   return {

@@ -1,4 +1,4 @@
-/** The most copies of a mail, so that an operator cannot flood a mailbox. */
+/** The most copies of a mail, so an operator cannot flood a mailbox. */
 export const MAX_COPIES = 5
 
 const SUFFIX = /\.copy[1-9]$/
@@ -14,7 +14,7 @@ export function isCopy(eventId: string): boolean {
   return SUFFIX.test(eventId)
 }
 
-/** The id of the original if `eventId` is that of a copy, otherwise `eventId` itself. */
+/** The id of the mail that this is a copy of, or the id itself. */
 export function originalOf(eventId: string): string {
   return eventId.replace(SUFFIX, '')
 }

@@ -41,7 +41,7 @@ export const WITH_READER = sql`left join orders on orders.id = mail.order_id
 
 /**
  * The queue of order mails: one mail for each event, notices to a former address, and copies. The content is kept until
- * the mail is sent, so that late retries work. With these pauses, the 16 attempts take about a day.
+ * the mail is sent, so late retries work. With these pauses, the 16 attempts take about a day.
  */
 export const MAIL_DELIVERIES: DeliveryKind = {
   name: 'email',
@@ -58,7 +58,7 @@ export const MAIL_DELIVERIES: DeliveryKind = {
   isKept: true,
   onDelivered: [sql`status = 'sent'`, sql`sent_at = now()`, sql`content = null`, sql`receiver = null`],
   onFailed: [sql`failed_at = now()`, sql`receiver = null`],
-  // The transaction that requeues mails sets their real receivers before it ends.
+  // The same transaction sets the real receiver later.
   onRequeued: [sql`receiver = ${NO_RECEIVER}`, sql`bounced_at = null`, sql`bounce_reason = null`],
 }
 
@@ -80,10 +80,7 @@ export async function findReaderEmail(db: Queryable, userId: string): Promise<st
   return rows[0]?.address ?? null
 }
 
-/**
- * The keys of notices that need not be sent, because they have no address, or because their address gets another mail
- * about the amendment.
- */
+/** The keys of needless notices, which have no address, or whose address gets another mail about the amendment. */
 export async function findNeedlessNotices(tx: Transaction, mails: readonly NewDelivery[]): Promise<Set<string>> {
   const notices = mails.filter(({ content }) => content.kind === 'readdressed')
   if (notices.length === 0) return new Set()
@@ -99,7 +96,7 @@ export async function findNeedlessNotices(tx: Transaction, mails: readonly NewDe
   return new Set(rows.map(({ event_id }) => event_id))
 }
 
-/** The current receiver of each mail. The address may still change before the mail is sent. */
+/** The current receivers, by mail. Addresses may change before sending. */
 async function findReceivers(tx: Transaction, mails: readonly MailKey[]): Promise<Map<string, string>> {
   const { rows } = await tx.query<{ event_id: string; email: string }>(
     sql`select mail.event_id, recipient.email
@@ -134,8 +131,7 @@ export async function insertDeliveries(tx: Transaction, mails: readonly NewDeliv
     })),
   )
   const { rows } = await tx.query<{ receiver: string }>(
-    // For a mail that may be sent now, this uses the database's time, because it may be behind the time of this
-    // process.
+    // A mail that may be sent now gets the database's time, which may be behind this process's time.
     sql`insert into email_deliveries (event_id, order_id, user_id, event_type, status, content, send_after, receiver, due_at)
     select event_id, order_id, user_id, event_type, 'queued', content::json, send_after, receiver,
       case when send_after > ${now} then send_after else now() end
@@ -176,7 +172,7 @@ export interface RetryOptions {
   auditContext?: AuditContext
 }
 
-/** Queues failed mails again, with the same number of attempts as new mails. Returns how many it has queued. */
+/** Queues failed mails again, with as many attempts as new ones. Returns their number. */
 export async function retryFailed(pool: Pool, { eventId, maxPerHour, now, atMost, auditContext }: RetryOptions): Promise<number> {
   return requeueDeliveries(pool, MAIL_DELIVERIES, {
     ...(atMost === undefined ? {} : { atMost }),

@@ -33,11 +33,11 @@ export interface EmailSubscriberOptions {
   /** The most mails for an account in an hour. Further mails are sent later. Null for no limit. */
   maxPerHour: number | null
   maxAttempts?: number
-  /** Notes new orders for staff mails. Absent or null if the staff gets no mails. */
+  /** Mails the staff about new orders, if given. */
   staffMails?: Pick<StaffMails, 'noticeOrders' | 'wake'> | null
   /** Called with the outcome of each attempt. */
   onTried?: OnMailTried
-  /** Null if traces are off. */
+  /** It is null if traces are off. */
   tracing?: Tracing | null
 }
 
@@ -50,8 +50,8 @@ export interface OrderTokenParts {
 }
 
 /**
- * Sends the customer a mail for each order event that has one, at least once, deduplicated by the event id. The handler
- * only queues the mail, so a slow mail server delays nothing else.
+ * Sends the customer a mail for each order event that has one, at least once, deduped by event id. The handler only
+ * queues, so a slow mail server delays nothing else.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const {
@@ -138,11 +138,11 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
         deliver,
       )
     },
-    /** Tells the worker that an outage of the mail server has ended, which lasted `outageMs`. */
+    /** Ends an outage of the mail server that lasted `outageMs`. */
     endPauses(outageMs: number): void {
       worker?.endPauses(outageMs)
     },
-    /** Waits at most five seconds for mails in flight, and closes the mailer. Idempotent, and safe before start. */
+    /** Waits at most five seconds for mails in flight, and closes the mailer. Idempotent, safe before start. */
     async stop(): Promise<void> {
       await worker?.stop()
       await mailer.close()
@@ -156,7 +156,7 @@ async function findFresh(tx: Transaction, events: readonly OrderEvent[]): Promis
   return [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
 }
 
-/** Queues the mails for events. Returns the receivers of the queued mails. */
+/** Queues the mails of events. Returns their receivers. */
 async function queueMails(tx: Transaction, fresh: readonly OrderEvent[], limit: number | null, now: Date): Promise<string[]> {
   if (fresh.length === 0) return []
   const contents = fresh.flatMap((event) => mailsOf(event).map((content) => ({ content, orderId: event.data.order.id })))

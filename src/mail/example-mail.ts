@@ -4,10 +4,10 @@ import type { MailContent } from './render-mail.ts'
 import type { StaffNotice } from './staff-notices.ts'
 
 export const EXAMPLE_CUSTOMER = 'Ada Lovelace'
-/** A token for previews, which was never sent to anybody. */
+/** A token that was never sent to anybody. */
 const EXAMPLE_TOKEN = 'one-time-token-of-an-example'
 
-/** The content of a mail about an invented order, for template previews. Pure. */
+/** An invented order for template previews. Pure. */
 export function exampleMailContent(kind: OrderMailKind, currency: string): MailContent {
   return {
     event_id: '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1',

@@ -3,7 +3,7 @@ import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hostOf, type Mail, type Mailer, type Sender, toMessage } from './mailer.ts'
 
-// The longest line in bytes (RFC 5322, section 2.1.1).
+// RFC 5322, section 2.1.1.
 const MAX_LINE_BYTES = 998
 
 const FILES_AT_ONCE = 16
@@ -17,7 +17,7 @@ export function createFileMailer({ directory, ...sender }: { directory: string }
   return {
     connections: FILES_AT_ONCE,
     async send(mail) {
-      // The module is imported for the first mail, so that starting the process does not wait for it.
+      // Imported for the first mail, so a start does not wait.
       const { createTransport } = await import('nodemailer')
       const composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
       const { message } = await composer.sendMail({ ...toMessage(mail, sender), ...readableText(mail) })

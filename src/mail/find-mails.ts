@@ -21,7 +21,7 @@ export interface FoundMail {
   sent_at: Date | null
   failed_at: Date | null
   last_error: string | null
-  /** When the sent mail bounced. `bounce_reason` says why. */
+  /** When and why a sent mail bounced. */
   bounced_at: Date | null
   bounce_reason: string | null
   /** When the customer reported the mail as spam. */
@@ -30,7 +30,7 @@ export interface FoundMail {
 
 /** A mail with the data to render it. */
 export type MailWithContent = FoundMail & {
-  /** Null after the mail was sent. */
+  /** It is null after the mail was sent. */
   content: MailContent | null
   /** The name of the account. Null if the address is not verified, as in `readMailsToSend`. */
   customer_name: string | null
@@ -44,7 +44,7 @@ export interface MailSearch {
   order?: string | undefined
   /** Finds only mails of these accounts. An empty list finds no mails. */
   userIds?: readonly string[] | undefined
-  /** Whether to find only mails that did not reach the customer, neither themselves nor by a later copy. */
+  /** Whether neither the mail nor a later copy has reached the customer. */
   isUndelivered?: boolean | undefined
   /** Finds only mails that were queued at this time or later. */
   from?: Date | undefined
@@ -126,10 +126,7 @@ function pageOfUndelivered(search: MailSearch): Sql {
   return sql`select ${KEY} from email_deliveries as mail where ${allOf(conditions)}`
 }
 
-/**
- * The condition for a failed or bounced mail without a later copy that is queued or delivered. A mail that was reported
- * as spam was delivered.
- */
+/** A failed or bounced mail without a later copy that is queued or delivered. Spam complaints prove delivery. */
 export const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is not null) and mail.complained_at is null and not exists (
   select
   from email_deliveries as later
@@ -138,10 +135,7 @@ export const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is 
     and later.event_id collate "C" > mail.event_id collate "C"
 )`
 
-/**
- * The mails of an order. They are materialized, because the planner may otherwise read all mails by time to find an
- * order's old ones.
- */
+/** Materialized, because the planner may otherwise read all mails by time to find an order's old ones. */
 function pageOfOrder(search: MailSearch, order: string): Sql {
   const { userIds, status } = search
   const id = order.includes('-') ? sql`${order}::uuid` : sql`(select id from orders where number = ${order}::bigint)`

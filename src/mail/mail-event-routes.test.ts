@@ -62,7 +62,7 @@ test('a bounced mail is listed as undelivered and shown in the timeline until a 
   const { timeline } = (await get(`/admin/orders/${id}`)).json
   assert.equal(timeline[0].mail.bounced_at, json.bounced_at)
 
-  // Only the first report counts.
+  // The first report counts, and no other.
   assert.equal((await report(bounce(mail, 'another'))).status, 204)
   assert.deepEqual([(await get(`/admin/mails/${mail}`)).json.bounce_reason], [json.bounce_reason])
 

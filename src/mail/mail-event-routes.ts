@@ -31,8 +31,8 @@ export interface MailEventRoutesOptions {
 }
 
 /**
- * Registers the route by which a mail provider reports bounced mails and spam complaints. A program that translates the
- * provider's reports can call it instead.
+ * The route by which a mail provider, or a program that translates its reports, reports bounced mails and spam
+ * complaints.
  */
 export function mailEventRoutes(server: HttpServer, { pool, isSigned }: MailEventRoutesOptions): void {
   defineRoute(

@@ -16,10 +16,7 @@ export type Block =
 /** The parts of a mail between greeting and footer. Each is a text of the mail's kind, or a block. */
 export type Structure = readonly ('body' | 'now' | 'notice' | 'remedy' | 'task' | 'advice' | Block)[]
 
-/**
- * The structure of order mails by kind. The kind is the last part of the event's type, or it names a change to a part
- * of the order.
- */
+/** Order mails by kind, which is the last part of their event's type, or names a change to a part of the order. */
 export const ORDER_MAILS = {
   created: ['body', 'order', 'link'],
   confirmed: ['body', 'order', 'link'],
@@ -38,7 +35,7 @@ const NOTICE = ['notice', 'advice'] as const
 const TOKEN = ['notice', 'action', 'advice'] as const
 const REVERT = ['notice', 'remedy', 'action', 'advice'] as const
 
-/** The structure of account and staff mails by kind. */
+/** Account and staff mails by kind. */
 export const ACCOUNT_MAILS = {
   verify_email: TOKEN,
   reset_password: TOKEN,
@@ -99,9 +96,9 @@ export interface MailTexts {
   reason: string
   /** A prefix for the subject of a copy. */
   copy: string
-  /** The text between the carrier and the tracking number. */
+  /** Text between carrier and number. */
   trackingNumber: string
-  /** The following texts name what an amendment changed. */
+  /** Names of amended parts. */
   newAddress: string
   newBilling: string
   newEmail: string
@@ -114,7 +111,7 @@ export interface MailTexts {
   console: string
   orderFooter: string
   accountFooter: string
-  /** The texts of order mails. The heading is only in the HTML, and may repeat the subject. */
+  /** The heading is in the HTML only, and may repeat the subject. */
   orders: TextsOf<typeof ORDER_MAILS, 'subject' | 'heading'>
   accounts: TextsOf<typeof ACCOUNT_MAILS, 'subject'>
 }

@@ -4,7 +4,7 @@ import { type Language, languageOf } from '../language.ts'
 export interface MailLanguages {
   /** The language for accounts that have not chosen one. */
   defaultLanguage: Language
-  /** The locale (BCP 47) that formats the amounts. */
+  /** A BCP 47 tag. */
   localeOf(language: Language): string
 }
 

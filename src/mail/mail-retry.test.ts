@@ -68,7 +68,7 @@ test('an attempt that began before a mail was retried cannot fail the retried ma
   })
   const userId = await insertUser(db, 'ada@example.com')
   const [earlier, event] = [makeOrderEvent({ order: { user_id: userId } }), makeOrderEvent({ order: { user_id: userId } })]
-  // Only a domain that has accepted a mail gets several at once.
+  // A domain gets several mails at once after it has accepted one.
   await publish([earlier])
   await waitForDelivery(db, earlier, 'sent')
   await publish([event])
@@ -99,7 +99,7 @@ test('a mail whose process died during the last attempt is given up, and counts 
   const userId = await insertUser(db, 'ada@example.com')
   const [earlier, event, lost] = [1, 2, 3].map(() => makeOrderEvent({ order: { user_id: userId } }))
   assert.ok(earlier && event && lost)
-  // Only a domain that has accepted a mail gets several at once.
+  // A domain gets several mails at once after it has accepted one.
   await publish([earlier])
   await waitForDelivery(db, earlier, 'sent')
   await publish([event])

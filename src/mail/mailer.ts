@@ -9,7 +9,7 @@ export interface Mail {
   html: string
   /** The time of the change that the mail reports. */
   date: Date
-  /** What the mail is about. The default is `orders`. */
+  /** `orders` by default. */
   about?: 'orders' | 'account' | 'staff'
 }
 
@@ -49,10 +49,7 @@ export function describeError(error: unknown): string {
 /** These characters would reorder the rest of a line, for example an amount. Right-to-left scripts do not need them. */
 const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g
 
-/**
- * A text from outside on one line, without control characters. A line break could start a header, and control
- * characters could control a terminal.
- */
+/** Foreign text without line breaks and control characters, which could start a header or control a terminal. */
 export function oneLine(text: string): string {
   return text
     .replace(BIDI_CONTROLS, '')

@@ -21,8 +21,8 @@ export async function planSendTimes(tx: Transaction, userIds: readonly string[],
 }
 
 /**
- * Whose mails are counted together: an account, or all guests with the same address. A stranger can create many such
- * guests, and all their mails go to one mailbox.
+ * An account, or all guests with one address. A stranger can create many such guests, and their mails go to one
+ * mailbox.
  */
 interface Mailbox {
   key: string
@@ -79,8 +79,8 @@ async function listSendTimes(
 }
 
 /**
- * The earliest time for the next mail of an account, so that no hour has more than `limit` mails. `times` are the send
- * times of its mails since an hour ago, the oldest first, in milliseconds. The caller appends the result to them. Pure.
+ * The earliest time for an account's next mail, so no hour has more than `limit`. Pure. `times` are its mails' times in
+ * the last hour and later, the oldest first, in milliseconds. The result belongs after them.
  */
 export function nextSendTime(times: readonly number[], limit: number, now: number): number {
   const nth = times.at(-limit)

@@ -11,9 +11,7 @@ import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
 /** The parts of an order event that the templates of its mail need, as JSON. */
 export interface MailContent {
   event_id: string
-  /**
-   * The name of the template. It is the last part of the event's type, or a name for a change to a part of the order.
-   */
+  /** The template's name: the last part of the event's type, or a name for a part of the order. */
   kind: string
   /** RFC 3339. */
   time: string
@@ -28,13 +26,13 @@ export interface MailContent {
     refunded?: number
     currency: string
   }
-  /** Which parts of the order an amendment changed. */
+  /** The amended parts. */
   amended?: readonly string[]
   /** In a mail about a part of the order: its shipped, cancelled or returned units. */
   lines?: { name: string; quantity: number }[]
   reason: string | null
   tracking: { carrier: string; number: string; url?: string } | null
-  /** Opens the page of the order without a session. It is made when the mail is sent, and never stored. */
+  /** Opens the order's page without a session. Made at sending and never stored. */
   order_token?: string
   /** The W3C trace context of the event. */
   traceparent?: string
@@ -72,8 +70,8 @@ export function isOrderMailKind(kind: string): kind is OrderMailKind {
 }
 
 /**
- * The kind of mail for an event. A parcel that is not the whole order, and cancelled or returned lines before the last
- * ones, are a change to a part of the order.
+ * The kind of an event's mail. A parcel without the whole order, and lines before the last ones, count as a part of the
+ * order.
  */
 function mailKindOfEvent({ type, data: { order } }: OrderEvent): string {
   const { status, parcels = [], status_history } = order

@@ -27,7 +27,7 @@ const Position = Type.Tuple([
 
 export interface MailRoutesOptions {
   pool: Pool
-  /** Null if this process cannot use the templates. */
+  /** It is null if this process cannot use the templates. */
   templates: MailTemplates | null
   findUserIds: FindUserIds
   /** Rebuilds an event from the row of its order. Null if the row was deleted or another program wrote it. */

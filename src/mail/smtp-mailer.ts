@@ -14,16 +14,15 @@ export interface SmtpMailerOptions extends Sender {
    * trusted.
    */
   caFile?: string | null
-  /** The timeout of an attempt in milliseconds. The default is five minutes. */
+  /** Five minutes by default. */
   attemptMs?: number
 }
 
-// The number of connections. A mail occupies one for some round trips, so this limits the mails in a second. Exim
-// accepts 20 connections in total by default.
+// A mail occupies a connection for some round trips, so this limits the mails a second. Exim accepts 20 connections in
+// total by default.
 const CONNECTIONS = 16
 /**
- * The timeout of a whole attempt, including the wait for a connection. A slow server could otherwise stay within the
- * timeout of each step forever.
+ * Bounds a whole attempt with its wait for a connection. A slow server could stay within each step's timeout forever.
  */
 const ATTEMPT_MS = 300_000
 /** The timeout of each step of a probe. A stopping process does not wait for it. */
@@ -85,8 +84,8 @@ function readAuthority(file: string): string {
   }
 }
 
-// The messages are those of https://nodejs.org/api/tls.html#x509-certificate-error-codes. They are compared, because
-// nodemailer replaces the code of the error.
+// Messages from https://nodejs.org/api/tls.html#x509-certificate-error-codes, because nodemailer replaces the error's
+// code.
 const UNTRUSTED = /self-signed certificate|unable to (get (local )?issuer certificate|verify the first certificate)/
 
 /** Adds the name of the setting to the message if the authority of the certificate is unknown. */
@@ -95,8 +94,7 @@ function nameAuthority(error: Error): Error {
   return Object.assign(error, { message: `${error.message}; set SMTP_CA to the file of the authority that signed it` })
 }
 
-// Whether only this mail is refused. A refused login, sender or connection (even by 5xx) concerns all mails, which then
-// wait until an operator repairs it.
+// A refused login, sender or connection (also by 5xx) concerns every mail. Mails wait until an operator repairs it.
 function isAboutThisMail(error: NodemailerError): boolean {
   return error.permanent === true && (error.command === 'RCPT TO' || error.command === 'DATA')
 }

@@ -31,7 +31,7 @@ export class SmtpWatch {
   /** Whether a mail failed. The server is then probed even if another mail was sent a moment ago. */
   #isSuspected = false
   #wasUp = false
-  /** The time of the last probe's start: `at` by performance.now(), and `since` by the clock. */
+  /** When the last probe began, by performance.now() and by the clock. */
   #probed = { at: Number.NEGATIVE_INFINITY, since: 0 }
   #sentAt = Number.NEGATIVE_INFINITY
   #failing: { since: number; reason: string; isReported: boolean } | null = null

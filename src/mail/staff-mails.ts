@@ -12,13 +12,13 @@ import { receiverOfStaff } from './mail-share.ts'
 import { findNotices, lockStaffMails, noticeOrders, saveStaffMails, takeNotices } from './staff-notices.ts'
 
 const MINUTE_MS = 60_000
-/** The time after which a staff mail expires. The console has all older news. */
+/** Staff need no older news, which the console has. */
 const LIFETIME_MS = 86_400_000
 /** A mail that waits longer was not accepted at the first attempt. */
 const HELD_UP_MS = 30_000
 /**
- * New mails wait until every address accepts mails again, so that each address gets all news. After this time, the
- * other addresses stop waiting.
+ * New mails wait until every address accepts mails again, so each address gets all news. After this time, the other
+ * addresses stop waiting.
  */
 const LONGEST_HOLD_MS = 15 * MINUTE_MS
 

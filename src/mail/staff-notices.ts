@@ -64,8 +64,8 @@ const FOUND: Readonly<Record<StaffMailKind, ((since: Date) => Sql) | null>> = {
     select id::text as subject, sold_out_at as happened_at, json_build_object('id', id, 'name', name) as content
     from ${productsSoldOutSince(since)} as product
   )`,
-  // Some undelivered mails are left out, because the staff cannot act on them: those without an address, such as a
-  // deleted account's, and notices to an address that was corrected.
+  // Staff cannot act on a mail without an address, such as a deleted account's, or on a notice to an address that was
+  // corrected.
   staff_failed_mails: (since) => sql`(
     select mail.event_id as subject, greatest(mail.failed_at, mail.bounced_at) as happened_at,
       json_build_object('id', mail.event_id, 'name', orders.number::text, 'mail', split_part(mail.event_type, '.', 3)) as content
@@ -102,7 +102,7 @@ export async function findNotices(tx: Transaction, kind: StaffMailKind, since: D
   return !isKnown && count === MAX_FOUND ? newest : null
 }
 
-/** Returns the state of a kind and locks it. Another process waits for the lock, and then sees this one's result. */
+/** A kind's state, locked: another process waits, then sees this one's result. */
 export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
   const { rows } = await tx.query<{ since: Date; is_first: boolean; pause_ms: number }>(
     sql`select examined_at is null as is_first,
@@ -139,7 +139,7 @@ export async function takeNotices(tx: Transaction, kind: StaffMailKind, isHourly
   return { count: rows[0]?.count ?? 0, list: rows.map(({ content }) => content) }
 }
 
-/** Stores up to which time entries were examined; null means now. */
+/** `examinedTo` is null for now. */
 export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, examinedTo: Date | null, isMailed: boolean): Promise<void> {
   await tx.query(
     sql`update staff_mails

@@ -6,10 +6,7 @@ import { LANGUAGES, type Language } from '../language.ts'
 import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 
 const EXTENSION = '.mustache'
-/**
- * The most parts of a template's path, such as `de/account/footer.txt.mustache`. There is a limit, because folder links
- * may be circular.
- */
+/** The most parts in a template's path, such as `de/account/footer.txt.mustache`. Folder links may be circular. */
 const MAX_DEPTH = 3
 /** The names in templates of the shop's values, which every mail can use. */
 const SHOP_VALUES = ['shop', 'logo_url', 'color', 'on_color', 'contact']
@@ -85,7 +82,7 @@ export function createTemplateReader(directory: string | null, shop = UNBRANDED)
     const read = (name: string): string => {
       const fullName = `${group.folder}${name}.${format}`
       const file = filesOf(fullName, language).find((path) => own.has(path))
-      // Built-in templates are not checked here, because tests check them.
+      // Tests check the built-in templates.
       if (directory === null || file === undefined) return builtIn[language].get(fullName) ?? ''
       const path = join(directory, file)
       const text = readFileSync(path, 'utf8')
@@ -129,7 +126,7 @@ export function createTemplateReader(directory: string | null, shop = UNBRANDED)
   }
 }
 
-/** White or black, whichever has the greater contrast with the colour (WCAG 2.2). */
+/** White or black, by the greater contrast (WCAG 2.2). */
 function readableOn(color: string): string {
   const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((start) => {
     const part = Number.parseInt(color.slice(start, start + 2), 16) / 255

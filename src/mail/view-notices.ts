@@ -36,7 +36,7 @@ export function viewNotices(kind: StaffMailKind, { count, list }: StaffNotices, 
   }
 }
 
-/** The title of an entry. An undelivered mail is named by its usual subject. */
+/** A mail's usual subject names it. */
 function titleOf({ name, mail }: StaffNotice, language: Language): string {
   if (mail === undefined || !isOrderMailKind(mail)) return oneLine(name)
   return MAIL_TEXTS[language].orders[mail].subject.replace('{{number}}', name)

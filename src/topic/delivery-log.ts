@@ -4,7 +4,7 @@ import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Delivery, MailState } from '../orders/timeline.ts'
 
-/** An event that is stored in the topic. */
+/** An event stored on the topic. */
 export interface PublishedEvent {
   /** `<order id>.<version>`. */
   eventId: string
@@ -23,11 +23,10 @@ interface SequenceRange {
 /** A row of `order_event_deliveries`: order id, version, sequence, time. */
 type Publication = readonly [string, string, number, string]
 
-// The most entries that wait to be written. Further entries are dropped, so a long outage of the database does not fill
-// the memory.
+// Log entries beyond these limits are dropped, so a long database outage does not fill the memory.
 const MAX_WAITING = 50_000
 const MAX_WAITING_RANGES = 1_000
-// The number of entries in one write, which takes about 10 ms of this process's time.
+// Takes about 10 ms of this process's time.
 const BATCH_SIZE = 8_000
 const GAPS = 'the timeline of some orders has gaps: it could not be written'
 
@@ -52,12 +51,12 @@ export class DeliveryLog {
 
   async start(): Promise<void> {}
 
-  /** Waits until all entries were written. Idempotent, and safe before start. */
+  /** Waits until all entries were written. Idempotent, safe before start. */
   async stop(): Promise<void> {
     await this.#working
   }
 
-  /** Records that events were published. Only for a topic outside the database. */
+  /** Records events as published, for a topic outside the database. */
   readonly published = (events: readonly PublishedEvent[]): void => {
     const room = MAX_WAITING - this.#waiting.length
     if (room < events.length) this.#logger.warn({ events: events.length - room }, GAPS)
@@ -107,11 +106,9 @@ export class DeliveryLog {
   }
 }
 
-// The first time of an event stays, because after a crash between publishing and confirming the store publishes the
-// same events again.
+// A crash between publish and confirm makes the store publish the same events again.
 async function writePublications(pool: Pool, waiting: readonly Publication[]): Promise<void> {
-  // The rows are sorted to prevent deadlocks, because the change stream and `storefront replay` may write the same
-  // rows.
+  // Sorted to prevent deadlocks, since the change stream and `storefront replay` may write the same rows.
   const rows = waiting.toSorted(([a, version], [b, other]) => (a < b ? -1 : a > b ? 1 : Number(version) - Number(other)))
   const column = (index: 0 | 1 | 2 | 3) => plainArray(rows.map((row) => row[index]))
   await pool.query(
@@ -131,7 +128,7 @@ async function writeRange(pool: Pool, { first, last, at }: SequenceRange): Promi
   ])
 }
 
-/** A row with a mail. `copy` is empty for the original mail of the event. */
+/** `copy` is empty for the event's original mail. */
 type DeliveryRow = Omit<Delivery, 'mail' | 'copies'> &
   Omit<MailState, 'status'> & { version: number; copy: string; status: MailState['status'] | null }
 

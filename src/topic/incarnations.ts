@@ -7,12 +7,12 @@ import type { TopicMessage } from './topic.ts'
  * docs/decisions/audit-incarnations.md.
  */
 export interface Incarnation {
-  /** 0 for the first incarnation. Later ones have higher numbers. */
+  /** 0 for the first, increasing. */
   number: number
-  /** The identity of the database that began it: `<system id>.<timeline>.<oid>`. */
+  /** The database that began it: `<system id>.<timeline>.<oid>`. */
   identity: string
   lost: LostRange | null
-  /** The range of lost events in the topic's catalogue partition. */
+  /** The lost range of the topic's catalogue partition. */
   catalogueLost: LostRange | null
   /** False while there are lost events that `storefront replay` has not listed yet. */
   isReconciled: boolean
@@ -24,7 +24,7 @@ export interface Incarnation {
   lakeLeftOutAt: Date | null
 }
 
-/** The topic sequences after `after` and up to `upTo`. The restored database lacks some of their events. */
+/** Topic sequences after `after` and up to `upTo`. The restored database lacks some of their events. */
 export interface LostRange {
   after: number
   upTo: number
@@ -43,7 +43,7 @@ export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   return rows
 }
 
-/** The result of comparing topic and lake with the database. */
+/** How topic and lake differ from the database. */
 export interface Comparison {
   publishedOrderNumber?: number
   /** The first sequence of a new topic epoch, above all sequences of earlier epochs. 0 if the epoch continues. */
@@ -74,8 +74,8 @@ export async function openIncarnation(db: Queryable, { expected, identity, reaso
 }
 
 /**
- * Completes the incarnation that a connection has begun. Returns false if another process has completed it, or if there
- * is a newer one.
+ * Completes the incarnation that a connection has begun. Returns false if another process has completed it, or a newer
+ * one exists.
  */
 export async function completeIncarnation(db: Queryable, number: number, comparison: Comparison): Promise<boolean> {
   const compared = argumentsOf(comparison)
@@ -96,14 +96,14 @@ function argumentsOf({
     ${catalogueFirstSequence}, ${catalogueLost?.after ?? null}, ${catalogueLost?.upTo ?? null}`
 }
 
-/** Records that events are being published although the lake was not compared. */
+/** Records that events are published that were not compared with the lake. */
 export async function recordLakeLeftOut(db: Queryable, { number }: Pick<Incarnation, 'number'>): Promise<void> {
   await db.query(sql`update database_incarnations set lake_left_out_at = now() where number = ${number}`)
 }
 
 /**
- * Clears the records of these incarnations after the whole lake was compared. The incarnations must have been read
- * before the comparison, so that later records stay.
+ * Clears the records of these incarnations after the whole lake was compared. Pass incarnations read before the
+ * comparison, so later records stay.
  */
 export async function recordLakeCompared(db: Queryable, incarnations: readonly Incarnation[]): Promise<void> {
   for (const { number, lakeLeftOutAt } of incarnations.filter(({ lakeLeftOutAt }) => lakeLeftOutAt !== null))
@@ -135,7 +135,7 @@ export async function findUnknownCatalogueEvents(db: Queryable, eventIds: readon
   return new Set(rows.map((row) => row.event_id))
 }
 
-/** The id of the order or product of an event. */
+/** The event's order id or product id. */
 export function subjectOf(eventId: string): string {
   return eventId.split('.')[0] ?? ''
 }
@@ -172,8 +172,8 @@ export async function findUnknownEvents(db: Queryable, eventIds: readonly string
 }
 
 /**
- * Removes messages about orders or versions that a restore has lost. It is for subscribers that notify people. A topic
- * outside the database still has these messages, and a subscriber whose position was restored reads them again.
+ * Removes messages whose orders or versions a restore has lost, for subscribers that notify people. A topic outside the
+ * database still has them, and a subscriber with a restored position reads them again.
  */
 export async function removeLostEvents(db: Queryable, messages: readonly TopicMessage[]): Promise<readonly TopicMessage[]> {
   const ranges = (await listIncarnations(db)).flatMap(({ lost }) => (lost === null ? [] : [lost]))

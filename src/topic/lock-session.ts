@@ -8,13 +8,10 @@ import { withinMs } from '../within-ms.ts'
 // If a process is silent for this time, PostgreSQL ends its session and releases its locks.
 const SESSION_TIMEOUT_MS = 5_000
 const PING_MS = 2_500
-/**
- * The timeouts of a session. They are short, because a waiting statement delays the pings and reads of all subscribers
- * while the server keeps their locks.
- */
+/** A waiting statement delays the pings and reads of all subscribers while the server keeps their locks. */
 const BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 2_000, statement: 30_000 }
 
-/** The text whose hash is the advisory lock of a subscriber. Its active process holds the lock. */
+/** The text whose hash is the advisory lock key of a subscriber's active process. */
 export function subscriberLockKey(name: string): string {
   return `storefront subscriber ${name}`
 }
@@ -31,7 +28,7 @@ export class LockSessions {
     this.#url = url
   }
 
-  /** Returns the session. The caller must `leave` it. */
+  /** The caller must `leave` the session. */
   join(): LockSession {
     if (this.#current === null || this.#current.lost.aborted) this.#current = new LockSession(this.#url)
     this.#current.join()
@@ -45,10 +42,7 @@ export class LockSession {
   readonly #lost = new AbortController()
   /** Aborts when the locks may be lost. */
   readonly lost = this.#lost.signal
-  /**
-   * The subscribers that hold or request their lock. They are tracked here, because PostgreSQL would grant the same
-   * lock to a session twice.
-   */
+  /** Subscribers that hold or request their lock. PostgreSQL would grant one session the same lock twice. */
   readonly #held = new Set<string>()
   #users = 0
   #isSilent = false
@@ -65,8 +59,7 @@ export class LockSession {
     const endPings = every(PING_MS, () => void this.#orLose(client.query('select 1')))
     const end = () => {
       endPings()
-      // Another handler may still be running, and nothing waits for it. The connection is therefore abandoned, and the
-      // server keeps the locks until its timeout.
+      // Nothing waits for the last handler, so the server may keep the locks until then.
       if (!this.#isClosing) abandonClient(client)
     }
     this.lost.addEventListener('abort', end)
@@ -107,7 +100,7 @@ export class LockSession {
     return rows[0]?.locked === true
   }
 
-  /** Releases the lock, so that another process can take it. After the last subscriber, closes the session. */
+  /** Releases the lock for other processes. Closes the session after the last subscriber. */
   async leave(name: string): Promise<void> {
     const isHeld = this.#held.delete(name)
     if (--this.#users === 0) return this.#close()
@@ -120,7 +113,7 @@ export class LockSession {
     this.#lose()
     const client = await this.client.catch(() => null)
     if (client === null || !this.#isClosing) return
-    // There is a limit, because `client.end` would wait forever for an unreachable server.
+    // `client.end` would wait forever for an unreachable server.
     await withinMs(
       SESSION_TIMEOUT_MS,
       client.end().catch(() => {}),

@@ -10,7 +10,7 @@ export interface MessageBatch<E extends TopicEvent = OrderEvent> {
   last: number
 }
 
-/** Yields the messages of the topic after a sequence, in order and up to the end. */
+/** The topic's messages after a sequence, in order, to the end. */
 export async function* readBatches<E extends TopicEvent>(topic: Topic<E>, after: number): AsyncGenerator<MessageBatch<E>> {
   for (let position = after; ; ) {
     const stored = await topic.read(position, BATCH_SIZE)
@@ -21,7 +21,7 @@ export async function* readBatches<E extends TopicEvent>(topic: Topic<E>, after:
   }
 }
 
-/** Separates the events of the partition from corrupt messages. Both results keep the order. Pure. */
+/** Separates the partition's events from corrupt messages, each in order. Pure. */
 export function partitionMessages<E extends TopicEvent>(
   { findDefect }: TopicPartition<E>,
   stored: readonly StoredMessage[],

@@ -12,10 +12,7 @@ export const ORDERS: TopicPartition<OrderEvent> = {
   previousEventId,
 }
 
-/**
- * The events of products, prices and stock. They are separate from order events, because an import may cause a million
- * of them.
- */
+/** Product, price and stock events. An import may cause a million, so order events have their own partition. */
 export const CATALOGUE: TopicPartition<CatalogueEvent> = {
   name: 'catalogue',
   eventName: 'catalogue event',

@@ -1,9 +1,8 @@
 import { EventTooLarge, type OutgoingMessage, type Topic, type TopicEvent } from './topic.ts'
 
 /**
- * Publishes messages, except events that are too large for the broker. Later versions of such an event are left out
- * too, because events of one subject must stay in order. `onRefused` first gets the messages that are left out. Throws
- * like `publish`. Returns the number of published messages.
+ * Publishes all messages except events too large for the broker and their later versions, since each subject's events
+ * come in order. `onRefused` gets these first. Throws like `publish`. Returns the number of published messages.
  */
 export async function publishAcceptable<E extends TopicEvent>(
   topic: Topic<E>,
@@ -17,7 +16,7 @@ export async function publishAcceptable<E extends TopicEvent>(
       return rest.length
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
-      // The refused event may be an earlier one that the topic had lost, so the messages are compared with it.
+      // The event may be an earlier one that the topic has lost.
       const { id, sequence } = error.event
       const isRefused = ({ event }: OutgoingMessage<E>) => namedBy(event.id) === namedBy(id) && event.sequence >= sequence
       const refused = rest.filter(isRefused)
@@ -28,7 +27,7 @@ export async function publishAcceptable<E extends TopicEvent>(
   }
 }
 
-/** The part of an event id before the version. */
+/** An event id without its version. */
 function namedBy(eventId: string): string {
   return eventId.slice(0, eventId.lastIndexOf('.'))
 }

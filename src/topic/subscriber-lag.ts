@@ -3,10 +3,7 @@ import { sql } from '../db/sql.ts'
 import { subscriberLockKey } from './lock-session.ts'
 import { EPOCH_SEQUENCES, epochOf, type Topic, type TopicEvent } from './topic.ts'
 
-/**
- * The position of a subscriber, and the largest possible number of events after it. There may be fewer, because the
- * topic may skip sequences.
- */
+/** A subscriber's position, and the largest possible number of events after it, since the topic may skip sequences. */
 export interface SubscriberLag {
   position: number
   lag: number
@@ -38,7 +35,7 @@ export async function listSubscriberPositions(db: Queryable): Promise<Map<string
   return new Map(rows.map(({ name, sequence }) => [name, sequence]))
 }
 
-/** The subscribers that are active in some process, which then holds their lock. */
+/** The subscribers that are active in some process, which holds their lock. */
 export async function findActiveSubscribers(db: Queryable, names: readonly string[]): Promise<Set<string>> {
   const { rows } = await db.query<{ name: string }>(
     sql`select name

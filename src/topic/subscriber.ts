@@ -21,15 +21,15 @@ const STANDBY_RETRY_MS = 1_000
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 10_000
 
-/** The topic has newer messages that the consumer at the broker does not deliver, although it reports no error. */
+/** The topic has newer messages that the broker's consumer does not deliver, without reporting an error. */
 export class SourceStalled extends Error {
   override readonly name = 'SourceStalled'
 }
 
-/** A reader of the messages after a position. Each adapter has its own. */
+/** An adapter's reader of the messages after one position. */
 export interface MessageSource {
   /**
-   * Returns the next messages in order. The list is empty if none came for some seconds, or if `signal` aborts. Throws
+   * The next messages in order. The list is empty if none came for some seconds, or `signal` aborts. Throws
    * SourceStalled.
    */
   next(signal: AbortSignal): Promise<StoredMessage[]>
@@ -38,7 +38,7 @@ export interface MessageSource {
 
 export interface SubscriberOptions<E extends TopicEvent> {
   pool: Pool
-  /** Lock sessions on the same database. */
+  /** Sessions on the same database. */
   sessions: LockSessions
   logger: Logger
   name: string
@@ -53,8 +53,8 @@ export interface SubscriberOptions<E extends TopicEvent> {
 }
 
 /**
- * A subscription of any adapter. It is active while the session of this process in PostgreSQL holds the lock of the
- * subscriber. Each activation gets a higher fencing number, so writes of an earlier holder are refused.
+ * A subscription of any adapter. It is active while this process's session in PostgreSQL holds the subscriber's lock.
+ * Each activation gets a greater fencing number, so an earlier holder's writes are refused.
  */
 export class Subscriber<E extends TopicEvent> implements Subscription {
   readonly #options: SubscriberOptions<E>
@@ -63,12 +63,9 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
   #session: Session | null = null
   #state: Subscription['state'] = 'stopped'
   #failure: unknown = null
-  /** The sequence up to which corrupt messages were reported. They arrive again if the handler fails. */
+  /** Corrupt messages up to this sequence were reported. They arrive again if the handler fails. */
   #reportedUpTo = 0
-  /**
-   * Whether the source has stalled. It stays true until a message arrives, because a stalled source can be opened again
-   * without an error.
-   */
+  /** Stays true until a message arrives, because a stalled source reopens without an error. */
   #isStalled = false
 
   constructor(options: SubscriberOptions<E>) {
@@ -106,7 +103,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     if (session === null) return
     this.#session = session
     this.#options.logger.info({ subscriber: this.#options.name }, 'subscriber is active')
-    // A subscriber that has failed is healthy again only after it has handled messages.
+    // A failed subscriber is healthy again only after the messages were handled.
     if (this.#state === 'standby') this.#state = 'active'
     await this.#consume(session, signal, well)
   }
@@ -120,7 +117,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
   #report(error: unknown, { retryMs }: Failure): void {
     const { logger, name } = this.#options
     this.#isStalled ||= error instanceof SourceStalled
-    // The process that has taken over is working, and this one is its standby.
+    // The process that took over is working, and this one is its standby.
     this.#state = error instanceof FencedOut ? 'standby' : 'failing'
     this.#failure = error
     if (error instanceof SessionLost || error instanceof FencedOut) logger.warn({ subscriber: name, retryMs }, error.message)
@@ -168,9 +165,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     if (session.lost.aborted) throw new SessionLost()
   }
 
-  /**
-   * Removes corrupt messages, and logs each of them once. They stay in the topic, where `storefront verify` finds them.
-   */
+  /** Logs each corrupt message once and removes it. It stays on the topic, where `storefront verify` finds it. */
   #removeCorrupt(stored: readonly StoredMessage[]): TopicMessage<E>[] {
     const { name, logger, options, partition } = this.#options
     const { messages, corrupt } = partitionMessages(partition, stored)
@@ -183,14 +178,14 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
   }
 }
 
-/** The server has ended the session of a subscriber, intentionally or not. The subscriber continues at its position. */
+/** The server ended a subscriber's session, intentionally or not. The subscriber resumes at its position. */
 class SessionLost extends Error {
   constructor() {
     super('the session of the subscriber was ended, as by a repair or a restart of the database; it opens another one')
   }
 }
 
-/** A period in which a subscriber is active. It has the lock and a fencing number. */
+/** A subscriber's active period: its lock and its fencing number. */
 class Session {
   readonly #name: string
   readonly #fence: number
@@ -231,7 +226,7 @@ class Session {
   }
 
   async checkFence(db: Pick<pg.ClientBase, 'query'>): Promise<void> {
-    // The row lock delays a takeover. If this process is paused within its transaction, the timeout releases the lock.
+    // The row lock delays a takeover. The timeout releases it if this process pauses inside its transaction.
     const { rowCount } = await db.query(
       `select set_config('idle_in_transaction_session_timeout', '5s', true)
       from topic_subscribers

@@ -4,10 +4,10 @@ import type { OrderEvent } from '../orders/events.ts'
 
 /** The CloudEvents members that the events of every partition have. */
 export interface TopicEvent {
-  /** A name, a dot and the digits of `sequence`. Subscribers deduplicate by this id. */
+  /** A name, a dot and the digits of `sequence`. Subscribers dedupe by this id. */
   id: string
   type: string
-  /** The id of what has changed. Its events stay in order. */
+  /** The changed thing. Its events stay in order. */
   subject: string
   time: string
   /** The version, with leading zeros. */
@@ -17,7 +17,7 @@ export interface TopicEvent {
 
 /** A partition of the topic: one kind of event, with its own sequences and subscribers. */
 export interface TopicPartition<E extends TopicEvent> {
-  /** The name of the partition, which the broker's stream also has. */
+  /** The partition's name, also used for the broker's stream. */
   name: 'orders' | 'catalogue'
   /** The name of an event in logs, such as `order event`. */
   eventName: string
@@ -39,23 +39,18 @@ export interface OutgoingMessage<E extends TopicEvent = OrderEvent> {
 }
 
 /**
- * A message of the topic. `sequence` increases with each message, and is never reused. A topic that was lost and
- * recreated continues in the next epoch, where events may occur again with new sequences.
+ * A topic message. `sequence` increases with each message and is never reused. A topic that was lost and recreated
+ * continues in the next epoch, where events may repeat with new sequences.
  */
 export interface TopicMessage<E extends TopicEvent = OrderEvent> extends StoredMessage {
   event: E
 }
 
-/**
- * What is stored at a sequence of the topic. It is an event of the partition, unless another program has written it.
- */
+/** The content at a topic sequence: an event of the partition, unless another program wrote it. */
 export interface StoredMessage {
   sequence: number
   event: unknown
-  /**
-   * Whether the change stream has published it from its slot. A replay or a refill publishes late. Unknown for a
-   * broker.
-   */
+  /** Whether the change stream published it from its slot. A replay or refill publishes late. Unknown on a broker. */
   isInTurn?: boolean
 }
 
@@ -65,7 +60,7 @@ export interface CorruptMessage {
   reason: string
 }
 
-/** The number of sequences in an epoch. No topic has more messages, and 9,000 epochs stay below 2^53. */
+/** Sequences per epoch. No topic has more messages, and 9,000 epochs stay below 2^53. */
 export const EPOCH_SEQUENCES = 1_000_000_000_000
 
 /**
@@ -76,7 +71,7 @@ export function epochOf(sequence: number): number {
   return Math.floor(sequence / EPOCH_SEQUENCES)
 }
 
-/** The event is too large for the broker, until an operator raises the broker's limit. */
+/** The broker refuses the event's size until its limit is raised. */
 export class EventTooLarge extends OperatorError {
   override readonly name = 'EventTooLarge'
   readonly event: TopicEvent
@@ -87,7 +82,7 @@ export class EventTooLarge extends OperatorError {
   }
 }
 
-/** Another process has become the active process of the subscriber. */
+/** Another process has become the subscriber's active one. */
 export class FencedOut extends Error {
   override readonly name = 'FencedOut'
 }
@@ -119,28 +114,28 @@ export interface SubscribeOptions {
    * If absent, the topic stores the position, and advances it when the handler returns.
    */
   lastSequence?: () => Promise<number>
-  /** Called once with each corrupt message. The handler never gets these: see docs/decisions/topic.md. */
+  /** Called once with each corrupt message. The handler never gets these: docs/decisions/topic.md. */
   onCorrupt?: (messages: readonly CorruptMessage[]) => void
 }
 
 /**
- * A reader of the topic. Of all subscriptions with the same name in all processes, one is active, and the others are on
- * standby. If the active process dies, hangs or pauses, another one takes over within ten seconds.
+ * A reader of the topic. Among all processes' subscriptions with one name, one is active. The others are on standby. If
+ * the active process dies, hangs or pauses, one of them takes over within ten seconds.
  */
 export interface Subscription {
   /** The state for readiness and metrics. `standby` is healthy, `failing` is not. */
   readonly state: 'stopped' | 'standby' | 'active' | 'failing'
-  /** The error of the last attempt while the state is `failing`, otherwise null. */
+  /** The last attempt's error while `failing`, otherwise null. */
   readonly failure: unknown
   start(): Promise<void>
-  /** Stops the subscription. Returns when the batch in flight is finished. Idempotent, and safe before start. */
+  /** Stops the subscription. Returns when the batch in flight is finished. Idempotent, safe before start. */
   stop(): Promise<void>
 }
 
 /** A partition of the notification topic. Every adapter passes `topic-conformance.ts`. */
 export interface Topic<E extends TopicEvent = OrderEvent> {
   readonly partition: TopicPartition<E>
-  /** Whether the topic is outside the database of the store, so that a restore does not include it. */
+  /** Whether the topic is outside the database of the store, so a restore does not include it. */
   readonly isOutside: boolean
   /**
    * Throws if the configuration can never work. If a broker is unavailable, it returns, and later calls retry and

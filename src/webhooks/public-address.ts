@@ -30,9 +30,8 @@ function blockList(networks: readonly string[], family: 'ipv4' | 'ipv6'): BlockL
 }
 
 /**
- * Whether an IP address belongs to the public internet. Loopback, private, link-local (the metadata services of
- * clouds), unique local, shared, multicast and reserved addresses do not. Neither do IPv6 addresses that
- * are mapped or tunnelled to IPv4.
+ * Whether an IP address belongs to the public internet. Excludes loopback, private, link-local (the metadata of
+ * clouds), unique local, shared, multicast and reserved addresses, and those mapped or tunnelled to IPv4.
  */
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {

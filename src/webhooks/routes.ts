@@ -22,7 +22,7 @@ import {
 } from './webhook-endpoints.ts'
 import { toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
-/** Example bodies for the OpenAPI document. A test checks each one against its schema. */
+/** Bodies in the OpenAPI document. A test checks each against its schema. */
 const EXAMPLE_WEBHOOK = {
   id: '01997a61-7a12-7d33-9b40-0c1d2e3f4a5b',
   url: 'https://erp.example/hooks/orders?…',
@@ -47,9 +47,9 @@ const EXAMPLE_WEBHOOK_DELIVERY = {
   last_error: 'the receiver answered 503',
 }
 
-/** Order events contain names and addresses, so sending them elsewhere needs the permission to read orders. */
+/** Events contain names and addresses, so sending them elsewhere needs permission to read them. */
 const ORDERS = 'orders:read'
-/** The most deliveries that one call queues again. This takes about five seconds. */
+/** Takes about five seconds. */
 const MAX_REDELIVERED = 10_000
 const NullableTime = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
 const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })

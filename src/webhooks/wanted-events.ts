@@ -4,8 +4,8 @@ import type { Recipient } from './webhook-endpoints.ts'
 const DAY_MS = 86_400_000
 // The age of the oldest event that is still posted if it arrives late or again.
 const POSTABLE_MS = 30 * DAY_MS
-// The tolerance of Standard Webhooks. The time of an event is read from an API process before the commit, and the time
-// of an endpoint from the database.
+// The tolerance of Standard Webhooks. An event's time comes from the API's clock before the commit, an endpoint's time
+// from the database.
 const CLOCKS_DIFFER_MS = 5 * 60_000
 
 /** How long deliveries are kept. This is longer than `POSTABLE_MS`, so no event is forgotten and then posted twice. */

@@ -13,10 +13,7 @@ import { WebhookRefused } from './webhook-url.ts'
 const FIRST_PAUSE_SECONDS = 5
 const LONGEST_PAUSE_SECONDS = 4 * 3_600
 
-/**
- * The queue of webhooks: one delivery for each pair of an endpoint and an event. With these pauses there are about 30
- * attempts in three days.
- */
+/** Webhooks, one for each pair of an endpoint and an event. These pauses allow about 30 attempts in three days. */
 export const WEBHOOK_DELIVERIES: DeliveryKind = {
   name: 'webhook',
   table: sql`webhook_deliveries`,
@@ -112,9 +109,8 @@ async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
 }
 
 /**
- * Queues an endpoint's deliveries again, with another three days for attempts. Either one event's delivery in any
- * status, or all failed deliveries for null. Returns the number of queued deliveries. Throws WebhookRefused for a
- * disabled endpoint.
+ * Queues an endpoint's deliveries again, with another three days for attempts: one event's delivery in any status, or
+ * all failed deliveries for null. Returns their number. Throws WebhookRefused for a disabled endpoint.
  */
 export async function redeliver(
   pool: Pool,
@@ -224,8 +220,8 @@ export interface WebhookFilter {
 }
 
 /**
- * Lists the deliveries of an endpoint, the newest first. Each status has its part of the index, so a page is read
- * without sorting all deliveries.
+ * An endpoint's deliveries, the newest first. Each status has its part of the index, so reading a page needs no full
+ * sort.
  */
 export async function listDeliveries(db: Queryable, { endpointId, status, before, limit }: WebhookFilter): Promise<ListedWebhook[]> {
   const isBefore = before === undefined ? sql`true` : sql`(queued_at, event_id) < (${before.queuedAt}, ${before.eventId})`
@@ -258,8 +254,8 @@ export function readRetryAfter(value: string, now: Date): number | null {
 
 /**
  * The seconds to wait after this attempt if the receiver asked for `wanted` seconds. The result lies between the
- * queue's own pause and the longest pause. Up to a quarter is added at random, so that refused deliveries do not all
- * return at once.
+ * queue's own pause and the longest pause. Up to a quarter is added at random, so refused deliveries do not all return
+ * at once.
  */
 export function pauseAsked(attempt: number, wanted: number, random: () => number = Math.random): number {
   const usual = FIRST_PAUSE_SECONDS * 2 ** Math.min(attempt - 1, 20)

@@ -13,7 +13,7 @@ import { assertPublicName, readWebhookUrl, toPrintableUrl, WebhookRefused } from
 
 export const EVENT_TYPES: readonly string[] = [...ORDER_EVENT_TYPES, ...CATALOGUE_EVENT_TYPES]
 
-/** The most endpoints. They are limited, because each event is queued for every endpoint. */
+/** A limit, because each event is queued for every endpoint. */
 const MAX_ENDPOINTS = 100
 
 /** The reason that is stored with a delivery that failed without an attempt. */
@@ -62,8 +62,8 @@ async function readUrl({ url, isPrivateAllowed }: Pick<NewEndpoint, 'url' | 'isP
 }
 
 /**
- * Changes the URL, or the event types for later events. Queued deliveries go to the new URL, and the endpoint no longer
- * counts as failing. Returns whether the endpoint exists. Throws WebhookRefused and `webhook_exists`.
+ * Changes the URL, or the event types for later events. Queued deliveries go to the new URL, which starts without
+ * failures. Returns whether the endpoint exists. Throws WebhookRefused and `webhook_exists`.
  */
 export async function changeEndpoint(
   pool: Pool,
@@ -88,7 +88,7 @@ export async function changeEndpoint(
     )
     const printed = { ...after, url: toPrintableUrl(after.url) }
     const differing = difference({ ...before, url: toPrintableUrl(before.url) }, printed)
-    // A new query may lead to another receiver, so it is a change, but its text is not recorded.
+    // A changed query may mean another receiver, but its text is not recorded.
     if (differing !== null) await record(tx, auditContext, id, differing)
     else if (after.url !== before.url)
       await record(tx, auditContext, id, { before: null, after: { url: printed.url, has_new_query: true } })
@@ -129,7 +129,7 @@ const BOTH_SIGN_HOURS = 24
 
 /**
  * Gives an endpoint a new secret and returns it; null if the endpoint does not exist. For 24 hours the new and the
- * previous secret both sign, so that the receiver can change over. Older secrets no longer sign.
+ * previous secret both sign, so the receiver can change over. Older secrets no longer sign.
  */
 export async function rotateSecret(
   pool: Pool,
@@ -154,8 +154,8 @@ export async function rotateSecret(
 }
 
 /**
- * Encrypts all secrets again. Returns how many it has encrypted, and the endpoints whose current secret stays because
- * it cannot be decrypted.
+ * Encrypts all secrets again. Returns their number, and the endpoints whose current secret cannot be decrypted and
+ * stays.
  */
 export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: string[] }> {
   const { rows } = await tx.query<{ id: string; present: string; previous: string | null }>(
@@ -182,7 +182,7 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
 
 /** Disables an endpoint, then deletes its deliveries, then the endpoint. Returns whether it existed. */
 export async function removeEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
-  // Deliveries that are queued after this fail at once, so nothing more is posted and the deletion comes to an end.
+  // Deliveries queued after this fail at once, so nothing more is posted and the deletion ends.
   await pool.query(
     sql`update webhook_endpoints set disabled_at = now(), disabled_reason = 'it is being removed' where id = ${id} and disabled_at is null`,
   )
@@ -202,10 +202,7 @@ export async function removeEndpoint(pool: Pool, id: string, auditContext: Audit
   })
 }
 
-/**
- * Enables a disabled endpoint. Returns whether it exists. Deliveries that it has missed are `failed` and can be queued
- * again.
- */
+/** Enables a disabled endpoint. Returns whether it exists. Missed deliveries are `failed` and can be redelivered. */
 export async function enableEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     const { rows } = await tx.query<{ disabled_at: Date | null; disabled_reason: string | null }>(
@@ -276,7 +273,7 @@ export async function hasEndpoints(db: Queryable): Promise<boolean> {
   return rows.length > 0
 }
 
-/** Returns all endpoints and locks them, so that none is disabled or removed before `tx` ends. */
+/** Returns all endpoints and locks them, so none is disabled or removed before `tx` ends. */
 export async function lockRecipients(tx: Transaction): Promise<Recipient[]> {
   const { rows } = await tx.query<Recipient>(
     'select id, event_types, created_at, disabled_at is not null as is_disabled from webhook_endpoints for share',
@@ -310,7 +307,7 @@ export async function recordEndpointFailing(
 
 /**
  * Disables an endpoint and fails its queued deliveries. If `url` is given, the endpoint must still have it. Returns
- * whether the endpoint was enabled before. If this is interrupted, a worker fails the remaining deliveries.
+ * whether it was enabled. If this is interrupted, a worker fails the remaining deliveries.
  */
 export async function disableEndpoint(
   pool: Pool,
@@ -320,7 +317,7 @@ export async function disableEndpoint(
   { auditContext = null, url = null }: { auditContext?: AuditContext | null; url?: string | null } = {},
 ): Promise<boolean> {
   const isDisabled = await inTransaction(pool, async (tx) => {
-    // Waits for transactions that are queueing events for this endpoint. Later transactions queue nothing for it.
+    // Waits for transactions that queue for this endpoint. Later ones queue nothing.
     const { rowCount } = await tx.query(
       sql`update webhook_endpoints set disabled_at = ${now}, disabled_reason = ${reason}
       where id = ${id} and disabled_at is null and (${url}::text is null or url = ${url})`,
@@ -331,7 +328,7 @@ export async function disableEndpoint(
   })
   await inBatches(
     pool,
-    // The endpoint is checked again, because another process may have enabled it meanwhile.
+    // Another process may enable it meanwhile.
     sql`update webhook_deliveries
     set status = 'failed', last_error = coalesce(last_error, ${DISABLED}), lease = null, leased_until = null
     where ctid = any(array(

@@ -18,7 +18,7 @@ export interface WebhookAnswer {
   retryAfter: string | null
 }
 
-/** The headers of the signature, and the W3C trace context for the receiver. */
+/** The signature, and the W3C trace context for the receiver. */
 type WebhookHeaders = SignedHeaders & { traceparent?: string }
 
 export interface WebhookSender {
@@ -29,8 +29,7 @@ export interface WebhookSender {
 }
 
 const TIMEOUT_MS = 15_000
-// The most bytes that are read of a response. Its body is ignored, but a body that was read to the end keeps the
-// connection for the next delivery.
+// The response's body is ignored, but reading a small body keeps the connection for the next delivery.
 const BODY_MAX_BYTES = 16_384
 const IDLE_MS = 30_000
 
@@ -53,7 +52,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
       return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] ?? null }
     } catch (error) {
       const isStale = request.reusedSocket && (error as { code?: string }).code === 'ECONNRESET'
-      // The receiver closed an idle connection at this moment, which does not count as its failure.
+      // The receiver closed an idle connection just then, which is not its failure.
       if (isStale && !signal.aborted) return post(url, headers, body, signal)
       throw signal.aborted ? new Error(`no answer within ${timeoutMs / 1_000} s`) : error
     }
@@ -62,10 +61,10 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
   return {
     async send(text, headers, body) {
       const url = new URL(text)
-      // This is checked again, because the setting may have changed since the endpoint was added.
+      // The setting may have changed since the endpoint was added.
       if (!isPrivateAllowed && url.protocol !== 'https:')
         throw new PrivateAddress('plain http is not allowed without WEBHOOK_ALLOW_PRIVATE=on')
-      // Sockets do not call the lookup function if the host is an IP address, so it is checked here.
+      // Sockets call no lookup function for an IP address.
       if (!isPrivateAllowed && !mayBePublic(url)) throw new PrivateAddress(`${url.hostname} is not a public address`)
       return post(url, headers, body, AbortSignal.timeout(timeoutMs))
     },

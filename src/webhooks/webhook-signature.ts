@@ -26,12 +26,10 @@ export function signWebhook(secrets: readonly string[], id: string, sentAt: Date
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
 }
 
-/** The largest accepted difference between the time of a signed request and now. */
+/** The most that a signed request's time may differ from now. */
 const TOLERANCE_MS = 300_000
 
-/**
- * Whether one of the request's signatures was made with this secret, and the request's time is within the tolerance.
- */
+/** Whether this secret made one of the request's signatures, and the request's time is now. */
 export function isSignedWebhook(secret: string, headers: Readonly<Record<string, unknown>>, body: string, now: Date): boolean {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   if (typeof id !== 'string' || typeof signatures !== 'string' || !/^\d{1,12}$/.test(String(timestamp))) return false

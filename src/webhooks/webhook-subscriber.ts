@@ -32,11 +32,11 @@ import {
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
-// Each waiting request takes a socket. Endpoints that are new, slow or failing get at most half of the places.
+// A waiting post costs a socket. Half of the places are left to endpoints that are known to work.
 const WORK: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 5_000 } }
 const PATIENCE_SECONDS = 3 * 86_400
 const GONE = 410
-// The statuses 429 (too many requests) and 503 (service unavailable), for which `Retry-After` counts.
+// Too many requests, and service unavailable: the statuses whose `Retry-After` counts.
 const BUSY = [429, 503]
 const REASON_MAX_LENGTH = 300
 const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STOREFRONT_SECRET: nothing was sent to the receiver"
@@ -51,7 +51,7 @@ export interface WebhookSubscriberOptions {
   now: () => Date
   /** Called with the outcome of each attempt. */
   onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
-  /** Null if traces are off. */
+  /** It is null if traces are off. */
   tracing?: Tracing | null
 }
 
@@ -62,13 +62,13 @@ export interface WebhookSubscriberOptions {
 export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const { pool, deliveries, sender, encryption, logger, now, onTried, tracing } = options
   let worker: DeliveryWorker<WebhookToPost> | undefined
-  /** The endpoints for which the warning was already logged. */
+  /** Endpoints for which the warning was logged. */
   const undecryptable = new Set<string>()
 
   async function deliver(webhook: Taken<WebhookToPost>, { report, record }: Attempt): Promise<void> {
     if (webhook.is_disabled) return record({ to: 'failed', reason: DISABLED })
     const secrets = secretsOf(webhook).map(encryption.decrypt)
-    // Only the current secret must be decrypted, because a previous one may be encrypted with an old STOREFRONT_SECRET.
+    // The current secret decides. A previous secret may be encrypted with an old STOREFRONT_SECRET.
     if (secrets[0] === null) {
       if (!undecryptable.has(webhook.endpoint_id)) logger.warn({ endpoint: webhook.endpoint_id }, UNDECRYPTABLE)
       undecryptable.add(webhook.endpoint_id)
@@ -79,8 +79,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const traceparent = traceparentOfBody(webhook)
     const span = tracing?.start('webhook', traceparent, { 'messaging.message.id': webhook.event_id })
     const refusal = await post(webhook, known, span?.traceparent ?? traceparent)
-    // A receiver that refuses the test's unknown type may accept other events. A refused test therefore does not count
-    // as a failure of the endpoint.
+    // A receiver that refuses an unknown type may accept other events, so a refused test is not a failure.
     const isTest = webhook.type === TEST_EVENT_TYPE
     if (refusal === null || !isTest) report(refusal === null ? 'well' : 'failing')
     await (refusal === null
@@ -142,7 +141,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
 
   async function disable({ endpoint_id: endpoint, url }: WebhookToPost, reason: string): Promise<void> {
     if (await disableEndpoint(pool, endpoint, reason, now(), { url })) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
-    // The worker checks its waiting deliveries at once, because those to this endpoint must not begin.
+    // Waiting deliveries of this process must not begin.
     worker?.beat()
   }
 
@@ -180,7 +179,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     async start(): Promise<void> {
       worker ??= deliveries.work<WebhookToPost>(WEBHOOK_DELIVERIES, { ...WORK, breakOff: () => sender.close() }, deliver)
     },
-    /** Waits at most five seconds for deliveries in flight. Idempotent, and safe before start. */
+    /** Waits at most five seconds for deliveries in flight. Idempotent, safe before start. */
     async stop(): Promise<void> {
       await worker?.stop()
       sender.close()

@@ -18,8 +18,7 @@ export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string 
     const http = isPrivateAllowed ? ' or http://' : url.protocol === 'http:' ? ', or set WEBHOOK_ALLOW_PRIVATE=on' : ''
     throw new WebhookRefused(`the URL must start with https://${http}`)
   }
-  // Lists and logs would show the credentials. The receiver does not need them, because the signature proves the
-  // sender.
+  // Lists and logs would show credentials. The signature proves the sender.
   if (url.username !== '' || url.password !== '') throw new WebhookRefused('the URL must hold no user name and no password')
   if (url.hash !== '') throw new WebhookRefused('the URL must hold no fragment')
   if (url.href.length > MAX_LENGTH) throw new WebhookRefused(`the URL is longer than ${MAX_LENGTH} characters`)

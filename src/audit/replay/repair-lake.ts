@@ -39,10 +39,7 @@ export interface RepairOptions {
   url: string
   store: LakeStore
   topic: Topic
-  /**
-   * If absent, neither the catalogue's files nor the tables are written. Product tables could otherwise be made from
-   * damaged files.
-   */
+  /** If absent, neither catalogue files nor tables are written: product tables may come from damaged files. */
   catalogueTopic?: Topic<CatalogueEvent>
   now: () => Date
   onStep?: OnStep
@@ -52,16 +49,16 @@ export interface RepairOptions {
 export interface RepairReport {
   quarantined: string[]
   written: number
-  /** The number of events after the end of the lake, which the sink will write. */
+  /** Events after the end of the lake, which the sink writes. */
   later: number
-  /** The ids of events in quarantined files that neither the topic nor the database has. */
+  /** Event ids in quarantined files that neither topic nor database has. */
   lost: string[]
   /** For each damaged or missing file, how many of its rows exist nowhere else. Null if that is unknown. */
   lostRows: { path: string; rows: number | null }[]
 }
 
 export interface LakeRepairReport extends RepairReport {
-  /** Why the tables of newest states could not be written after the repair. Null if they were written. */
+  /** Why the tables of the newest state could not be written after the repair, or null. */
   tablesFailure: string | null
 }
 
@@ -72,8 +69,8 @@ interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store'
 }
 
 /**
- * Quarantines and rewrites faulty files, adds missing events, and rebuilds damaged metadata. It can be killed at any
- * point and run again. Throws LakeBusy. Throws LakeAhead if another database writes to the lake.
+ * Quarantines and rewrites faulty files, adds missing events, and rebuilds damaged metadata. Can be killed at any point
+ * and run again. Throws LakeBusy, and LakeAhead when another database writes to the lake.
  */
 export async function repairLake({
   url,
@@ -149,12 +146,9 @@ async function repair<E extends TopicEvent>(tables: ComparisonTables, { onStep, 
   return { quarantined: files.quarantined, written: files.written, later, lost: [...files.lost], lostRows }
 }
 
-/**
- * Moves rows that must not stay from `lake_events` to `dropped_rows`. Returns the indexes of the files that have such
- * rows.
- */
+/** The remaining rows are in `lake_events`, the others in `dropped_rows`. Returns the indexes of their files. */
 async function dropRows(tables: ComparisonTables, { files }: LakeSnapshot, damaged: ReadonlySet<string>): Promise<Set<number>> {
-  // The rows of a damaged file are not trusted, even if they could be read.
+  // No row of a damaged file is trusted, even if it could be read.
   for (const [index, { name }] of files.entries())
     if (damaged.has(name)) await tables.run(sql`delete from lake_events where file = ${index}`)
   await tables.run(sql`create table altered_rows as ${ALTERED_IN_LAKE}`)
@@ -186,7 +180,7 @@ async function readOrRebuild(
   }
   const read = await readBase(table)
   const recorded = read.metadata === null ? undefined : currentSnapshot(read.metadata).summary[SEQUENCE]
-  // A snapshot of an earlier release is ignored, because its files are copies of those in the folder.
+  // The files of an earlier release's snapshot are copies of those in the folder.
   const base = recorded === undefined ? { ...read, manifests: [] } : read
   const known = toSnapshot(table, dataset, base, 0)
   const names = new Set(known.files.map(({ name }) => name))

@@ -13,7 +13,7 @@ export interface CatalogueReplayReport extends Pick<ReplayReport, 'published' | 
   recorded: number
 }
 
-/** Records products that no event describes, and publishes missing catalogue events. It is safe at any time. */
+/** Records products that no event describes, and publishes missing events. Safe at any time. */
 export async function replayCatalogue(options: InFlightOptions & { topic: Topic<CatalogueEvent> }): Promise<CatalogueReplayReport> {
   const { pool, onStep } = options
   let recorded = 0

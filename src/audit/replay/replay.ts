@@ -16,30 +16,20 @@ export interface ReplayOptions extends InFlightOptions {
 export interface ReplayReport {
   compared: number
   published: number
-  /**
-   * Events that the topic still lacks: those that it dropped although it accepted them, and those that are too large.
-   */
+  /** Events that the topic lacks although it accepted them, or because they are too large. */
   dropped: string[]
   inFlight: number
-  /**
-   * The ids of events that cannot be recreated, because the status history lacks the version or the row is malformed.
-   */
+  /** Event ids that the row does not describe, because the status history lacks them or the row is malformed. */
   unknown: string[]
-  /**
-   * The number of messages that are no events. Until they are deleted, the topic drops events that are published under
-   * their ids.
-   */
+  /** Messages that are no events. Until their deletion the topic drops events published under their ids. */
   corrupt: number
-  /** Why the change stream must first recreate and refill its slot. Null if it need not. */
+  /** Why the change stream must first recreate and refill its slot, or null. */
   slotLost: string | null
 }
 
 const BATCH_SIZE = 500
 
-/**
- * Publishes events that the topic lacks. It is safe at any time, because the ids are those of the change stream, and
- * each subscriber deduplicates by id.
- */
+/** Safe at any time: the ids are those of the change stream, and every subscriber dedupes by them. */
 export async function replay<Row extends object, E extends TopicEvent>(
   partition: ComparedPartition<Row, E>,
   options: ReplayOptions,
@@ -49,7 +39,7 @@ export async function replay<Row extends object, E extends TopicEvent>(
     withComparisonTables(async (tables) => {
       const { inFlight } = await readPartition(tables, partition, options)
       const unknown = await publishMissing(pool, partition, tables, { assertKept, onStep })
-      // The topic is read again, because a broker may accept a message and drop it as a duplicate of a deleted one.
+      // A broker may drop a message as a duplicate of a deleted one, so acknowledgements are not enough.
       await readTopic(partition, tables, inFlight.topicEnd)
       const dropped = await tables.select<{ event_id: string }>(sql`
         select event_id from missing_events anti join topic_events using (event_id) order by number`)
@@ -66,10 +56,7 @@ export async function replay<Row extends object, E extends TopicEvent>(
   )
 }
 
-/**
- * Publishes missing events, the oldest first. The events of one order or product are published by version, even if
- * clocks were wrong.
- */
+/** The oldest first, and events of one order or product by version, even after a clock error. */
 async function publishMissing<Row extends object, E extends TopicEvent>(
   pool: Pool,
   { topic, stored }: ComparedPartition<Row, E>,

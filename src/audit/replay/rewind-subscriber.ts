@@ -17,10 +17,7 @@ export interface RewindOptions<E extends TopicEvent> {
   since?: Date | undefined
 }
 
-/**
- * Rewinds a subscriber, which deduplicates by event id. Its active process is interrupted for a moment. Throws
- * UnknownSubscriber.
- */
+/** The subscriber dedupes by event id. The active process is interrupted for a moment. Throws UnknownSubscriber. */
 export async function rewindSubscriber<E extends TopicEvent>({
   pool,
   url,
@@ -43,7 +40,7 @@ export async function rewindSubscriber<E extends TopicEvent>({
   })
 }
 
-/** The subscribers for the message of an unknown name. The lake is among them, although it has a repair instead. */
+/** Includes the lake, which has a repair instead. */
 async function listSubscribers(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ name: string }>('select name from topic_subscribers where sequence is not null order by name')
   return [...new Set([...rows.map((row) => row.name), 'lake'])].join(', ')

@@ -14,7 +14,7 @@ import type { Topic, TopicEvent, TopicMessage } from '../../topic/topic.ts'
 import type { ComparisonTables } from '../verify/comparison-tables.ts'
 
 const BATCH_SIZE = 10_000
-/** Events are published nearly in the order of their times. They can differ by the length of a transaction. */
+/** Events are published in the order of their times, except for the length of a transaction. */
 const SKEW_MS = 60_000
 
 export interface RewriteOptions<E extends TopicEvent> {
@@ -32,9 +32,7 @@ interface FaultyFile extends LiveFile {
   isDamaged: boolean
 }
 
-/**
- * The new files of a repair. One snapshot replaces the old files by them: see docs/decisions/lake-snapshots.md#repairs.
- */
+/** One snapshot replaces the old files by new ones: docs/decisions/lake-snapshots.md#repairs. */
 export class RewrittenFiles<E extends TopicEvent> {
   readonly #options: RewriteOptions<E>
   readonly #snapshot: LakeSnapshot
@@ -105,10 +103,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     }
   }
 
-  /**
-   * How many rows of a file are lost. Null if that is unknown. An event of the file may be much later in the topic than
-   * its time, because a replay has published it again.
-   */
+  /** Unknown numbers are null. Events published by a replay are far behind those of their time. */
   async #countLost({ first, last, oldest, newest, data }: FaultyFile): Promise<number | null> {
     const { tables } = this.#options
     const known = await tables.count(sql`
@@ -138,16 +133,13 @@ export class RewrittenFiles<E extends TopicEvent> {
     return Math.min(data.record_count - found, unknown)
   }
 
-  /**
-   * Makes all changes visible in one step. Throws LakeBusy without a change if another process has changed the files
-   * meanwhile.
-   */
+  /** Makes everything visible in one step. Throws LakeBusy, without a change, after a change by another process. */
   async commit(isRebuilt: boolean): Promise<void> {
     if (!isRebuilt && this.#added.length + this.#removed.length === 0) return
     const change = { added: this.#added, removed: this.#removed, endsSnapshots: true }
     if (!(await commitFiles(this.#snapshot, change, this.#options.now())))
       throw new LakeBusy('another process has changed the files of the lake meanwhile: run the repair again')
-    // The files are deleted now. No remaining snapshot has them, and a reader of plain files would fail.
+    // No remaining snapshot has these files, and a reader of plain files would fail.
     for (const { name } of this.#removed) await this.#options.store.delete(name)
   }
 
@@ -171,7 +163,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     })
   }
 
-  /** The keys of readable rows that do not stay, because the topic may have lost their events. */
+  /** Keys of the readable rows that do not stay: the topic may have lost their events. */
   async #readLeftover(files: readonly FaultyFile[]): Promise<LeftoverRows[]> {
     const { store, tables } = this.#options
     const leftover: LeftoverRows[] = []
@@ -185,9 +177,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     return leftover
   }
 
-  /**
-   * Recreates events that only the database has, each at its former sequence. `storefront replay` publishes the others.
-   */
+  /** Events that only the database has, at their former sequences. `storefront replay` publishes the others. */
   async #makeLost(leftover: readonly EventKey[]): Promise<TopicMessage<E>[]> {
     const { makeEvents, tables } = this.#options
     await tables.add('leftover_rows', leftover)
@@ -207,7 +197,7 @@ export class RewrittenFiles<E extends TopicEvent> {
     const events = await makeEvents(wanted.map(({ event_id }) => event_id))
     for (const { event_id, sequence, is_taken } of wanted) {
       const event = events.get(event_id)
-      // If the id is unknown and another event has its sequence, the id was damaged, and no event is lost.
+      // An unknown id at the sequence of another event is a damaged id, and no event.
       if (event === undefined && !is_taken) this.lost.add(event_id)
       else if (event !== undefined && sequence !== null) messages.push({ sequence, event })
     }
@@ -220,7 +210,7 @@ interface EventKey {
   sequence: number
 }
 
-/** The rows of a faulty file that do not stay. `isUnread` is true if the file is missing or unreadable. */
+/** `isUnread` is true if the file is missing or unreadable. */
 interface LeftoverRows {
   file: FaultyFile
   keys: EventKey[]

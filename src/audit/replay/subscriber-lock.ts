@@ -5,16 +5,13 @@ import { subscriberLockKey } from '../../topic/lock-session.ts'
 
 const RETRY_MS = 200
 
-/**
- * Runs `work` with the lock of a subscriber. Its active process goes on standby, and afterwards reads its position
- * again. `url` is the address of the database.
- */
+/** An active process is on standby meanwhile, and then reads its position again. `url` is the database's. */
 export async function withSubscriberLock<T>(url: string, name: string, work: (holder: pg.Client) => Promise<T>): Promise<T> {
   const lockKey = subscriberLockKey(name)
   await using client = await connectClient(url, 'storefront-replay')
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
   const ownPid = rows[0]?.pid ?? 0
-  // Standby processes only try the lock, and this session waits for it. It is therefore the next holder.
+  // Standby processes only try the lock. This one waits in its queue, so it is the next holder.
   let isHolder = false
   const waiting = client.query('select pg_advisory_lock(hashtextextended($1, 0))', [lockKey]).then(() => {
     isHolder = true
@@ -23,7 +20,7 @@ export async function withSubscriberLock<T>(url: string, name: string, work: (ho
     await endHolder(url, lockKey, ownPid)
     await Promise.race([waiting, delay(RETRY_MS)])
   }
-  // From here on, writes of the previous holder that are still in flight are refused.
+  // From here on, in-flight writes of the last holder are refused.
   await client.query('update topic_subscribers set fence = fence + 1 where name = $1', [name])
   return await work(client)
 }

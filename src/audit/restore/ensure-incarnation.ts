@@ -21,16 +21,13 @@ import { type ComparedStores, type DataLoss, findDataLoss } from './find-data-lo
 export interface IncarnationOptions extends ComparedStores {
   catalogueTopic: Topic<CatalogueEvent>
   logger: Logger
-  /** Why the database is known to be restored. It is then treated as such, whatever topic and lake contain. */
+  /** Why the database is known to be restored, whatever topic and lake contain. */
   reason?: string
-  /** Whether to compare later events of the topic, too, because an earlier comparison has left the lake out. */
+  /** An earlier comparison left the lake out, so later events of the topic count, too. */
   isThorough?: boolean
-  /** Whether a process without a lake leaves the comparison to a process that has one. */
+  /** A process without a lake leaves the comparison to one that has it. */
   mayLackLake?: boolean
-  /**
-   * Called if the lake does not answer. A database with the known identity is then compared with the topic alone. If
-   * absent, the error is thrown.
-   */
+  /** A database with the known identity is then compared with the topic alone. Otherwise the error is thrown. */
   onLakeAway?: (error: unknown) => void
 }
 
@@ -74,7 +71,7 @@ async function checkOnce(options: IncarnationOptions): Promise<boolean> {
   const isReconciled = lost === null && catalogueLost === null
   const isFirst = newest.number === 0
   const why = describe({ lost, catalogueLost, reason })
-  // In a database without an earlier incarnation, no number can have been used twice.
+  // Before the first incarnation nothing can have been given out twice.
   if (why === null && isFirst && !newest.isCompared) return completeIncarnation(pool, newest.number, {})
   if (why === null && newest.isCompared) return true
   if (why === null && options.lake === null && options.mayLackLake === true) return true
@@ -88,7 +85,7 @@ async function checkOnce(options: IncarnationOptions): Promise<boolean> {
     catalogueLost: await chooseLostRange(comparedCatalogue, catalogueLost, catalogueFirstSequence),
     isReconciled,
   }
-  // If an operator gives a reason, the incarnation that was begun may be older than that, so another one is opened.
+  // An operator's reason may be newer than an uncompared incarnation.
   const isBegun = !newest.isCompared && !isFirst && reason === undefined
   const isDone = isBegun
     ? await completeIncarnation(pool, newest.number, comparison)
@@ -101,7 +98,7 @@ async function checkOnce(options: IncarnationOptions): Promise<boolean> {
   return true
 }
 
-/** A lake that does not answer must not delay the start of the store, or the events that wait in the slot. */
+/** A lake that does not answer must not hold up a start, or the events behind the slot. */
 const LAKE_PATIENCE_MS = 5_000
 /** The wait if the comparison needs the lake. Readiness then names the lake, and the caller retries. */
 const LONG_LAKE_PATIENCE_MS = 60_000
@@ -115,7 +112,7 @@ async function assertAnswers(lake: LakeStore, patienceMs: number): Promise<void>
   if (!isListed) throw new Error(`the lake ${lake.locate('')} did not answer within ${patienceMs / 1_000} s`)
 }
 
-/** The sequence up to which the partition of orders or of the catalogue was compared. */
+/** The compared sequence of the partition of orders or of the catalogue. */
 export function knownUpTo(incarnations: readonly Incarnation[], partition: 'lost' | 'catalogueLost' = 'lost'): number {
   return incarnations.reduce((newest, { [partition]: range }) => Math.max(newest, range?.upTo ?? 0), 0)
 }
@@ -132,10 +129,7 @@ function describe({ lost, catalogueLost, reason }: Compared): string | null {
   return reason ?? null
 }
 
-/**
- * The range in which events may be lost. It ends with the previous epoch, because the old database may still be running
- * and publish there.
- */
+/** Ends with the earlier epoch, because the old database may still run and publish there. */
 async function chooseLostRange<E extends TopicEvent>(
   { topic }: ComparedStores<E>,
   lost: DataLoss | null,
@@ -149,10 +143,7 @@ export function describeLoss({ end, range }: DataLoss, what: 'events' | 'events 
   return `topic or lake have ${what} up to ${end}, the database up to ${range.after}`
 }
 
-/**
- * The first sequence of the new epoch. 0 if a broker's stream can continue its own sequences, because the lake has none
- * of a later stream.
- */
+/** 0 when a broker's stream can continue its sequences, because the lake has none of a later stream. */
 async function chooseFirstSequence<E extends TopicEvent>({ topic }: ComparedStores<E>, lost: DataLoss | null): Promise<number> {
   const topicEnd = await topic.newestSequence()
   const end = Math.max(topicEnd, lost?.end ?? 0)

@@ -10,7 +10,7 @@ import { readBatches } from '../../topic/partition-messages.ts'
 import { epochOf, type Topic, type TopicEvent } from '../../topic/topic.ts'
 import { type LakeEvent, visitLakeAfter } from './lake-tail.ts'
 
-/** The places that a restore of the database does not change: a partition of the topic, and its dataset in the lake. */
+/** A restore leaves the topic's partition and its lake dataset unchanged. */
 export interface ComparedStores<E extends TopicEvent = OrderEvent> {
   pool: Pool
   topic: Topic<E>
@@ -24,7 +24,7 @@ export interface DataLoss {
   examples: string[]
 }
 
-// The number of newest events that are compared, because a restore loses the newest events first.
+// A restore loses the newest events first, so this number of them is compared.
 const TAIL = 1_000
 const BATCH_SIZE = 1_000
 
@@ -50,7 +50,7 @@ export async function findDataLoss<E extends TopicEvent>(
   const unknown = await keepUnknown(compared, tail)
   if (!isBehind && unknown.length === 0) return null
   const [first] = unknown.toSorted((a, b) => a.sequence - b.sequence)
-  // No event before the restored position of a subscriber, or before the end of a restored topic, is lost.
+  // No event is lost before the restored position of a subscriber, or before the end of a restored topic.
   const seen = topic.isOutside ? await findNewestPosition(pool, topic.partition.name) : topicEnd
   const after = Math.max(known, Math.min(seen, (first?.sequence ?? Number.POSITIVE_INFINITY) - 1))
   const end = Math.max(lakeEnd, topicEnd)
@@ -62,7 +62,7 @@ export async function findDataLoss<E extends TopicEvent>(
   }
 }
 
-/** The events that were published before the restore and that it has lost, by id. */
+/** Events that were published before the restore and lost by it, by id. */
 export async function listLostEvents<E extends TopicEvent>(compared: ComparedStores<E>, range: LostRange): Promise<Map<string, LakeEvent>> {
   const lost = new Map<string, LakeEvent>()
   const keep = async (events: LakeEvent[]) => {
@@ -120,10 +120,7 @@ export async function findNewestAssignedSequence<E extends TopicEvent>(pool: Poo
   return rows[0]?.sequence ?? 0
 }
 
-/**
- * Why the lake must not be repaired; null if it may be. Within one epoch, only the name of an orphan file can be ahead,
- * which a repair can handle.
- */
+/** Why nothing may be repaired, or null. Within one epoch an orphan's name can be ahead, which a repair handles. */
 export async function findLakeAhead<E extends TopicEvent>(
   { pool, topic }: Omit<ComparedStores<E>, 'lake'>,
   lakeEnd: number,
@@ -148,10 +145,7 @@ async function findNewestOrderNumber<E extends TopicEvent>(compared: ComparedSto
   return newest
 }
 
-/**
- * The number of the order. 0 if there is none: catalogue events have no order, and other programs can write anything to
- * the topic.
- */
+/** 0 for no order number: other programs can write to the topic, and the catalogue has none. */
 function orderNumberOf(event: TopicEvent): number {
   const { order } = (event as Partial<OrderEvent>).data ?? {}
   return /^\d{1,15}$/.test(order?.number ?? '') ? Number(order?.number) : 0

@@ -36,7 +36,7 @@ export async function visitLakeAfter(
   )
 }
 
-// Rows with another id are skipped. A damaged id must neither fail the comparison nor look like a lost event.
+// A damaged id must neither fail the comparison nor look like a lost event.
 const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 const EVENT_IDS = { orders: `${UUID}[.][1-9][0-9]{0,8}`, catalogue: `${UUID}([.]stock)?[.][1-9][0-9]{0,9}` }
 

@@ -14,7 +14,7 @@ export interface ReconcileReport {
   lostOrders: { id: string; number: number }[]
   changedOrders: string[]
   lostProducts: string[]
-  /** The products that have lost their latest changes, and whose current state was recorded. */
+  /** Products that lost their latest changes, and whose current state is recorded. */
   restatedProducts: string[]
   written: number
 }
@@ -74,7 +74,7 @@ async function restateProducts(
     const batch = ids.slice(from, from + BATCH_SIZE)
     const stock = batch.filter((id) => ofStock.has(id))
     await inTransaction(compared.pool, async (tx) => {
-      // Stock is locked before products, as everywhere.
+      // All code locks stock before products.
       await lockStock(tx, stock)
       for (const id of await lockProducts(tx, batch)) present.add(id)
       await tx.query(sql`select restate_products(${batch}::uuid[]), record_stock_events(${stock}::uuid[])`)

@@ -29,12 +29,10 @@ export interface InFlightOptions {
 }
 
 export interface InFlightResult {
-  /**
-   * Why the slot has not delivered all changes: it is lost, or its refill has not ended. Null if it has delivered all.
-   */
+  /** Why the slot has not delivered all, or null: it is lost, or its refill has not ended. */
   slotLost: string | null
   isRefilled: boolean
-  /** Whether it is known for each missing event whether it is lost or in flight. */
+  /** Whether each missing event is known to be lost or in flight. */
   isSettled: boolean
   topicEnd: number
 }
@@ -76,7 +74,7 @@ async function readSlot(
     [slotName, lsn],
   )
   const { rows: known } = await db.query(sql`select from slot_positions where slot_name = ${slotName}`)
-  // A slot that was never created has lost nothing, because the stream publishes everything when it first runs.
+  // A slot that was never made has lost nothing: the stream publishes everything when it first runs.
   const lost = rows.length + known.length === 0 ? null : reason
   return { lost, isRefilled: reason !== null, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
 }
@@ -92,7 +90,7 @@ function readHeldEvents<Row extends object, E extends TopicEvent>(
   return peekIntoSlot(streamUrl, { slotName, publication }, reader, (changes) =>
     tables.add(
       'held_events',
-      // A new row holds all its events. An example is an order that was imported with its history.
+      // A new row has all its events, such as an order that was moved in with its history.
       changes
         .flatMap(({ record, previous }) => (previous === null ? idsOf(record) : stored.eventIdOf(record)))
         .map((event_id) => ({ event_id })),
@@ -100,7 +98,7 @@ function readHeldEvents<Row extends object, E extends TopicEvent>(
   )
 }
 
-/** Reads the changes in the slot without consuming them. Returns false if the slot has a reader after all. */
+/** Consumes nothing. Returns false when the slot has a reader after all. */
 async function peekIntoSlot<Row extends object>(
   streamUrl: string,
   { slotName, publication }: { slotName: string; publication: string },

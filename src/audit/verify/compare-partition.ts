@@ -22,9 +22,9 @@ export interface CompareOptions extends InFlightOptions {
   tablesRead: TablesRead
   /** Copies the mails for the comparison. Returns the position up to which mails were queued. */
   readMails?: (tables: ComparisonTables) => Promise<number>
-  /** The ranges of sequences in which a restore has lost events. */
+  /** Ranges of sequences in which a restore has lost events. */
   lostRanges?: { after: number; up_to: number }[]
-  /** Times in milliseconds since 1970. Earlier events should already be in the mails, or in the lake. */
+  /** Milliseconds since 1970. Earlier events should be in the mails, or in the lake. */
   dueBefore: { mails: number; lake: number }
   now: () => Date
 }
@@ -58,7 +58,7 @@ export async function readPartition<Row extends object, E extends TopicEvent>(
 }
 
 /**
- * Compares a partition. It reads first the positions, then mails and lake, then the topic and then the rows, so that an
+ * Compares a partition. It reads first the positions, then mails and lake, then the topic and then the rows, so an
  * event in flight does not look like a fault. See docs/decisions/audit-verify.md.
  */
 export async function comparePartition<Row extends object, E extends TopicEvent>(
@@ -74,7 +74,7 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
       const contents = await readLake(lake, partition.dataset.name, tables, onStep, partition.range)
       const { rows, topicEnd, inFlight } = await readPartition(tables, partition, options)
       onStep('comparing')
-      // A lake without files is new, or belongs to another store.
+      // A lake without files is new, or of another store.
       const lakeEnd = contents.files.length === 0 ? 0 : Math.max(contents.lastSequence, stored)
       const findings = [
         ...(await findDifferences(tables, partition, { mailPosition, topicEnd, lakeEnd, lake: contents, tablesRead, inFlight })),
@@ -114,7 +114,7 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
   )
 }
 
-/** The times, in milliseconds since 1970, before which a change should have arrived. */
+/** Milliseconds since 1970 before which a change should have arrived. */
 export function dueBeforeOf(
   startedAt: number,
   { patienceMs = PATIENCE_MS, lakeFlushSeconds = 60 }: { patienceMs?: number | undefined; lakeFlushSeconds?: number },

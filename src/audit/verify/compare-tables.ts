@@ -14,9 +14,9 @@ const MAX_ATTEMPTS = 5
 export interface TablesRead {
   count: number
   faults: string[]
-  /** The tables of newest states whose metadata name another place. */
+  /** Tables of the newest state whose metadata name another place. */
   moved: string[]
-  /** The tables with their number of events. Tables of earlier releases are missing, because they did not record it. */
+  /** Earlier releases did not record the number of events. */
   written: WrittenTable[]
 }
 
@@ -27,7 +27,7 @@ interface WrittenTable {
   events: number
 }
 
-/** Examines the tables of the lake. The data files of event tables are left out, because `readLake` reads them. */
+/** `readLake` reads the files of the tables of events. */
 export async function readTables(store: LakeStore): Promise<TablesRead> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const versions = new Map<LakeTableDefinition, number>()
@@ -36,7 +36,7 @@ export async function readTables(store: LakeStore): Promise<TablesRead> {
       const { newest, files, faults, movedFrom } = await examineTable(store, definition)
       if (newest !== null) read.count += 1
       read.faults.push(...faults)
-      // An event table that names another place is corrected with its next file, so it is not reported.
+      // The next file of events moves the others.
       if (!isDerived(definition)) continue
       if (movedFrom !== null) read.moved.push(`${definition.name}: ${movedFrom}`)
       versions.set(definition, newest?.version ?? 0)
@@ -54,10 +54,7 @@ export async function readTables(store: LakeStore): Promise<TablesRead> {
   })
 }
 
-/**
- * Finds missing tables. Tables of a dataset are written one after the other. A table is therefore missing if a later
- * one exists, or if an earlier one was written twice.
- */
+/** Tables are written in turn: one is gone when a later one exists, or an earlier one was written twice. */
 function findGoneTables(versions: ReadonlyMap<LakeTableDefinition, number>): LakeTableDefinition[] {
   const all = [...versions]
   const gone = all.filter(([table, version], place) => {
@@ -82,10 +79,7 @@ async function findDamagedFiles(store: LakeStore, files: readonly LakeFile[]): P
   return faults
 }
 
-/**
- * Finds tables with fewer events than the lake. Files of the lake were missing or damaged when these tables were
- * written.
- */
+/** Lake files were missing or damaged when these tables were written. */
 export async function findIncomplete(
   tables: ComparisonTables,
   { written }: Pick<TablesRead, 'written'>,

@@ -16,21 +16,19 @@ export interface ComparedPartition<Row extends object, E extends TopicEvent> {
   table: string
   keys: readonly (keyof Row & string)[]
   stored: StoredEvents<Row, E>
-  /**
-   * The event ids to compare. If absent, all are compared. A place that cannot look up ids is still read as a whole.
-   */
+  /** The compared event ids. Absent: all. Places that cannot look them up are read whole. */
   range?: IdRange | undefined
   dataset: LakeDataset<E>
   places: Readonly<Record<'rows' | 'stream' | 'topic' | 'lake', Place>>
-  /** Whether rows are never deleted, so that an event without a row is a fault. */
+  /** Whether rows stay, so that an event without a row is a fault. */
   keepsRows: boolean
   contentOf(event: E): EventContent
   isMailed(event: E): boolean
-  /** The ids of a row's events, even if they cannot be recreated. */
+  /** Ids of a row's events, even if no event can be made of it. */
   idsOf(row: Row): string[]
-  /** The time of the last change. It may be an invalid date if another program has written the row. */
+  /** Invalid when something other than the store has written it. */
   changedAt(row: Row): Date
-  /** Runs `work` while no old row is removed. `assertKept` throws if that is no longer guaranteed. */
+  /** No old row is removed during `work`. `assertKept` throws when that is no longer so. */
   keepRows<T>(url: string, work: (assertKept: () => Promise<unknown>) => Promise<T>): Promise<T>
 }
 
@@ -46,7 +44,7 @@ export function orderPartition(topic: Topic, range?: IdRange): ComparedPartition
     dataset: ORDER_DATASET,
     places: { rows: 'orders', stream: 'change stream', topic: 'topic', lake: 'lake' },
     keepsRows: true,
-    // The trace is compared only for the newest version, because the row has no other one.
+    // The row has the trace of its newest version only.
     contentOf: ({ traceparent, ...event }) => {
       const order: Record<string, unknown> = { ...event.data.order }
       const personal = PERSONAL_MEMBERS.map((name) => order[name])

@@ -25,7 +25,7 @@ const TABLES = {
     sequence: 'BIGINT',
     digests: 'UBIGINT[]',
     is_mailed: 'BIGINT',
-    /** 1 if the change stream published the event from its slot: see `StoredMessage`. */
+    /** 1 when the change stream published it from its slot, see `StoredMessage`. */
     is_in_turn: 'BIGINT',
   },
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
@@ -47,10 +47,7 @@ export type TableName = keyof typeof TABLES
 type Cell<Type> = Type extends 'BIGINT' ? number | null : Type extends 'VARCHAR' ? string | null : null
 export type TableRow<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
 
-/**
- * The tables of a comparison, in DuckDB. They spill to disk, so comparing a million orders takes no more memory than
- * comparing ten.
- */
+/** The tables spill to disk: comparing a million orders takes no more memory than comparing ten. */
 export class ComparisonTables {
   readonly #connection: DuckDBConnection
   readonly #spool: string
@@ -73,9 +70,7 @@ export class ComparisonTables {
     appender.closeSync()
   }
 
-  /**
-   * Writes rows to a temporary file, each line as JSON. Returns SQL for `from`, which only the next statement can use.
-   */
+  /** Each line is a row as JSON. The next statement can use the rows in `from`. */
   async spoolRows(lines: readonly string[], columns: Readonly<Record<string, Sql>>): Promise<Sql> {
     return jsonRows(await writeJsonLines(this.#spool, lines), columns)
   }
@@ -118,11 +113,11 @@ export class ComparisonTables {
 }
 
 /**
- * With these settings, a million orders are compared in 300 MB. A second thread would need as much again. Keeping the
- * order of rows would need the memory of a whole table.
+ * A million orders are compared in 300 MB. A second thread would need as much again, and the order of rows a whole
+ * table.
  */
 const COMPARING = { memory_limit: '48MB', threads: '1', preserve_insertion_order: 'false' }
-/** Rewriting needs more memory, because it keeps the order of rows and holds each column in memory. */
+/** Rewriting keeps rows in order and each column in memory. */
 export const REWRITING = { memory_limit: '512MB' }
 
 export async function withComparisonTables<T>(

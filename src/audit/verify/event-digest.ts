@@ -3,7 +3,7 @@ import { canonicalJson } from '../../encoding.ts'
 
 export interface EventContent {
   fixed: object
-  /** Members that are erased later, or that some rows lack. They are compared only if both sides have a value. */
+  /** Members that are erased later, or that a row lacks. Compared where both sides have a value. */
   erasable: readonly unknown[]
 }
 

@@ -8,8 +8,7 @@ import { type Finding, type FindingKind, findingOf, listFindings, MAX_EXAMPLES, 
 import type { LakeContents } from './read-lake.ts'
 import { ALTERED_IN_LAKE } from './row-digest.ts'
 
-// A row of the topic or the lake whose sequence is in a range of lost events. It is lost unless the database has its
-// event.
+// A row of the topic or the lake in a range of lost events is lost unless the database has its event.
 export const IS_LOST = sql`sequence > lost_ranges.after and sequence <= lost_ranges.up_to`
 
 const DEAD_LETTERED = sql`select event_id, reason from (${MISSING_FROM_TOPIC}) join dead_letters using (event_id)`
@@ -19,10 +18,7 @@ const IS_OTHER_MEMBER = sql`copy.erasable <> original.erasable and list_bool_or(
   lambda pair: pair[1] <> '' and pair[2] <> '' and pair[1] <> pair[2]
 ))`
 
-/**
- * Events that follow a later version of the same order or product. Events from a replay or a refill are left out,
- * because they are always published late.
- */
+/** Events that follow a later version. A replay or a refill publishes late by its nature. */
 const UNORDERED = sql`
   select event_id
   from (
@@ -56,7 +52,7 @@ export async function findDifferences(
   const doubled = (table: TableName) => sql`from ${identifier(table)} group by event_id having count(*) > 1`
   const ofNoRow = (table: TableName) =>
     sql`from ${identifier(table)} anti join topic_events using (event_id) anti join recorded_events using (event_id)`
-  // Events that a restore has lost have neither a row nor a mail, so this is no fault.
+  // Events that a restore has lost have no row, and no mail is sent for them.
   const isKept = sql`(event_id in (from recorded_events select event_id) or not exists (from lost_ranges where ${IS_LOST}))`
   const handled = (table: TableName, position: number) =>
     sql`from topic_events anti join ${identifier(table)} using (event_id) where topic_events.sequence <= ${position} and ${isKept}`

@@ -13,10 +13,9 @@ export type Place =
   | 'lake'
   | 'tables'
 /**
- * The less obvious kinds: an `unordered` event follows a later version. An `unknown` one has no row in the database. A
- * `lost` change stream cannot deliver more. A `restored` database has lost events. No event could be made from a
- * `dead-lettered` row. The database would refuse an `invalid` row today. The metadata of a `moved` table name another
- * place.
+ * `unordered`: after a later version. `unknown`: no row in the database. `lost`: the change stream can deliver no more.
+ * `restored`: the database has lost it. `dead-lettered`: no event could be made. `invalid`: the database would refuse
+ * the row today. `moved`: metadata of another place.
  */
 export type FindingKind =
   | 'missing'
@@ -35,7 +34,7 @@ export interface Finding {
   place: Place
   kind: FindingKind
   count: number
-  /** The ids of events, or rows or files with the reason. At most the first hundred. */
+  /** Event ids, or rows or files with the reason. The first hundred. */
   examples: string[]
 }
 

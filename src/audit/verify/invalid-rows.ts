@@ -7,9 +7,7 @@ export interface InvalidRowsFound {
   examples: string[]
 }
 
-/**
- * Finds rows that the database would refuse today. They are older than the rule, or were written while it was disabled.
- */
+/** The database refuses such new rows. They precede the rule, or were written while it was disabled. */
 export async function findInvalidRows(pool: Pool, maxExamples: number): Promise<InvalidRowsFound[]> {
   const found: InvalidRowsFound[] = []
   for (const [place, ...statements] of CHECKS) {
@@ -41,7 +39,7 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
     where not (order_lines_are_sound(items, total_amount, currency) and order_history_is_whole(status_history, version, status)
       and order_changes_add_up(items, total_amount, status_history))`,
   ],
-  // Triggers maintain these counts, so a wrong count was written while the triggers were disabled.
+  // Triggers maintain these counts, so a wrong one was written while the triggers were disabled.
   [
     'order counts',
     sql`select user_id as id,
@@ -52,7 +50,7 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
     ) as counted using (user_id)
     where coalesce(kept.pending, 0) <> coalesce(counted.pending, 0)`,
   ],
-  // Triggers maintain these texts, too. The API corrects wrong ones: see mendSearchTexts.
+  // Triggers maintain these texts, too. The API mends them: see mendSearchTexts.
   [
     'order search',
     sql`select coalesce(orders.id::text, 'number ' || kept.number) as id, case
@@ -76,7 +74,7 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
   [
     'stock',
     sql`select product_id as id, available || ' are available' as reason from inventory where available < 0`,
-    // Each adjustment must begin where the previous one ended, and end at the stock of its version.
+    // Each adjustment must begin at the end of the previous one and end at the stock of its version.
     sql`select product_id as id, format('its adjustment of version %s does not fit the one before it, or its stock', adjustment.version) as reason
     from (
       select product_id, version, available_before, available_after,

@@ -19,16 +19,13 @@ export interface CorruptFile {
 }
 
 export interface LakeContents {
-  /** The files of the lake. The column `file` of `lake_events` is an index of this list. */
+  /** The column `file` of `lake_events` is an index of this list. */
   files: LiveFile[]
   lastSequence: number
   corrupt: CorruptFile[]
 }
 
-/**
- * Reads the events of the lake. Reports unreadable files, and files that differ from their entry in the snapshot.
- * Starts again if files were replaced meanwhile.
- */
+/** Lists unreadable files and files that differ from their entry. Restarts when files were replaced meanwhile. */
 export async function readLake(
   store: LakeStore,
   dataset: DatasetName,
@@ -77,7 +74,7 @@ export async function readRows(
   return corrupt
 }
 
-/** Adds the rows of a file to `lake_events`. Returns why the file is corrupt; null if it is not. */
+/** Why the file is corrupt, or null. Its readable rows go into `lake_events`. */
 async function readFile(
   path: string,
   { first, last, ingestDate, data }: LiveFile,
@@ -88,7 +85,7 @@ async function readFile(
 ): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
-  // All releases that write catalogue files write a checksum into them.
+  // Every release that writes catalogue files gives them a checksum.
   if (checksum === 'none' && dataset === 'catalogue') return 'it is cut off, or the store has not written it: it has no checksum'
   try {
     const unknown = checksum === 'none' ? await findUnknownColumns(path, dataset, tables) : []
@@ -111,10 +108,7 @@ async function readFile(
   return rows === data.record_count ? null : `it has ${rows} rows, and ${data.record_count} in the snapshot`
 }
 
-/**
- * The columns that no release has written. They reveal a damaged column name in a file without a checksum. Missing
- * columns are normal.
- */
+/** Detects a damaged column name in a file without a checksum. Missing columns are allowed. */
 async function findUnknownColumns(path: string, dataset: DatasetName, tables: ComparisonTables): Promise<string[]> {
   const columns = await tables.select<{ column_name: string }>(
     sql`select column_name from (describe select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`,

@@ -29,7 +29,7 @@ const COMPARED_COLUMNS = {
   is_in_turn: sql`BIGINT`,
 }
 
-/** Reads the topic. Messages that are no events are added to `corrupt_messages`. Returns the last sequence. */
+/** Messages that are no events go into `corrupt_messages`. Returns the last sequence. */
 export async function readTopic<Row extends object, E extends TopicEvent>(
   { topic, dataset, range, contentOf, isMailed }: ComparedPartition<Row, E>,
   tables: ComparisonTables,
@@ -37,7 +37,7 @@ export async function readTopic<Row extends object, E extends TopicEvent>(
   onStep: OnStep = () => {},
 ): Promise<number> {
   let position = after
-  // Progress is shown as sequences without their epoch. It is no count, because the topic may skip sequences.
+  // Sequences without their epoch: the topic may skip some.
   const newest = countOf((await topic.newestSequence()) % EPOCH_SEQUENCES)
   for await (const { messages, corrupt, last } of readBatches(topic, after)) {
     await tables.add('corrupt_messages', corrupt)
@@ -62,10 +62,7 @@ export async function readTopic<Row extends object, E extends TopicEvent>(
   return position
 }
 
-/**
- * Reads the rows and their events. An event of a row that cannot become events gets no digest. Returns the number of
- * rows.
- */
+/** A row that makes no event gets no digest. Returns the number of rows. */
 export async function readRecorded<Row extends object, E extends TopicEvent>(
   pool: Pool,
   { stored, table, contentOf, idsOf, changedAt }: ComparedPartition<Row, E>,

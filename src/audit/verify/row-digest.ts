@@ -4,9 +4,9 @@ import type { LakeColumn } from '../../lake/lake-columns.ts'
 import type { DatasetName } from '../../lake/lake-names.ts'
 import { FIRST_COLUMNS, FIRST_ITEM_FIELDS, ITEM_FIELDS, LAKE_COLUMNS } from '../../lake/lake-row.ts'
 
-// These columns describe the place of an event in the lake, not the event itself.
+// Columns that describe the event's place in the lake, not the event.
 const OF_THE_LAKE = ['sequence', 'ingested_at']
-// These columns are removed when the address of a deleted account is erased: see docs/decisions/customers.md#erasure.
+// Removed when the address of a deleted account is erased: docs/decisions/customers.md#erasure.
 const ERASED_IN_EVENTS = ['shipping_country', 'billing_country']
 
 const fieldsOfItems = (fields: readonly string[]) =>
@@ -27,17 +27,14 @@ const DIGESTS: readonly Sql[] = [
   }),
 ]
 
-/** The highest Iceberg field id in the first release that wrote catalogue files. */
+/** The last Iceberg id of the first release that writes files of the catalogue. */
 const FIRST_CATALOGUE_ID = 70
 const catalogueColumns = Object.entries<LakeColumn<never>>(CATALOGUE_EVENT_COLUMNS).filter(([name]) => isOfEvent(name))
 const catalogueNames = (isFirst: boolean) =>
   catalogueColumns.filter(([, { id }]) => id <= FIRST_CATALOGUE_ID === isFirst).map(([name]) => name)
 const CATALOGUE_DIGESTS = [sql`hash(row(${commaList(catalogueNames(true).map(identifier))}))`, ...catalogueNames(false).map(digestIfAny)]
 
-/**
- * SQL for the digests of everything that a lake row has from its event, as `UBIGINT[]`. `ALTERED_IN_LAKE` compares
- * them.
- */
+/** `UBIGINT[]` of everything that a lake row has from its event. `ALTERED_IN_LAKE` compares it. */
 export const ROW_DIGESTS: Readonly<Record<DatasetName, Sql>> = {
   orders: sql`[${commaList(DIGESTS)}]`,
   catalogue: sql`[${commaList(CATALOGUE_DIGESTS)}]`,
@@ -47,10 +44,7 @@ function digestIfAny(name: string): Sql {
   return sql`case when ${identifier(name)} is not null then hash(${identifier(name)}) end`
 }
 
-/**
- * Whether a lake row differs from its event. A null in a later column is accepted, because the row may come from an
- * older file. Catalogue rows have fewer digests.
- */
+/** A null in a later column may come from an older file. The catalogue has fewer columns. */
 const IS_OTHER_ROW = DIGESTS.map((_, index) => {
   const [copied, original] = [sql`copy.digests[${index + 1}]`, sql`original.digests[${index + 1}]`]
   if (index === 0 || ERASED_IN_EVENTS.includes(laterColumns[index - 1] ?? '')) return sql`coalesce(${copied} <> ${original}, false)`

@@ -10,17 +10,14 @@ const POLL_MS = 500
 
 export interface Unrecorded {
   products: string[]
-  /** The products of a renamed category. One after the other, they get the new name and an event. */
+  /** Products of a renamed category. They get the name and an event one after the other. */
   renaming: string[]
   stock: string[]
-  /** Products with a higher id are older than their events, and are still being recorded. */
+  /** Products with a greater id are older than their events, and are being recorded. */
   recordedUpTo: string
 }
 
-/**
- * Yields products and stock whose state is not in their newest event. They were changed by SQL, or by a release that
- * records no events.
- */
+/** SQL has changed these products, or a release that records no events. */
 export async function* readUnrecorded(db: Queryable, onStep: OnStep = () => {}): AsyncGenerator<Unrecorded> {
   let after = '00000000-0000-0000-0000-000000000000'
   for (let seen = 0; ; ) {
@@ -86,10 +83,7 @@ export async function* readUnrecorded(db: Queryable, onStep: OnStep = () => {}):
   }
 }
 
-/**
- * Finds products whose state was changed without an event. `toRecord` is the number of products that are still being
- * recorded.
- */
+/** `toRecord` is the number of products that are still being recorded. */
 export async function findAlteredProducts(pool: Pool, onStep: OnStep): Promise<{ altered: Sample; toRecord: number }> {
   const ofProducts: Sample = { count: 0, examples: [] }
   const ofStock: Sample = { count: 0, examples: [] }
@@ -112,7 +106,7 @@ function add(sample: Sample, all: readonly string[]): void {
   sample.examples.push(...all.slice(0, MAX_EXAMPLES - sample.examples.length))
 }
 
-/** Whether a process with the role `stream` is recording products without events, or has finished that. */
+/** A process with the role `stream` records the products without events, or has done so. */
 export async function isRecording(db: Queryable, patienceMs = PATIENCE_MS): Promise<boolean> {
   const read = async () => (await db.query<{ last_id: string }>('select last_id from product_event_backfill limit 1')).rows[0]?.last_id
   const first = await read()

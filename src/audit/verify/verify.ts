@@ -24,10 +24,7 @@ export interface VerifyOptions extends InFlightOptions {
   lake: LakeStore
   /** The catalogue to compare. If absent, it is not compared. */
   catalogue?: { topic: Topic<CatalogueEvent>; slotName: string }
-  /**
-   * The period in which the compared orders were placed. They are compared with their events and mails. The catalogue,
-   * the tables and the rules for rows are then left out.
-   */
+  /** Compares the orders placed then, with their events and mails, but neither catalogue, tables nor rules of rows. */
   placed?: { from: Date | undefined; to: Date | undefined } | undefined
   /** How long the sink may buffer events. The default is 60 seconds. */
   lakeFlushSeconds?: number
@@ -38,12 +35,9 @@ export interface CatalogueReport {
   events: number
   published: number
   waiting: number
-  /**
-   * The number of products that are not recorded yet, because they are older than their events or in a renamed
-   * category.
-   */
+  /** Products that are older than their events, or in a renamed category, and are not recorded yet. */
   toRecord: number
-  /** Whether the recording makes progress, and it is known for each missing event whether it is lost or in flight. */
+  /** Whether the recording makes progress, and each missing event is known to be lost or in flight. */
   isSettled: boolean
 }
 
@@ -136,7 +130,7 @@ export async function compareCatalogue(
   const report = await comparePartition(cataloguePartition(options.topic), {
     ...options,
     dueBefore,
-    // The tables were already examined with the orders.
+    // The tables are examined with those of the orders.
     tablesRead: { count: 0, moved: [], faults: [], written },
   })
   const { altered, toRecord } = await findAlteredProducts(pool, onStep)
@@ -151,7 +145,7 @@ export async function compareCatalogue(
   }
 }
 
-/** Returns null instead of a lake with damaged metadata, because such a lake is no evidence of a restore. */
+/** The lake is null while its metadata are damaged, because then it is no evidence of a restore. */
 async function ifReadable(lake: LakeStore): Promise<LakeStore | null> {
   try {
     for (const dataset of DATASET_NAMES) await readSnapshot(lake, dataset)
@@ -162,7 +156,7 @@ async function ifReadable(lake: LakeStore): Promise<LakeStore | null> {
   }
 }
 
-/** Returns a finding if the database was restored and not reconciled, and the ranges of lost events. */
+/** A finding when the database was restored and not reconciled, and its ranges of lost events. */
 async function findRestored(
   compared: ComparedStores,
   catalogueTopic: Topic<CatalogueEvent> | undefined,

@@ -13,7 +13,7 @@ import { listPlacedProducts, type PlacedProducts, PlacedProductsBody, PlacedProd
 const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The category's ETag." })) })
 const CategoryParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the category.' }) })
 
-/** Registers the operators' routes that change the category tree. */
+/** Operators' routes to change the category tree. */
 export function categoryAdminRoutes(server: HttpServer, context: CatalogueContext): void {
   const { pool, baseUrl } = context
   const send = (reply: FastifyReply, category: Category) => reply.headers({ etag: `"${categoryETag(category)}"` }).send(category)

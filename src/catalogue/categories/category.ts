@@ -6,8 +6,8 @@ import { entityTag } from '../../http/cacheable.ts'
 import { EXAMPLE_CATEGORY } from '../examples.ts'
 
 /**
- * The limit for adding categories. A store may have more, because earlier releases made categories from product texts,
- * and the previous release may still add some.
+ * A limit for new categories. Stores may have more from product texts of earlier releases, and the previous release may
+ * still add some.
  */
 export const MAX_CATEGORIES = 10_000
 
@@ -27,8 +27,7 @@ export const CategorySchema = Type.Object(
 export type Category = Static<typeof CategorySchema>
 
 /**
- * Returns the tree with each category before its descendants. `isComplete` is false if the store has more than
- * MAX_CATEGORIES and only the first ones are returned.
+ * The tree, each category before its descendants. `isComplete` is false if only the first MAX_CATEGORIES are returned.
  */
 export async function readTree(db: Queryable): Promise<{ categories: Category[]; isComplete: boolean }> {
   const { rows } = await db.query<Category>(
@@ -49,7 +48,7 @@ export async function readTree(db: Queryable): Promise<{ categories: Category[];
   return { categories: rows.slice(0, MAX_CATEGORIES), isComplete: rows.length <= MAX_CATEGORIES }
 }
 
-/** The path of each category, as names from the root, by category id. */
+/** The names from the root to each category, by its id. */
 export async function readNames(db: Queryable): Promise<Map<string, string[]>> {
   const { rows } = await db.query<{ id: string; names: string[] }>(
     `with recursive tree as (
@@ -62,17 +61,17 @@ export async function readNames(db: Queryable): Promise<Map<string, string[]>> {
   return new Map(rows.map(({ id, names }) => [id, names]))
 }
 
-/** The number of categories that may still be added. The tree must be locked. */
+/** How many categories may be added. The tree must be locked. */
 export async function countRoom(tx: Transaction): Promise<number> {
   const { rows } = await tx.query<{ count: number }>('select count(*) as count from categories')
   return Math.max(0, MAX_CATEGORIES - (rows[0]?.count ?? 0))
 }
 
-/** The columns of a category, including its place among its siblings. */
+/** The columns of a category with its place among its siblings. */
 const PLACED = sql`id, slug, name, parent_id,
   (row_number() over (partition by parent_id order by position, name, id) - 1)::integer as position`
 
-/** Returns a category. Throws `not_found`. */
+/** Throws `not_found`. */
 export async function getCategory(db: Queryable, id: string): Promise<Category> {
   const { rows } = await db.query<Category>(
     sql`select id, slug, name, parent_id, position, json_array_length(category_path(id)) - 1 as depth
@@ -87,7 +86,7 @@ export async function getCategory(db: Queryable, id: string): Promise<Category> 
   return rows[0]
 }
 
-/** A category's entity tag, without quotes. It differs after each change of the category or of its place. */
+/** A category's entity tag, without quotes. It differs after every change of the category or its place. */
 export function categoryETag(category: Category): string {
   return entityTag(JSON.stringify(category))
 }
@@ -95,17 +94,14 @@ export function categoryETag(category: Category): string {
 const TREE = sql`hashtextextended('storefront categories', 0)`
 
 /**
- * Keeps other transactions from changing the tree. Take this lock before locking categories, stock or products: see
+ * Keeps other transactions from changing the tree. Take this lock before locking categories, stock or products:
  * docs/decisions/catalogue-categories.md.
  */
 export async function lockTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(${TREE})`)
 }
 
-/**
- * Takes the lock of `lockTree` in shared mode. Callers share it with each other. A waiting `lockTree` comes before
- * later calls of this function.
- */
+/** Shares the lock of `lockTree` with other callers. A waiting `lockTree` precedes later calls. */
 export async function shareTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock_shared(${TREE})`)
 }
@@ -121,12 +117,12 @@ export const ProductCategoriesSchema = Type.Array(
 )
 export type ProductCategories = Static<typeof ProductCategoriesSchema>
 
-/** The categories of a product in its events. Moving a category does not record new events. */
+/** A product's categories in its events. Moving a category does not change them. */
 export const EventCategoriesSchema = Type.Array(Step, {
   description: 'The first one is `category`. The list is empty while the product is archived.',
 })
 
-/** SQL for the categories of the alias `product`, as ProductCategories. */
+/** The categories of the alias `product`, as ProductCategories. */
 export const PRODUCT_CATEGORIES: Sql = sql`(
   select coalesce(json_agg(
     json_build_object('id', category.id, 'slug', category.slug, 'name', category.name, 'path', category_path(category.id))
@@ -137,12 +133,12 @@ export const PRODUCT_CATEGORIES: Sql = sql`(
   where member.product_id = product.id
 )`
 
-/** SQL for the category ids of the alias `product`, in the product's order. */
+/** The category ids of the alias `product`, in its order. */
 export const CATEGORY_IDS = sql`array(
   select member.category_id from product_categories as member where member.product_id = product.id order by member.position
 )`
 
-/** The categories with these ids, in the form in which products show them. */
+/** Categories by id, as products show them. */
 export async function readProductCategories(db: Queryable, ids: readonly string[]): Promise<Map<string, ProductCategories[number]>> {
   const { rows } = await db.query<ProductCategories[number]>(
     sql`select id, slug, name, category_path(id) as path from categories where id = any(${ids}::uuid[])`,

@@ -30,8 +30,8 @@ export async function createCategory(catalogue: ChangedCatalogue, input: NewCate
 }
 
 /**
- * Renames, moves or reorders a category if `ifMatch` names its state. The new name reaches its products later, through
- * `renameProducts`. Throws `not_found`, `precondition_failed`, `invalid_body`, `slug_taken`, `category_name_taken` or
+ * Renames, moves or reorders a category if `ifMatch` names its state. `renameProducts` later renames its products.
+ * Throws `not_found`, `precondition_failed`, `invalid_body`, `slug_taken`, `category_name_taken` or
  * `category_misplaced`.
  */
 export async function changeCategory(
@@ -64,16 +64,16 @@ export async function changeCategory(
 }
 
 /**
- * Deletes a category that has neither products nor subcategories. Throws `not_found`, `precondition_failed` or
+ * Deletes a category without products and subcategories. Throws `not_found`, `precondition_failed` or
  * `category_not_empty`.
  */
 export async function deleteCategory(catalogue: ChangedCatalogue, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
   await changeTree(catalogue, async (tx) => {
     const current = await getMatching(tx, id, ifMatch)
-    // The category is locked first, because another transaction that holds its lock may change the rows below.
+    // Locks the category first, because a transaction with its lock may change these rows.
     await tx.query(sql`select from categories where id = ${id} for update`)
-    // Removes only archived products, which get a category from their text when they are sold again. If the category
-    // has other products, nothing is removed, so its many rows are not read. It is refused below.
+    // Removes archived products only; when sold again, they get a category from their text. A category with products or
+    // drafts is refused below without reading its many rows.
     await tx.query(
       sql`delete from product_categories
       where category_id = ${id} and not is_listed
@@ -112,7 +112,7 @@ async function assertParent(tx: Transaction, parentId: string | null): Promise<v
   })
 }
 
-/** Returns the first free slug among the candidates: see `category_below` in the migration. */
+/** The first candidate that is free: see `category_below` in the migration. */
 async function freeSlug(tx: Transaction, category: { id: string; name: string; parentId: string | null }): Promise<string> {
   const { id, name, parentId } = category
   const { rows } = await tx.query<{ slug: string }>(
@@ -126,9 +126,7 @@ async function freeSlug(tx: Transaction, category: { id: string; name: string; p
   return rows[0]?.slug ?? id
 }
 
-/**
- * Moves a category to a place among its siblings, counted from 0. If there are fewer siblings, it becomes the last one.
- */
+/** Moves a category to a place among its siblings, counted from 0; to the end if there are fewer. */
 async function placeAmongSiblings(tx: Transaction, id: string, position: number): Promise<void> {
   await tx.query(
     sql`with other as (

@@ -6,32 +6,27 @@ import { countRoom, lockTree, MAX_CATEGORIES } from './category.ts'
 
 type Named = Pick<ProductInput, 'category' | 'categories'>
 
-/** The reason why a product cannot have its categories, and the property at fault. */
+/** Why a product cannot have its categories, and the property that names them. */
 export interface CategoryFault {
   fault: string
   at: string
 }
 
-/**
- * The existing part of a path: the id of its last existing category (null if none exists), and the length of that part.
- */
+/** How far a path exists: its last existing category (null for none), and the number of names up to it. */
 interface Reached {
   id: string | null
   depth: number
 }
 
-/**
- * What already exists of products' categories: the existing part of each path, and the texts that are category names.
- */
+/** The existing part of products' categories: how far each path exists, and the texts that are category names. */
 interface Present {
   paths: ReadonlyMap<string, Reached>
   texts: ReadonlySet<string>
 }
 
 /**
- * Finds the categories of products' paths, and creates missing ones. Returns the ids by path (as JSON), and by product
- * index the faults of products for which there is no room. Missing categories of texts are counted too, but the
- * database creates them together with the product.
+ * Finds the category ids of products' paths and creates missing ones. Returns the ids by path (as JSON), and faults by
+ * product index if there is no room. Categories of texts are counted, but the database creates them with the product.
  */
 export async function findOrCreate(
   tx: Transaction,
@@ -68,9 +63,9 @@ function pathsOf({ categories = [] }: Named): readonly string[][] {
   return categories.filter((each) => typeof each !== 'string')
 }
 
-/** The missing categories that products need. */
+/** Missing categories that products need. */
 class PlannedCategories {
-  /** The missing categories and ancestors, by their path as JSON. The database creates those that come from texts. */
+  /** Missing categories and ancestors, by their path as JSON. The database creates those of texts. */
   readonly #planned = new Map<string, { path: string[]; isText: boolean }>()
   readonly #names = new Set<string>()
   readonly #present: Present
@@ -83,9 +78,7 @@ class PlannedCategories {
     return [...this.#planned.values()].flatMap(({ path, isText }) => (isText ? [] : [path]))
   }
 
-  /**
-   * Plans the missing categories of a product. If they would exceed `room`, plans none of them and returns the fault.
-   */
+  /** Plans a product's categories. If they would exceed `room`, returns the fault instead. */
   add(product: Named, room: number): CategoryFault | null {
     const { category, categories } = product
     const missing = new Map(pathsOf(product).flatMap((path) => this.#missingOf(path).map((each) => [JSON.stringify(each), each])))
@@ -137,12 +130,12 @@ async function findPresent(tx: Transaction, paths: readonly string[][], texts: r
   }
 }
 
-/** The numbers of the attempts at a slug: see `category_below` in the migration. */
+/** Attempts at a slug: see `category_below` in the migration. */
 const ATTEMPTS = [1, 2, 3, 4]
 
 /**
- * Creates the missing categories of the paths. Yields each id with its path as JSON. Each level is one statement,
- * because a trigger runs for each statement. The tree must be locked.
+ * Creates the paths' missing categories and yields each id with its path as JSON. Works by level, because a trigger
+ * runs for each statement. The tree must be locked.
  */
 async function* createPaths(tx: Transaction, paths: readonly string[][], present: Present): AsyncGenerator<[string, string]> {
   const ids = new Map<string, string>()
@@ -179,7 +172,7 @@ async function createLevel(tx: Transaction, parents: readonly (string | null)[],
     )
     if (attempt === 1 && rowCount === names.length) break
   }
-  // The previous release does not lock the tree, so this also finds root categories that it has just created.
+  // The previous release does not lock the tree, so this also finds roots that it created meanwhile.
   const { rows } = await tx.query<{ id: string }>(
     sql`select category.id
      from unnest(${parents}::uuid[], ${names}::text[]) with ordinality as wanted (parent_id, name, place)
@@ -189,7 +182,7 @@ async function createLevel(tx: Transaction, parents: readonly (string | null)[],
   return rows.map(({ id }) => id)
 }
 
-/** A table with the column `path`. The paths are passed as JSON, because they differ in length. */
+/** Rows with a column `path`. Uses JSON, because paths differ in length. */
 function asPaths(paths: readonly string[][]): Sql {
   return sql`(
     select array(select jsonb_array_elements_text(element)) as path from jsonb_array_elements(${JSON.stringify(paths)}::jsonb) as element

@@ -2,22 +2,17 @@ import { allOf, noSql, type Sql, sql } from '../../db/sql.ts'
 import type { LocatedFilters } from '../product-query.ts'
 import { filterConditions, matchConditions, type TextQuery } from '../search/filter-sql.ts'
 
-/**
- * The order of a list. `column` is the sort key in `products`, and `memberColumn` is its copy in `product_categories`.
- */
+/** A list's order. `column` is the products' sort key, `memberColumn` its copy in `product_categories`. */
 export interface ListOrder {
   column: Sql
   memberColumn: Sql
   direction: Sql
-  /** The conditions for the start of the page, for a row of a sort key and an id. */
+  /** The conditions for the start of the page, on a sort key and an id. */
   beyond: (key: Sql) => readonly Sql[]
   limit: Sql
 }
 
-/**
- * SQL for `from` and `where`, with the product as the alias `product`. Also has each row's sort key and id, by which an
- * index is ordered.
- */
+/** SQL after `from` and `where` with products as `product`, and each row's sort key and id, which order an index. */
 export interface ListSource {
   from: Sql
   conditions: readonly Sql[]
@@ -27,10 +22,7 @@ export interface ListSource {
 
 export type MatchSource = Pick<ListSource, 'from' | 'conditions'>
 
-/**
- * The matching products in any order. If there is one category, the source joins its members, so the planner can start
- * with them.
- */
+/** The matching products in any order. With one category it includes the members, so the planner can start there. */
 export function matchSource(filters: LocatedFilters, textQuery: TextQuery): MatchSource {
   const { categoryIds, soldIds } = filters
   if (soldIds !== null || categoryIds?.length !== 1) {
@@ -45,7 +37,7 @@ export function matchSource(filters: LocatedFilters, textQuery: TextQuery): Matc
   }
 }
 
-/** Joining the few ids keeps the planner from walking an index of the order until all of them are found. */
+/** A join with the few ids keeps the planner from walking an index of the order until it finds them all. */
 function productsSource({ soldIds }: LocatedFilters): Sql {
   if (soldIds === null) return sql`products as product`
   return sql`unnest(${soldIds}::uuid[]) as sold (id) join products as product on product.id = sold.id`
@@ -54,9 +46,8 @@ function productsSource({ soldIds }: LocatedFilters): Sql {
 const WITH_PRODUCTS = sql`join products as product on product.id = member.product_id`
 
 /**
- * The matching products in the order of an index. The source is all products, the members of one category, or the
- * merged first members of several categories. `others` are conditions on `product`. See
- * docs/decisions/catalogue-categories.md.
+ * The matching products in the order of an index: all products, one category's members, or the merged first members of
+ * several categories. `others` are conditions on `product`. See docs/decisions/catalogue-categories.md.
  */
 export function listSource(filters: LocatedFilters, textQuery: TextQuery, others: readonly Sql[], order: ListOrder): ListSource {
   const { categoryIds, soldIds } = filters
@@ -69,12 +60,11 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
       id: sql`product.id`,
     }
   }
-  // The member table has the product's own price, and whether the product is archived. Each further condition costs
-  // planning time.
+  // Members have the product's own price and whether it is archived. Each further condition costs planning time.
   const hasPrice = filters.currency === null
   const { minPrice, maxPrice } = hasPrice ? filters : { minPrice: null, maxPrice: null }
   const rest = { ...filters, categoryIds: null, ...(hasPrice ? { minPrice: null, maxPrice: null } : {}) }
-  // The indexes that other filters use contain only products that are not archived.
+  // The indexes of other filters contain only products that are not archived.
   const conditionsOf = isSelective(filters) ? filterConditions : matchConditions
   const matching = [...conditionsOf('product', rest, textQuery), ...others]
   const ofCategory = (id: Sql) => [
@@ -110,7 +100,7 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
   }
 }
 
-/** Whether few products may match. The planner must then choose where to start. */
+/** Whether few products may match, so the planner must choose where to begin. */
 function isSelective({ search, brand, inStock, ids, group, attributes }: LocatedFilters): boolean {
   return inStock === false || [search, brand, ids, group, attributes].some((value) => value !== null)
 }

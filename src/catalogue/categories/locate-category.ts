@@ -2,7 +2,7 @@ import type { Queryable } from '../../db/pool.ts'
 import { prepared, type Sql, sql } from '../../db/sql.ts'
 import type { Filters } from '../product-query.ts'
 
-/** Adds the ids of the filter's category and of its descendants. The list is empty if the category does not exist. */
+/** Adds the ids of the filter's category and its descendants; an empty list if it does not exist. */
 export async function locateCategory<T extends Filters>(db: Queryable, filters: T): Promise<T & { categoryIds: string[] | null }> {
   const { category } = filters
   if (category === null) return { ...filters, categoryIds: null }
@@ -22,10 +22,7 @@ export async function locateCategory<T extends Filters>(db: Queryable, filters: 
   return { ...filters, categoryIds: rows.map(({ id }) => id) }
 }
 
-/**
- * The condition for `categories` that a query means this category: by its slug, otherwise by its name, which several
- * categories may have.
- */
+/** The condition for `categories` that a query means them: by the slug, or else by the name, which several may have. */
 export function isMeantBy(category: string): Sql {
   return sql`(slug = ${category} or (name = ${category} and not exists (select from categories where slug = ${category})))`
 }

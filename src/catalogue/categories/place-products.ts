@@ -50,14 +50,14 @@ export interface PlacedProducts {
   etag: string
 }
 
-/** Lists the products that operators have placed in a category. Throws `not_found`. */
+/** The products that operators have placed in a category. Throws `not_found`. */
 export async function listPlacedProducts(db: Queryable, categoryId: string): Promise<PlacedProducts> {
   const { products, etag } = await readOrder(db, categoryId)
   return { products, etag }
 }
 
 interface StoredOrder extends PlacedProducts {
-  /** The ids of `products` and of those that are hidden now, because they are archived or in another category. */
+  /** `products`, and those that are archived or in another category now. */
   ids: string[]
 }
 
@@ -75,9 +75,8 @@ async function readOrder(db: Queryable, categoryId: string): Promise<StoredOrder
 }
 
 /**
- * Replaces the order of a category's first products if `ifMatch` names the current order. Products that are hidden now
- * keep their places for their return, unless the new order is empty. Throws `not_found`, `precondition_failed` or
- * `invalid_body`.
+ * Places products in a category if `ifMatch` names the present order. Products that are hidden now keep their places
+ * for their return, unless the new order is empty. Throws `not_found`, `precondition_failed` or `invalid_body`.
  */
 export async function placeProducts(
   catalogue: ChangedCatalogue,
@@ -109,10 +108,7 @@ export async function placeProducts(
   })
 }
 
-/**
- * Accepts ids of hidden products that the stored order has, because a product may have been hidden since the caller
- * read the order.
- */
+/** A product may have been hidden since the caller read the order. */
 function assertPlaceable(ids: readonly string[], products: readonly PlacedProduct[], stored: StoredOrder): void {
   const found = new Map<string, { group: string | null }>(stored.ids.map((id) => [id, { group: null }]))
   for (const product of products) found.set(product.id, product)
@@ -129,7 +125,7 @@ function assertPlaceable(ids: readonly string[], products: readonly PlacedProduc
   if (errors.length > 0) throw new AppError('invalid_body', 'The body is not acceptable.', { errors })
 }
 
-/** Adds the stored products that are hidden now to the new order, each at its place, as long as there is room. */
+/** The new order with the stored products that are hidden now, each at its place, as far as there is room. */
 function withHidden(ids: readonly string[], { ids: stored, products }: StoredOrder): string[] {
   if (ids.length === 0) return []
   const shown = new Set([...products.map(({ id }) => id), ...ids])
@@ -139,7 +135,7 @@ function withHidden(ids: readonly string[], { ids: stored, products }: StoredOrd
   return order
 }
 
-/** The products among `ids` that are in the category or its descendants and not archived, in the order of `ids`. */
+/** The products among `ids`, in this order, that are in the category or below it and are not archived. */
 async function findPlaceable(db: Queryable, categoryId: string, ids: readonly string[]): Promise<PlacedProduct[]> {
   if (ids.length === 0) return []
   const { rows } = await db.query<PlacedProduct>(

@@ -4,10 +4,7 @@ import { AppError } from '../../errors.ts'
 import type { CategoryReference, ProductInput } from '../product-input.ts'
 import { type CategoryFault, findOrCreate } from './create-categories.ts'
 
-/**
- * A product's categories in order, and the name of the first one. `ids` is null if the product names its category only
- * by `category`.
- */
+/** A product's categories in order, and the first one's name. `ids` is null if the product names only that one. */
 export interface ResolvedCategories {
   name: string
   ids: readonly string[] | null
@@ -15,7 +12,7 @@ export interface ResolvedCategories {
 
 type Named = Pick<ProductInput, 'category' | 'categories'>
 
-/** Returns the resolved categories. Throws `invalid_body` for a fault. */
+/** Throws `invalid_body` for a fault. */
 export function assertResolved(resolved: ResolvedCategories | CategoryFault = { name: '', ids: null }): ResolvedCategories {
   if (!('fault' in resolved)) return resolved
   throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: `#/${resolved.at}`, detail: resolved.fault }] })
@@ -31,7 +28,7 @@ export async function resolveCategories(tx: Transaction, products: readonly Name
   const texts = [...new Set(products.flatMap(({ category, categories }) => (categories === undefined ? (category ?? []) : [])))]
   const bySlug = await findSlugs(tx, slugs)
   const unknown = products.map(({ categories = [] }) => categories.findIndex((each) => typeof each === 'string' && !bySlug.has(each)))
-  // Refused products are left out, because they must not leave new categories behind.
+  // Refused products must not create categories, which would stay.
   const accepted = products.map((product, index) => (unknown[index] === -1 ? product : {}))
   const { ids, faults } = await findOrCreate(tx, accepted, texts)
   const idOf = (reference: CategoryReference) =>
@@ -73,8 +70,8 @@ async function lockCategories(tx: Transaction, ids: readonly string[], texts: re
 }
 
 /**
- * Replaces the categories of locked products if they name any. Returns the ids of products that now have other
- * categories or another order of them.
+ * Replaces the categories of locked products that name them. Returns the ids of products whose categories or their
+ * order changed.
  */
 export async function saveCategories(
   tx: Transaction,

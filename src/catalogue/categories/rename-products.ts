@@ -7,25 +7,25 @@ import { changeCatalogue } from '../change-catalogue.ts'
 import { IS_EDITED } from '../products.ts'
 import { shareTree } from './category.ts'
 
-/** The number of products in one transaction. It is adapted so that they are locked for about `BATCH_MS`. */
+/** Products in one transaction, which locks them for about `BATCH_MS`. */
 const BATCH_SIZE = { first: 50, least: 10, most: 500 }
 const BATCH_MS = 250
 const POLL_MS = 10_000
-/** The pause between two walks. Products that another transaction had locked wait for the next walk. */
+/** Pause between two walks. Products that another transaction had locked wait for the next walk. */
 const PAUSE_MS = 250
 
 interface Renamed {
   id: string
   renamedAt: Date
 }
-/** The place of a product among the members of a category. */
+/** A place among a category's members. */
 interface Place {
   createdAt: Date
   id: string
 }
 
 interface Batch {
-  /** Whether a product was skipped because another transaction had locked it. */
+  /** Whether another transaction had locked a product. */
   hasSkipped: boolean
   /** Where the next batch begins. Null after the last batch. */
   last: Place | null
@@ -42,10 +42,7 @@ export function createCategoryRenaming({ pool, logger }: { pool: Pool; logger: L
   })
 }
 
-/**
- * Returns true if every product now has the name of its first category, with an event that has it too. Returns false if
- * products were skipped, or after an abort.
- */
+/** Returns whether every product has its first category's name and an event with it; false after an abort or a skip. */
 export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<boolean> {
   const { rows } = await pool.query<Renamed>(
     `select id, renamed_at as "renamedAt" from categories where renamed_at is not null order by renamed_at`,
@@ -64,7 +61,7 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
       after = batch.last
       hasSkipped ||= batch.hasSkipped
     } while (after !== null)
-    // The next walk finds the skipped products, and the products of categories that were renamed again.
+    // The next walk finds the locked products, and those of categories that were renamed again.
     if (hasSkipped || !(await finish(pool, category))) isDone = false
   }
   return isDone
@@ -76,7 +73,7 @@ function nextSize(size: number, tookMs: number): number {
 }
 
 async function renameBatch(tx: Transaction, categoryId: string, after: Place | null, size: number): Promise<Batch> {
-  // Without the tree lock, walks of several processes would lock the category without a pause. Correcting its name
+  // Otherwise walks of several processes would lock the category without a pause. Correcting its name
   // would then wait for the last batch.
   await shareTree(tx)
   await keepNames(tx, sql`id = ${categoryId}`)
@@ -120,13 +117,13 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
   return giveNames(
     tx,
     productIds,
-    // The renaming job skips products outside the shop.
+    // Renames skip products outside the shop.
     sql`(products.is_withheld or (member.is_listed and category.renamed_at is not null))
       and exists (select from categories as other where other.name = products.category)`,
   )
 }
 
-/** Gives locked products that meet `condition` the name of their first category. Returns the changed ids. */
+/** Gives locked products their first category's name if `condition` is met. Returns the changed ids. */
 async function giveNames(tx: Transaction, productIds: readonly string[], condition: Sql): Promise<string[]> {
   const { rows } = await tx.query<{ id: string }>(
     sql`update products
@@ -150,7 +147,7 @@ async function keepNames(tx: Transaction, ofThese: Sql): Promise<void> {
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
-/** Marks a category as done, unless it was renamed again since the walk began. Returns whether it is done. */
+/** Marks a category as done, unless it was renamed again since the walk began. */
 async function finish(pool: Pool, { id, renamedAt }: Renamed): Promise<boolean> {
   const { rowCount } = await pool.query(sql`update categories set renamed_at = null where id = ${id} and renamed_at = ${renamedAt}`)
   return rowCount === 1

@@ -16,7 +16,7 @@ const TreeSchema = Type.Object(
   { title: 'Categories', examples: [EXAMPLE_CATEGORIES] },
 )
 
-/** Registers the route that shows the category tree to shoppers. */
+/** The category tree for shoppers. */
 export function categoryRoutes(server: HttpServer, context: CatalogueContext): void {
   defineRoute(
     server,

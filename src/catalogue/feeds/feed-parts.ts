@@ -1,14 +1,14 @@
 /** A part ends after the product that reaches this size. */
 export const MAX_PART_BYTES = 1_048_576
 
-/** A part of a feed: some rendered products. */
+/** A feed's part: some rendered products. */
 export interface FeedPart {
   bytes: Buffer
   /** The id of the part's last product. Null for an empty part, which ends the feed. */
   lastId: string | null
 }
 
-/** Renders the first products, until the part reaches `MAX_PART_BYTES`. */
+/** Renders the first products, up to `MAX_PART_BYTES`. */
 export function renderPart<T extends { id: string }>(products: readonly T[], render: (product: T) => string): FeedPart {
   const texts: Buffer[] = []
   let sizeBytes = 0
@@ -21,10 +21,9 @@ export function renderPart<T extends { id: string }>(products: readonly T[], ren
   return { bytes: Buffer.concat(texts), lastId: products[texts.length - 1]?.id ?? null }
 }
 
-/** Yields the bytes of all parts. While the client takes one, memory holds no other part and no products. */
+/** The bytes of all parts. While the client takes one, memory holds no other part and no products. */
 export function feedParts(first: FeedPart, readAfter: (id: string) => Promise<FeedPart>): AsyncGenerator<Buffer> {
-  // A generator keeps its parameters in memory while it runs. `first` is therefore copied to a variable that can be
-  // replaced.
+  // A generator keeps its parameters in memory while it runs, so `first` is not a parameter.
   let part = first
   return (async function* () {
     for (;;) {

@@ -16,7 +16,7 @@ const DESCRIPTION =
   'Contains all products except archived ones, sorted by id. The answer is streamed: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the ' +
   'connection. Send the `ETag` as `If-None-Match`: the answer is 304 while no product has changed. Range requests are not supported.'
 
-/** Registers the feeds of all products, for advertisers and other programs. */
+/** Feeds of all products, for advertisers and other programs. */
 export function feedRoutes(server: HttpServer, context: CatalogueContext): void {
   const { productUrl } = context
   const linkTo: LinkTo | null =

@@ -2,15 +2,15 @@ import { AppError } from '../../errors.ts'
 import { overloaded } from '../../http/load-shedder.ts'
 
 export interface FeedLimits {
-  /** The most feeds that are sent at once. */
+  /** The most feeds in progress. */
   maxOpen: number
-  /** The most feeds that are sent at once to one client network. */
+  /** The most feeds in progress for one client network. */
   maxOfNetwork: number
-  /** A client is disconnected if it takes longer for one part. */
+  /** A client is cut off if one part takes longer. */
   patienceMs: number
 }
 
-/** How long a client must have kept a part waiting before another feed may take its place. */
+/** How long a client must have waited before another feed may take its place. */
 const SLOW_MS = 1_000
 const RETRY_AFTER_SECONDS = 30
 
@@ -24,7 +24,7 @@ interface OpenFeed {
   waitingSince: number | null
 }
 
-/** Limits the feeds that are sent at once, so that clients that read slowly or not at all cost little memory. */
+/** Bounds the feeds in progress, so clients that read slowly or not at all cost little memory. */
 export class OpenFeeds {
   readonly #limits: FeedLimits
   readonly #open = new Set<OpenFeed>()
@@ -38,9 +38,9 @@ export class OpenFeeds {
   }
 
   /**
-   * Takes a place for a feed; free it with `close`. If all places are taken, the slowest client loses its place and its
-   * `cutOff` is called. Throws `rate_limited` if the client's `network` has its number of feeds, and `overloaded` if no
-   * client is slow enough.
+   * Takes a place, if necessary from the slowest client, whose `cutOff` is called. Free the place with `close`. Throws
+   * `rate_limited` if the client's `network` has its number of feeds, and `overloaded` if active clients have all
+   * places.
    */
   open(network: string, cutOff: () => void): OpenFeed {
     const ofNetwork = this.#open.values().filter((feed) => feed.network === network)
@@ -60,12 +60,12 @@ export class OpenFeeds {
     return feed
   }
 
-  /** Frees the feed's place. Idempotent. */
+  /** Idempotent. */
   close(feed: OpenFeed): void {
     this.#open.delete(feed)
   }
 
-  /** Yields the parts of a feed, each after the client has taken the previous one. */
+  /** A feed's parts, each after the client has taken the previous one. */
   async *pace<T>(feed: OpenFeed, parts: AsyncIterable<T>): AsyncGenerator<T> {
     for await (const part of parts) {
       feed.waitingSince = performance.now()

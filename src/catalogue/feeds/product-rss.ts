@@ -4,7 +4,7 @@ import type { Money } from '../../money.ts'
 import type { SalePrice } from '../offered-prices.ts'
 import type { ProductDetails } from '../product-details.ts'
 
-// Length limits of Google's product data specification, in characters.
+// Bounds of Google's product data specification, in characters.
 const MAX_TITLE = 150
 const MAX_DESCRIPTION = 5_000
 const MAX_BRAND = 70
@@ -12,12 +12,12 @@ const MAX_GROUP = 50
 const MAX_PRODUCT_TYPE = 750
 const MAX_PRODUCT_TYPES = 5
 const MAX_ADDITIONAL_IMAGES = 10
-/** Facts of the specification that come from an option or attribute of the same name, with their length limits. */
+/** Facts of the specification that are options or attributes with the same name, with their bounds. */
 const FACTS: Readonly<Record<string, number>> = {
   ...{ mpn: 70, color: 100, size: 100, material: 200, pattern: 100 },
   google_product_category: 750,
 }
-/** Facts with a closed list of values. Feed readers refuse products with other values. */
+/** Facts with a closed list of values. Readers refuse products with other values. */
 const CLOSED_FACTS: Readonly<Record<string, readonly string[]>> = {
   gender: ['male', 'female', 'unisex'],
   age_group: ['newborn', 'infant', 'toddler', 'kids', 'adult'],
@@ -29,9 +29,7 @@ const GTIN_LENGTHS = [8, 12, 13, 14]
 /** Returns the address of a product's page in the shop, in a language. */
 export type LinkTo = (slug: string, language: string) => string
 
-/**
- * The beginning of an RSS 2.0 document with the namespace of Google's product data. `shopUrl` is the shop's address.
- */
+/** The start of an RSS 2.0 document with the namespace of Google's product data. `shopUrl` is the shop's address. */
 export function rssHead(shopUrl: string): string {
   const host = new URL(shopUrl).host
   return `<?xml version="1.0" encoding="UTF-8"?>
@@ -85,7 +83,7 @@ function priceElements({ price, compare_at_price: before, updated_at }: ProductD
   const sale = sales.find(
     ({ amount, currency, from, until }) => amount === price.amount && currency === price.currency && isOn(from, until, written),
   )
-  // Feed readers require both a beginning and an end.
+  // Readers require both ends.
   const time = sale?.from && sale.until ? `${minuteOf(sale.from)}/${minuteOf(sale.until)}` : ''
   return [element('g:price', amountOf(before)), element('g:sale_price', amountOf(price)), element('g:sale_price_effective_date', time)]
 }
@@ -115,16 +113,16 @@ function element(name: string, text: string): string {
 
 const graphemes = new Intl.Segmenter()
 
-/** The beginning of `text`, with at most `bound` UTF-16 units. It does not cut a visible character. */
+/** The start of `text` in at most `bound` UTF-16 units, without cutting a visible character. */
 export function cut(text: string, bound: number): string {
   if (text.length <= bound) return text
-  // The start of the character that contains the limit.
+  // The start of the character at the bound.
   const end = graphemes.segment(text.slice(0, bound + 1)).containing(bound)?.index ?? 0
-  // A single character with many marks can be longer than the limit. Only then it is cut.
+  // A character with many marks can exceed the bound, so it is cut.
   return end > 0 ? text.slice(0, end) : text.slice(0, bound).replace(/[\ud800-\udbff]$/, '')
 }
 
-/** The product's categories, each with its ancestors. */
+/** The categories with their ancestors. */
 function productTypes({ categories, category }: ProductDetails): string[] {
   if (categories.length === 0) return [category]
   return categories.slice(0, MAX_PRODUCT_TYPES).map(({ path }) => path.map(({ name }) => name).join(' > '))

@@ -10,18 +10,18 @@ import { listDetailsAfter, type ProductDetails, presentPage, type StoredProduct 
 import { type CatalogueContext, versionTag } from '../serve-catalogue.ts'
 import { type FeedPart, feedParts, renderPart } from './feed-parts.ts'
 
-/** The most products in one read. */
+/** The most products in a read. */
 const BATCH = 100
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 export interface Feed {
   contentType: string
-  /** Identifies everything besides the catalogue that determines the bytes. */
+  /** Everything besides the catalogue that the bytes depend on. */
   key: string
   /** The language in the query. Undefined for the products' own texts. */
   lang: string | undefined
   head: string
-  /** Renders one product. `language` is the language of its texts. */
+  /** `language` is that of the texts. */
   render: (product: ProductDetails, language: string, sales: readonly SalePrice[]) => string
   end: string
 }
@@ -36,9 +36,9 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
   const now = await version.get()
   const known = describeFeed(context, now, feed)
   if (sendNotModified(request.headers, reply, { ...known, lifetimes })) return reply
-  // A client that has already disconnected takes no place, because its `close` event has passed and would not free it.
+  // A client that has disconnected takes no place, because its `close` event is over and would not free the place.
   const isUnread = request.method === 'HEAD' || reply.raw.destroyed
-  // Resets the connection, because an HTTP/1.0 client would take a normal close for the end of the feed.
+  // Resets the connection, because an HTTP/1.0 client would take a normal end for the feed's end.
   const cutOff = () => reply.raw.socket?.resetAndDestroy()
   const place = isUnread ? null : openFeeds.open(siteOf(clientAddress(request)), cutOff)
   try {
@@ -53,7 +53,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
       'accept-ranges': 'none',
       'content-type': feed.contentType,
     })
-    // With an empty stream, Fastify does not add a length of 0, which the answer to GET does not have.
+    // An empty stream keeps Fastify from adding a length of 0, which GET does not have.
     if (place === null) return reply.send(Readable.from([]))
     const render = rendererOf(context, feed, first.version)
     const parts = feedParts(render(first, feed.head), async (id) => render(await readBatch(context, request, id, feed)))
@@ -65,7 +65,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
   }
 }
 
-/** `Accept-Language` is ignored, because advertisers have one feed for each language. */
+/** Ignores `Accept-Language`, because an advertiser has a feed for each language. */
 function describeFeed({ languages }: CatalogueContext, version: Version, { key, lang }: Feed) {
   const language = lang === undefined ? null : languages.choose(version, { lang, acceptLanguage: undefined })
   return { language, etag: versionTag(version, `${key} ${language?.tag}`) }
@@ -76,7 +76,7 @@ interface Batch {
   version: Version
 }
 
-/** Returns a function that renders batches in the language chosen for `version`. The first batch follows `head`. */
+/** Renders batches in the language chosen in `version`; the first one follows `head`. */
 function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
   const { language } = describeFeed(context, version, feed)
   const view = { languages: language === null ? [] : translationsFor(version, language), currency: null }
@@ -89,8 +89,7 @@ function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
 }
 
 /**
- * The next products after an id. All feeds together read one batch at a time, so the feed that is admitted waits for no
- * other.
+ * The next products after an id. All feeds together read one batch at a time, so the admitted one waits for no other.
  */
 async function readBatch(
   { pool, version, admission }: CatalogueContext,

@@ -6,7 +6,7 @@ import { InvalidLine } from './imported-product.ts'
 export const MAX_LINE_BYTES = 1024 * 1024
 export const LINE_TOO_LONG = 'the line is longer than 1 MiB'
 
-/** A line of a file, without its line feed. `bytes` is null if the line is longer than MAX_LINE_BYTES. */
+/** A file's line without its line feed. `bytes` is null if it is longer than MAX_LINE_BYTES. */
 export interface ByteLine {
   line: number
   bytes: Buffer | null
@@ -15,10 +15,7 @@ export interface ByteLine {
 const LINE_FEED = 0x0a
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
-/**
- * Splits `source` into lines, which are numbered from 1. It buffers at most one line, and lets other work run between
- * lines.
- */
+/** Splits `source` into lines, numbered from 1. Buffers at most one line, and yields to other work between lines. */
 export async function* splitLines(source: AsyncIterable<Uint8Array>, { skipsBlank = false } = {}): AsyncGenerator<ByteLine> {
   let line = 1
   let pieces: Buffer[] = []
@@ -70,7 +67,7 @@ export function assertUtf8(bytes: Buffer, remedy = ''): void {
   if (!isUtf8(bytes)) throw new InvalidLine(`the line is not valid UTF-8${remedy}`)
 }
 
-/** Whether a line is empty or consists of blanks. */
+/** Whether the line is empty or has only blanks. */
 export function isBlank({ bytes }: ByteLine): boolean {
   return bytes?.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d) ?? false
 }

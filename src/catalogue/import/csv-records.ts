@@ -9,7 +9,7 @@ export interface CsvRecord {
   line: number
   lastLine: number
   fields: string[]
-  /** The field separator: a comma, or a character that spreadsheets of other countries write instead. */
+  /** The separator of fields: a comma, or another one that some countries' spreadsheets write. */
   delimiter: string
 }
 export interface Unreadable {
@@ -20,20 +20,19 @@ export interface Unreadable {
 class BrokenQuote extends InvalidLine {}
 
 const DELIMITERS = [',', ';', '\t', '|']
-/** A first line in which Excel names the delimiter. */
+/** A line by which Excel names the delimiter. */
 const NAMED_DELIMITER = /^"?sep=(.)"?\r?$/i
 
 /**
- * Joins lines to records and parses each record on its own. If csv-parse read the whole file, a long record would stop
- * it, a stray quote would lose good lines, and a quoted CRLF would count as two lines. The first record decides the
- * delimiter.
+ * Joins lines to records and parses each alone. Parsing a whole file, csv-parse would stop at a long record, lose good
+ * lines after a stray quote, and count a quoted CRLF as two lines. The first record decides the file's delimiter.
  */
 export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<CsvRecord | Unreadable> {
   const waiting: ByteLine[] = []
   let delimiter: string | undefined
   const slice = new TimeSlice()
   const take = async (): Promise<ByteLine | undefined> => {
-    // Waiting lines are taken without an asynchronous pause, and there can be a hundred thousand of them.
+    // Waiting lines arrive without a pause, and there can be a hundred thousand.
     if (slice.isOver) await slice.next()
     return waiting.pop() ?? (await lines.next()).value
   }
@@ -51,13 +50,13 @@ export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenera
         const text = textOf(record)
         delimiter ??= findDelimiter(text)
         const fields = parseFields(text, delimiter)
-        // This is checked after parsing, because a quote error changes which lines belong to the record.
+        // Checked after parsing, because a quote error decides which lines belong to the record.
         for (const { bytes } of record) if (bytes !== null) assertUtf8(bytes, SAVE_AS_UTF8)
         yield { line: first.line, lastLine, fields, delimiter }
       } catch (error) {
         if (!(error instanceof InvalidLine)) throw error
         if (error instanceof BrokenQuote) {
-          // A stray quote may have joined good lines to this one, so only the line with the quote is skipped.
+          // A stray quote may have joined good lines, so only its own line is skipped.
           for (const line of record.slice(1).reverse()) waiting.push(line)
           yield { line: first.line, error: error.message }
         } else {
@@ -70,14 +69,12 @@ export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenera
   }
 }
 
-/**
- * Adds the range of the record's lines to the reason, because a stray quote may have joined good lines to the record.
- */
+/** Names all lines of the record, because a stray quote may have joined good lines to it. */
 export function withSpan(reason: string, line: number, lastLine: number): string {
   return lastLine > line ? `${reason} (lines ${line} to ${lastLine})` : reason
 }
 
-/** Takes the lines of one record. It ends at the first line after which the number of quotes is even. */
+/** The lines of one record, which ends at the first line end after an even number of quotes. */
 async function takeRecord(first: ByteLine, take: () => Promise<ByteLine | undefined>): Promise<ByteLine[]> {
   const record = [first]
   let sizeBytes = first.bytes?.length ?? 0
@@ -106,7 +103,7 @@ function textOf(record: readonly ByteLine[]): string {
   return parts.map((bytes) => bytes.toString('utf8')).join('\n')
 }
 
-/** Returns the delimiter that splits the header into the most fields. */
+/** The delimiter that splits a header into most fields. */
 function findDelimiter(header: string): string {
   const counted = DELIMITERS.map((delimiter) => ({ delimiter, fields: countFields(header, delimiter) }))
   return counted.reduce((best, one) => (one.fields > best.fields ? one : best)).delimiter

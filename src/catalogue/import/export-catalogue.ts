@@ -17,26 +17,22 @@ type ExportedRow = Omit<DetailsRow, 'categories'> & { categories: string[]; stoc
 /** The optional parts of an export. */
 export interface ExportContent {
   withStock: boolean
-  /**
-   * The languages and currencies of all products. If a list is empty, the file has no such column, so an import keeps
-   * the existing values.
-   */
+  /** The languages and currencies of all products. If empty, the file names none, so an import keeps existing ones. */
   languages: readonly string[]
   currencies: readonly string[]
-  /** Whether to put an apostrophe before texts that a spreadsheet would run as formulas. */
+  /** Puts an apostrophe before text that a spreadsheet would run as a formula. */
   forSpreadsheets: boolean
 }
 
 /**
- * A product in an export. `images` is omitted if `image_url` says everything. `categories` is omitted if `category`
- * names the only category and that is a root.
+ * An exported product. `images` is omitted if `image_url` is enough, and `categories` if `category` names the only one,
+ * at the top.
  */
 type ExportedProduct = Omit<ImportedProduct, 'images'> & Partial<Pick<ImportedProduct, 'images'>>
 
 /**
- * Exports a snapshot of the catalogue in sku order, without archived products, as text that `storefront catalogue
- * import` reads. Stock is omitted unless `withStock` is set, so that a later import keeps it. Memory: some thousand
- * products.
+ * A snapshot of the catalogue by sku, without archived products, as text that `storefront catalogue import` reads.
+ * Omits stock unless `withStock`, so a later import keeps it. Memory: some thousand products.
  */
 export async function* exportCatalogue(
   pool: Pool,
@@ -66,7 +62,7 @@ export async function* exportCatalogue(
     await tx.query('commit')
     isOpen = false
   } finally {
-    // The reader may stop early. The connection is then closed, because its transaction is not finished.
+    // Closes the connection of an unfinished transaction, because the reader may stop early.
     tx.release(isOpen)
   }
 }
@@ -77,9 +73,9 @@ function toProduct(
   { withStock, languages, currencies }: ExportContent,
 ): ExportedProduct {
   const categories = row.categories.map((id) => names.get(id) ?? [])
-  // If a subcategory has the same name, an import would choose the subcategory.
+  // If a subcategory shares the name, an import would choose the subcategory.
   const isPlain = categories.length === 1 && categories[0]?.length === 1 && !isNested.has(categories[0][0])
-  // The product's text may be a former name, from which an import would create a category.
+  // The text may be a former name, from which an import would create a category.
   const category = categories[0]?.at(-1) ?? row.category
   const product = toDetails({ ...row, categories: [] })
   const { slug, sku, name, description, brand, image_url, group, options, attributes = {}, price, compare_at_price } = product
@@ -97,7 +93,7 @@ function toProduct(
 
 const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'group', 'options'] as const
 const STOCK = 'stock'
-// Newer columns come last, so that the columns of earlier releases keep their places.
+// Newer columns come last, so earlier releases' columns keep their places.
 const LATER_COLUMNS = [
   'attributes',
   'slug',

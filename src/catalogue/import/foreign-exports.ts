@@ -13,10 +13,7 @@ const EXPORTS: readonly { columns: readonly string[]; what: string; remedy: stri
   },
 ]
 
-/**
- * If a file has the columns of another shop system's export, names that system and says what to do. Null for other
- * files.
- */
+/** The kind of a file with another shop's export columns, and what to do with it; null for other files. */
 export function describeForeignExport(columns: readonly string[]): string | null {
   const found = EXPORTS.find((one) => one.columns.every((column) => columns.includes(column)))
   return found === undefined ? null : `the file is ${found.what}: ${found.remedy}`

@@ -17,7 +17,7 @@ export interface ImportResult {
   failed: number
 }
 
-/** The outcome of one line. */
+/** A line's outcome. */
 export type LineResult = { line: number; sku: string; outcome: Outcome } | { line: number; error: string }
 
 interface NumberedProduct {
@@ -26,11 +26,11 @@ interface NumberedProduct {
 }
 
 export interface ImportSettings {
-  /** Returns the number of lines in a transaction. It is called for each line with the number of waiting lines. */
+  /** The number of lines in a transaction. Called for each line with the number of waiting lines. */
   batchSize?: (waiting: number) => number | Promise<number>
   /** Called after each batch with the number of lines processed so far. */
   onProgress?: (lines: number) => void
-  /** The author of the import. Each batch with changes is recorded as one activity with its counts. */
+  /** The import's author. Each batch with changes is recorded with its counts. */
   auditContext?: AuditContext | null
   /** Waits for a number of milliseconds. Tests replace it. */
   pause?: (ms: number) => Promise<unknown>
@@ -38,14 +38,13 @@ export interface ImportSettings {
 
 const BATCH_SIZE = 1_000
 /**
- * The most product JSON in one transaction, about a thousand products of 500 bytes. A megabyte of long texts takes a
- * second or two, mostly for indexing words, and locks the stock of its products for that time.
+ * The most product JSON in a transaction, about a thousand products of 500 bytes. A megabyte of long texts takes a
+ * second or two, mostly for indexing words, and locks its products' stock.
  */
 const MAX_BATCH_BYTES = 500_000
-/** Recent orders are queried again after this time, even within a batch, because lines may arrive slowly. */
+/** Recent orders are queried again after this time, because lines may arrive slowly. */
 const ASK_AGAIN_MS = 1_000
-// The SQLSTATE classes of errors that a single row causes. Any other error, such as an unavailable server or a full
-// disk, ends the import.
+// SQLSTATE classes of errors that a row causes. Any other error (server unavailable, disk full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
 /**
@@ -69,10 +68,7 @@ export async function importCatalogue(
   return counts
 }
 
-/**
- * Like `importBatches`. While orders arrive, batches are small, and after each batch comes a pause that lasts as long
- * as the batch did.
- */
+/** Like `importBatches`. While orders arrive, batches are small, and a pause as long as the batch follows each. */
 export async function* importBesideOrders(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
@@ -143,8 +139,8 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], auditCo
     const isAlone = only !== undefined && others.length === 0
     if (reason === null && (isAlone || sqlState(error) !== QUERY_CANCELED)) throw error
     if (isAlone && reason !== null) return [{ line: only.line, error: reason }]
-    // Either a row is at fault, or the batch exceeds the statement timeout. The halves are stored separately, until the
-    // row at fault is alone.
+    // A row is at fault, or the batch exceeds the statement timeout. Halves are stored separately until the row is
+    // alone.
     const middle = Math.ceil(batch.length / 2)
     return [
       ...(await storeBatch(pool, batch.slice(0, middle), auditContext)),
@@ -153,9 +149,7 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], auditCo
   }
 }
 
-/**
- * Retries if other imports create some of the products at the same time. Each attempt finds at least one more of them.
- */
+/** Retries while other imports create some of the products. Each attempt finds at least one more of them. */
 async function upsertWithRetry(
   pool: Pool,
   products: readonly ImportedProduct[],

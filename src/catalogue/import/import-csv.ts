@@ -38,32 +38,31 @@ const COLUMNS = [
   'sale_prices',
 ] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
-/** The value of `stock` for a product whose stock is not tracked. An empty cell keeps the stock. */
+/** The `stock` of a product without stock tracking. An empty cell leaves stock unchanged. */
 export const NOT_TRACKED = 'untracked'
 
 const SALE_EXAMPLE = 'list such as [{"amount": 990, "currency": "EUR", "until": "2026-12-01T08:00:00Z"}], with amounts in minor units'
 
-/** The most columns of a header. It is more than texts in a hundred languages and prices in all currencies need. */
+/** The most header columns. Translated texts in a hundred languages and prices in every currency are fewer. */
 const MAX_COLUMNS = 1_000
 
 type Column = (typeof COLUMNS)[number]
 
-/** Columns whose texts may contain anything, even what looks like a spreadsheet's error. */
+/** Texts may contain anything, even a spreadsheet's error text. */
 const TEXTS = /^(?:seo_)?description\b|^seo_title\b|^availability_text\b/
 
-/** A column with a price in a currency, such as `price:USD`, or with the price before its reduction. */
+/** A price in a currency, such as `price:USD`, or the price before its reduction. */
 const PRICE_COLUMN = /^(price|compare_at_price):([A-Z]{3})$/
-/** A column with a text in a language, such as `name:de`. */
+/** A text in a language, such as `name:de`. */
 const TRANSLATED_COLUMN = new RegExp(`^(${TRANSLATED_TEXTS.join('|')}):([A-Za-z0-9-]{1,35})$`)
 
 /**
- * Reads CSV (RFC 4180), including the variants that spreadsheets of other countries write. The header has COLUMNS in
- * any order and case, translated texts such as `name:de`, and prices such as `price:USD`. A missing column keeps the
- * stored values, and an empty cell clears them. Exceptions are `stock` and `stock_delta`, whose empty cells keep the
- * stock, and NOT_TRACKED, which ends its tracking.
- * `price` and `compare_at_price` are in major units of `currency`, by default `defaultCurrency`. `options` and
- * `attributes` are JSON objects. `images` is a JSON list of objects, `categories` of slugs and paths of names,
- * `sale_prices` of sales in minor units. The line of a record is its first line.
+ * Reads CSV (RFC 4180), including variants that other countries' spreadsheets write. The header has COLUMNS in any
+ * order and case, translated texts such as `name:de`, and prices such as `price:USD`. `price` and `compare_at_price`
+ * are in major units of `currency`, by default `defaultCurrency`. `options` and `attributes` are JSON objects; `images`
+ * is a list of objects, `categories` a list of slugs and paths of names, `sale_prices` a list with amounts in minor
+ * units. An empty `stock` and `stock_delta` keep stock; NOT_TRACKED ends its tracking. A missing column keeps its
+ * values, and an empty cell clears them. A record's line is its first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
   let header: Header | undefined
@@ -72,7 +71,7 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
     if (header === undefined) {
       const read = readHeader(record)
       if ('error' in read) {
-        // Without a header, the records have no meaning.
+        // Records have no meaning without a header.
         yield read
         return
       }
@@ -87,10 +86,10 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
   }
 }
 
-/** The columns of a file, with their places in a record. */
+/** The columns, and their places in a record. */
 interface Header {
   columns: ReadonlySet<string>
-  /** The columns that count for a record whose `currency` is empty. */
+  /** The columns for rows whose `currency` is empty. */
   columnsWithoutCurrency: ReadonlySet<string>
   places: ReadonlyMap<string, number>
   translated: readonly { place: number; name: string; language: string }[]
@@ -135,10 +134,7 @@ function readHeader(record: CsvRecord | Unreadable): Header | Unreadable {
   }
 }
 
-/**
- * The name of a column. Spreadsheets capitalize headers and add blanks. Currencies become upper case, and language tags
- * stay as written.
- */
+/** Spreadsheets capitalize headers and write blanks. Currencies become upper case; language names stay. */
 function toColumn(written: string): string {
   const [name = '', ...rest] = written.split(':')
   const known = name.toLowerCase().replace(/[\s-]+/g, '_')
@@ -146,7 +142,7 @@ function toColumn(written: string): string {
   return [known, ...suffix].join(':')
 }
 
-/** Spreadsheets write all columns that were ever used, so empty fields at the end are removed. */
+/** Spreadsheets write every column that was ever used. */
 function withoutEmptyEnd(fields: readonly string[]): string[] {
   return fields.slice(0, fields.findLastIndex((field) => field.trim() !== '') + 1)
 }
@@ -202,7 +198,7 @@ function readRow(header: Header, record: CsvRecord, defaultCurrency: string): Im
   return { ...product, columns: trimmed('currency') === '' ? header.columnsWithoutCurrency : header.columns }
 }
 
-/** Reads the translations. Returns nothing if no column has a translated text, so the stored translations stay. */
+/** Reads the translations; nothing if no column has one. */
 function readTranslations({ translated }: Header, fields: readonly string[]): { translations?: Translations } {
   const translations: Translations = {}
   for (const { place, name, language } of translated) {
@@ -211,7 +207,7 @@ function readTranslations({ translated }: Header, fields: readonly string[]): { 
   return translated.length === 0 ? {} : { translations }
 }
 
-/** Reads the prices by currency. Returns nothing if no column has such a price, so the stored prices stay. */
+/** Reads the prices by currency; nothing if no column has one. */
 function readPrices({ priced }: Header, fields: readonly string[], delimiter: string): { prices?: OfferedPrice[] } {
   const amounts = new Map<string, Map<string, number>>()
   for (const { place, column, kind, currency } of priced) {

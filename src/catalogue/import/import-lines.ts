@@ -10,8 +10,8 @@ export type ImportFormat = 'ndjson' | 'csv'
 
 export interface ImportOptions {
   /**
-   * The format. If absent, the extension of `fileName` decides (.ndjson, .jsonl or .csv). Without a known extension,
-   * the first line decides: it begins with `{` in NDJSON.
+   * The format. By default the extension of `fileName` decides (.ndjson, .jsonl, .csv), otherwise whether the file
+   * begins with `{`.
    */
   format?: ImportFormat | undefined
   fileName?: string | undefined
@@ -24,9 +24,8 @@ export interface ImportOptions {
 const FORMATS: Readonly<Record<string, ImportFormat>> = { '.ndjson': 'ndjson', '.jsonl': 'ndjson', '.csv': 'csv', '.tsv': 'csv' }
 
 /**
- * Reads a catalogue file line by line. Each line that is not blank yields a product, or the reason why it is none. A
- * repeated sku is an error of its second line. Throws only errors of `source`. Memory: one line, and a digest of each
- * sku.
+ * Reads a catalogue file by line. Each line that is not blank yields a product, or the reason why it is none. A
+ * repeated sku is its line's error. Throws only errors of `source`. Memory: one line, and a digest of each sku.
  */
 export async function* readImportLines(source: AsyncIterable<Uint8Array>, options: ImportOptions): AsyncGenerator<ImportLine> {
   const seen = new SeenSkus()
@@ -74,7 +73,7 @@ async function* prepend(first: ByteLine, rest: AsyncGenerator<ByteLine>): AsyncG
   }
 }
 
-/** Reads newline-delimited JSON with one product in each line, by `readProduct`. Blank lines are skipped. */
+/** Reads newline-delimited JSON, one product a line, by `readProduct`. Skips blank lines. */
 async function* readNdjson(lines: AsyncIterable<ByteLine>): AsyncGenerator<ImportLine> {
   for await (const line of lines) {
     if (!isBlank(line)) yield importLine(line.line, () => readProduct(parseJson(line.bytes)))

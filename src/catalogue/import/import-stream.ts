@@ -16,7 +16,7 @@ export interface ImportStreamOptions {
   encoding: string | undefined
   /** ISO 4217. */
   currency: string
-  /** How much time is left for the whole request. The server closes the connection soon after that. */
+  /** The time for the whole request. The server closes its connection soon afterwards. */
   remainingMs: number
   logger: Pick<Logger, 'error' | 'info' | 'warn'>
   /** Whether an error of `source` means that the client has disconnected. */
@@ -67,17 +67,16 @@ export function importStream(
       yield isUnavailable ? cut('unavailable', 'the database cannot answer') : cut('internal', 'the log of the store has the cause')
     }
   }
-  // All results are buffered. Otherwise a client that sends the whole file before it reads would block itself and the
-  // import.
+  // Buffers all results. Otherwise a client that sends everything before reading would block itself and the import.
   return Readable.from(results(), { highWaterMark: MAX_STREAMED_LINES })
 }
 
-/** The body took longer than a request may take. */
+/** The body took longer than a request may. */
 class TooSlow extends Error {
   override readonly name = 'TooSlow'
 }
 
-/** Yields the chunks of `source`. Throws TooSlow at the deadline, even while it waits for a chunk. */
+/** The chunks of `source`. Throws TooSlow at the deadline, even while a chunk is awaited. */
 async function* untilDeadline(source: AsyncIterable<Uint8Array>, deadline: number): AsyncGenerator<Uint8Array> {
   const chunks = source[Symbol.asyncIterator]()
   const { promise: tooSlow, reject } = Promise.withResolvers<never>()

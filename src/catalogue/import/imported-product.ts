@@ -6,27 +6,27 @@ import { findContradiction, normalizeProduct, trim } from '../normalize-product.
 import { identifier, NAMES_CATEGORY, NewProductBody, type ProductInput, withRule } from '../product-input.ts'
 import { describeLength, MAX_STOCK, MUST, type TextName } from '../product-rules.ts'
 
-/** A product from a line of a catalogue file. */
+/** A product from a catalogue file's line. */
 export type ImportedProduct = ProductInput & {
-  /** The units to add, or to remove if negative. It replaces `stock`. A new product starts at 0. */
+  /** Units to add, or to remove if negative, instead of `stock`. A new product starts at 0. */
   stock_delta?: number
-  /** Identifies the movement of `stock_delta`. Each product books a reference only once. */
+  /** Identifies the movement of `stock_delta`, which is booked once for each product. */
   reference?: string
-  /** The price in another shop system's export, in major units. It is only compared with `price`. */
+  /** Another shop's price in major units, only compared with `price`. */
   source_price?: string
-  /** The columns of the file, if it has a header. An existing product keeps the values for which there is no column. */
+  /** The file's columns, if it has a header. Existing products keep values without a column. */
   columns?: ReadonlySet<string>
 }
 
-/** A line of a catalogue file, numbered from 1, with its product or with the reason why it is refused. */
+/** A line of a catalogue file, numbered from 1, with its product or the reason for its refusal. */
 export type ImportLine = { line: number; product: ImportedProduct } | { line: number; error: string }
 
-/** A line that cannot be imported. The message is for the author of the file. */
+/** A line cannot be imported. The message is for the file's author. */
 export class InvalidLine extends Error {
   override readonly name = 'InvalidLine'
 }
 
-/** Returns the line with the product that `read` returns, or with the reason if `read` throws InvalidLine. */
+/** Line `line` with the product from `read`, or with the reason if it throws InvalidLine. */
 export function importLine(line: number, read: () => ImportedProduct): ImportLine {
   try {
     return { line, product: read() }
@@ -56,9 +56,9 @@ const LineSchema = withRule(
 const lineCheck = Compile(countCodePoints(LineSchema))
 
 /**
- * Reads parsed JSON as a product. It has the form of the body of `POST /admin/products`, or `stock_delta` and
- * `reference` instead of `stock`. A null `stock` means untracked, and any other null means absent. `isWhole` is false
- * for a file whose columns may omit prices. Throws InvalidLine.
+ * Parsed JSON as a product: the body of `POST /admin/products`, or `stock_delta` and `reference` in place of `stock`. A
+ * null `stock` means not tracked; any other null means absent. `isWhole` is false for a file whose columns may omit
+ * prices. Throws InvalidLine.
  */
 export function readProduct(value: unknown, isWhole = true): ImportedProduct {
   if (!isObject(value)) throw new InvalidLine('a product must be an object')
@@ -84,7 +84,7 @@ function nameOf([property = '', ...rest]: readonly string[]): string {
   return [property, ...rest].join('.')
 }
 
-/** The first fault of a refused product. */
+/** A refused product's first fault. */
 function explain(product: ImportedProduct): string {
   const unknown = explainUnknown('a product', product, LineSchema) ?? explainUnknown('price', product.price, LineSchema.properties.price)
   if (unknown !== null) return unknown
@@ -95,7 +95,7 @@ function explain(product: ImportedProduct): string {
   const missing = (params as { requiredProperties?: string[] }).requiredProperties?.[0]
   const path = [...instancePath.split('/').slice(1), ...(missing === undefined ? [] : [missing])]
   const [property = '', member = ''] = path
-  // These faults mean that the text is too long or blank.
+  // The text is too long or blank.
   if (property !== 'attributes' && (keyword === '~refine' || keyword === 'pattern')) return describeLength(nameOf(path) as TextName)
   const { [property]: schema } = LineSchema.properties as Readonly<Record<string, object>>
   const { type, 'x-must': must = 'be a text', properties = {} }: Ruled = schema ?? {}
@@ -105,7 +105,7 @@ function explain(product: ImportedProduct): string {
   return `${property} must ${type === 'string' ? 'be a text' : must}`
 }
 
-/** A schema with its rule in words, for authors of files. */
+/** A schema with the rule for authors of files. */
 interface Ruled {
   type?: string
   'x-must'?: string
@@ -122,7 +122,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Makes a name from the file safe to print: control characters are escaped, and long names are cut. */
+/** Makes a name from the file safe to print: escapes control characters and cuts long names. */
 export function quote(name: string): string {
   return JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name).replace(/[\x7f-\x9f]/g, '?')
 }

@@ -1,20 +1,17 @@
 import { MAX_STOCK } from '../product-rules.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
-/** The stock of a product before and after an import line, or the reason why the line is refused. */
+/** A product's stock before and after an import line, or the reason for the line's refusal. */
 export type StockDecision = { before: number | null; after: number | null; reference: string | null } | { refusal: string }
 
-/** The locked stock of an existing product. */
+/** An existing product's locked stock. */
 export interface PresentStock {
   available: number | null
-  /** The units that were booked before under the line's reference. Null if there are none. */
+  /** The units already booked under the line's reference, or null. */
   booked: number | null
 }
 
-/**
- * Decides the stock after a line, which has a number, a difference or neither. `present` is undefined for a new
- * product.
- */
+/** The stock after a line with a number, a difference or neither. `present` is undefined for a new product. */
 export function decideStock(
   line: Pick<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>,
   present: PresentStock | undefined,

@@ -7,22 +7,21 @@ import type { ImportedProduct } from './imported-product.ts'
 import { upsertProducts } from './upsert-products.ts'
 
 const SAMPLE = new URL('./sample-catalogue.ndjson', import.meta.url)
-/** The placeholder in the sample for the store's address, where its pictures are. */
+/** The sample's placeholder for the store's address, where its pictures are. */
 const BASE_URL = '{base_url}'
 
 /**
- * Loads the sample catalogue into a store without products, in one transaction. Returns whether it did. If processes
- * start together, one of them loads it. `baseUrl` is the address of the sample's pictures.
+ * Loads the sample catalogue into a store without products, in one transaction. Returns whether it did. Processes that
+ * start together load it once. Its pictures are below `baseUrl`.
  */
 export async function loadSampleCatalogue(pool: Pool, baseUrl: string): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront sample catalogue', 0))`)
-    // This statement is separate, so that it sees what the previous holder of the lock has committed.
+    // A separate statement after the lock sees what the lock's previous holder has committed.
     const { rows } = await tx.query<{ has_products: boolean }>('select exists (select from products) as has_products')
     if (rows[0]?.has_products === true) return false
     const products = await readSample(baseUrl)
-    // Reduced products are first stored with their former price, because `lowest_price_30_days` comes from earlier
-    // prices.
+    // Reduced products get their former price first, since `lowest_price_30_days` comes from earlier prices.
     await upsertProducts(tx, products.flatMap(atFormerPrice), null)
     await upsertProducts(tx, products, null)
     return true

@@ -5,13 +5,10 @@ import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { readOnce } from '../../http/read-once.ts'
 
-/**
- * The file with the drawings, one in each line. A drawing is 200 by 200 units and uses `currentColor` and fixed
- * colours.
- */
+/** One drawing a line, in `currentColor` and fixed colours, of 200 by 200 units. */
 const DRAWINGS = './sample-pictures.svg'
 
-/** The colours that a picture's name can contain. */
+/** The colours in picture names. */
 const COLOURS: ReadonlyMap<string, string> = new Map([
   ['amber', '#d9932f'],
   ['black', '#34383b'],
@@ -43,8 +40,8 @@ const COLOURS: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * Serves the pictures of the sample catalogue, for example `GET /sample-pictures/mug.sage.svg`. An example shop on
- * another origin may show them.
+ * `GET /sample-pictures/mug.sage.svg`: the sample catalogue's pictures, which an example shop on another origin may
+ * show.
  */
 export function samplePictureRoutes(server: HttpServer): void {
   const readDrawings = readOnce(async (file) => drawingsOf(await readFile(new URL(file, import.meta.url), 'utf8')))

@@ -3,12 +3,12 @@ import { hash } from 'node:crypto'
 const EMPTY = 0
 const FIRST_SIZE = 1 << 12
 const MAX_LOAD = 0.8
-/** The number of words in a slot: two for the digest, and one for the line, which is 0 in an empty slot. */
+/** Words in a slot: two of the digest, and the line, which is 0 in an empty slot. */
 const WIDTH = 3
 
 /**
- * Remembers the first line of each sku, in 15 to 30 bytes a sku. A Map of strings would take over 100 MB for a million.
- * A sku is identified by 64 bits of its SHA-256. Among a million, two collide with a probability of 3 in 100 million.
+ * The first line of each sku, in 15 to 30 bytes a sku; a Map of strings would take over 100 MB for a million. 64 bits
+ * of its SHA-256 identify a sku. Among a million they collide with a probability of 3 in 100 million.
  */
 export class SeenSkus {
   #slots = new Uint32Array(FIRST_SIZE * WIDTH)

@@ -1,6 +1,6 @@
 import { InvalidLine } from './imported-product.ts'
 
-/** The limit for a header. Real headers are far shorter. */
+/** Real headers are far shorter. */
 const MAX_HEAD_BYTES = 65_536
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
@@ -26,7 +26,7 @@ async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): A
     if (decoder === undefined) {
       assertNoOtherFile(chunk)
       const label = findMarkedEncoding(chunk) ?? encoding
-      // UTF-8 bytes pass unchanged, because each line is checked later.
+      // Each line is checked for UTF-8 later.
       decoder = new TextDecoder(label).encoding === 'utf-8' ? null : new TextDecoder(label)
     }
     yield decoder === null ? chunk : Buffer.from(decoder.decode(chunk, { stream: true }))
@@ -36,8 +36,8 @@ async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): A
 }
 
 /**
- * Yields the chunks of `source`, with the first ones joined into one. `isEnough` gets each chunk and the length so far,
- * and says when the beginning of the file can be judged. No byte is examined twice.
+ * Joins chunks until `isEnough` accepts the next chunk and the bytes so far for judging the file's start. Each byte is
+ * examined once.
  */
 async function* withHead(
   source: AsyncIterable<Uint8Array>,
@@ -69,7 +69,7 @@ function assertNoOtherFile(head: Buffer): void {
   if (what !== undefined) throw new InvalidLine(`the file is ${what}`)
 }
 
-/** Finds the encoding by the byte order mark. UTF-16 is also found by the NUL that each ASCII character contains. */
+/** Finds the encoding by its byte order mark; UTF-16 also by the NUL of every ASCII character. */
 function findMarkedEncoding(head: Buffer): string | null {
   const [a, b, c, d] = head
   if (a === 0xef && b === 0xbb && c === 0xbf) return 'utf-8'

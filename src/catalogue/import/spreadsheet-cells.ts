@@ -20,14 +20,14 @@ export function assertNotShortened(column: string, text: string): void {
 
 const PLAIN = /^\d+(?:\.\d+)?$/
 const DECIMAL_COMMA = /^(\d+),(\d+)$/
-/** One separator before three digits is ambiguous, because it may separate thousands or decimals. */
+/** A single separator before three digits is ambiguous: thousands or thousandths. */
 const AMBIGUOUS = /^[1-9]\d{0,2}[.,]\d{3}$/
 const GROUPED = /^\d{1,3}(?:([.,'’ ])\d{3})(?:\1\d{3})*(?:([.,])(\d+))?$/
 
 /**
- * Reads a number as people and spreadsheets write it (`12.50`, `12,50`, `1.299,00`, `1 299.00`, `1'299`). Returns it
- * with a decimal point and without thousands separators, or null if it is no such number. `1.299` has three decimals in
- * a file with commas between its columns, and otherwise throws InvalidLine. `1,299` always throws it.
+ * A number as people and spreadsheets write it (`12.50`, `12,50`, `1.299,00`, `1 299.00`, `1'299`), converted to a
+ * decimal point without thousands separators. If commas separate the file's columns, `1.299` has three decimals;
+ * otherwise it throws InvalidLine, and `1,299` always does. Null if it is not such a number.
  */
 export function readDecimal(column: string, written: string, delimiter: string): string | null {
   const text = written.replace(/[\u00a0\u2009\u202f]/g, ' ').trim()

@@ -15,9 +15,9 @@ import { type ProductToStore, storeProducts } from '../store-products.ts'
 import type { ImportedProduct } from './imported-product.ts'
 import { decideStock, type PresentStock } from './imported-stock.ts'
 
-/** The outcome for a product. It is unchanged if neither the product nor its stock differs from the database. */
+/** A product's outcome. It is unchanged if neither it nor its stock differs from the database. */
 export type Outcome = 'created' | 'updated' | 'unchanged'
-/** The reason why a product was not stored. */
+/** Why nothing of a product was stored. */
 export interface Refusal {
   refusal: string
 }
@@ -25,9 +25,9 @@ export interface Refusal {
 type Accepted = ProductToStore & StockWrite
 
 /**
- * Creates or updates products of different skus, and their stock if they name it. Archived products are sold again.
- * Returns the outcomes in the same order, and records an activity with their counts. Throws `sku_taken`, or the
- * violation of `products_sku_unique`, if a concurrent transaction has given or taken one of the skus.
+ * Creates or updates products of different skus, and their stock if they name it; archived products are sold again.
+ * Returns the outcomes in the same order, and records their numbers. Throws `sku_taken`, or the violation of
+ * `products_sku_unique`, if another transaction has just given or taken a sku.
  */
 export async function upsertProducts(
   tx: Transaction,
@@ -84,7 +84,7 @@ export async function upsertProducts(
     })
     const count = (wanted: Outcome) => outcomes.filter((outcome) => outcome === wanted).length
     const after = { created: count('created'), updated: count('updated') }
-    // Each batch has its own activity, so an interrupted import has recorded what it stored.
+    // Each batch has one activity, so an aborted import has recorded what it stored.
     return { result: outcomes, written, activity: after.created + after.updated === 0 ? null : { subjectId: null, before: null, after } }
   })
 }
@@ -96,9 +96,7 @@ async function findIds(tx: Transaction, products: readonly ImportedProduct[]): P
   return new Map(rows.map(({ id, sku }) => [sku, id]))
 }
 
-/**
- * The locked stock of existing products by sku, with the changes that were already booked under the lines' references.
- */
+/** The locked stock of existing products by sku, with earlier changes under the lines' references. */
 async function findLevels(
   tx: Transaction,
   products: readonly ImportedProduct[],
@@ -119,7 +117,7 @@ async function findLevels(
   return new Map(rows.map((row) => [row.sku, row]))
 }
 
-/** The slug of a line (null for none), or the reason why the line is refused. */
+/** A line's slug (null for none), or the reason for the line's refusal. */
 type SlugDecision = { slug: string | null } | Refusal
 
 /** Decides the slugs of the lines. A slug is refused if it is or was another product's, or that of an earlier line. */
@@ -146,7 +144,7 @@ async function decideSlugs(tx: Transaction, products: readonly ImportedProduct[]
   )
 }
 
-/** The product of a line. If the file lacks a column, the value comes from the stored product. */
+/** A line's product, completed from the stored one if the file lacks a column. */
 function mergeNamed(stored: StoredProduct | undefined, given: ImportedProduct): ImportedProduct | Refusal {
   const { columns, price } = given
   if (stored === undefined || columns === undefined) return given

@@ -12,9 +12,7 @@ import { Loop } from '../../loop.ts'
 import { CATALOGUE_CHANNEL, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
-/**
- * The queue of purges. Each purge is for one cache. It is retried until it succeeds or `deleteOldPurges` deletes it.
- */
+/** Purges, one for each cache. A purge is retried until it succeeds or `deleteOldPurges` deletes it. */
 export const CACHE_PURGES: DeliveryKind = {
   name: 'cdn-purge',
   table: sql`cache_purges`,
@@ -27,21 +25,21 @@ export const CACHE_PURGES: DeliveryKind = {
 }
 
 const WORK: WorkOptions = { places: 32, share: { perReceiver: 4, suspects: 16, slowMs: 5_000 } }
-/** How often the outbox is emptied if there is no cache. If there is one, `copies` notices waiting changes. */
+/** How often the outbox is cleared if there is no cache. With a cache, the copy finds waiting changes. */
 const CLEAR_MS = 30_000
 /**
  * The number of attempts that are counted. Further attempts keep the longest pause, and no number of attempts ends a
  * purge.
  */
 const COUNTED_ATTEMPTS = 20
-/** Changes that are committed within this pause are purged together. */
+/** Changes within this pause are purged together. */
 const PAUSE_MS = 100
-/** The longest wait of a change whose notification was lost. */
+/** The longest wait of a change whose notification is lost. */
 const FOUND_WITHIN_MS = 1_000
 const RETRY_MS = 1_000
 /**
- * An API process may serve the old state for a second after a change (catalogue-version.ts), and a cache may store that
- * answer after the first purge. The second purge removes it.
+ * After a change an API process may serve the old state for a second (catalogue-version.ts), and the cache may store it
+ * after the first purge. The second purge removes it.
  */
 const SECOND_PURGE_AFTER_SECONDS = 2
 
@@ -51,8 +49,8 @@ interface Purge {
 }
 
 /**
- * Deletes purges that are older than any answer that a cache may serve, for example those of a cache that was removed
- * from `CDN_PURGE_URL`. Returns their number.
+ * Deletes purges older than any answer that a cache may serve, such as those of a cache no longer in `CDN_PURGE_URL`.
+ * Returns their number.
  */
 export async function deleteOldPurges(pool: Pool, oldestSeconds: number): Promise<number> {
   const { rowCount } = await pool.query(sql`delete from cache_purges where queued_at < now() - make_interval(secs => ${oldestSeconds})`)
@@ -62,9 +60,9 @@ export async function deleteOldPurges(pool: Pool, oldestSeconds: number): Promis
 export interface CataloguePurgeOptions {
   pool: Pool
   copies: FreshCopies
-  /** The queue, which must be started. */
+  /** A queue that has been started. */
   deliveries: DeliveryQueue
-  /** The caches to purge. If the list is empty, changes are only removed from the outbox. */
+  /** If empty, changes are only removed from the outbox. */
   purgers: readonly Purger[]
   logger: Logger
 }
@@ -101,7 +99,7 @@ export function createCataloguePurge({ pool, copies, deliveries, purgers, logger
     )
   }
 
-  /** Moves changes from the outbox to the purge queue. Returns whether there were any. */
+  /** Returns whether there were changes. */
   async function takeChanges(): Promise<boolean> {
     const found = await inTransaction(pool, async (tx) => {
       const tags = await takeChangedTags(tx)
@@ -141,7 +139,7 @@ export function createCataloguePurge({ pool, copies, deliveries, purgers, logger
       if (purgers.length > 0) worker ??= deliveries.work<Purge>(CACHE_PURGES, WORK, purge)
       await loop.start()
     },
-    /** Stops the service. Idempotent, and safe before start. */
+    /** Idempotent, safe before start. */
     async stop(): Promise<void> {
       await loop.stop()
       await worker?.stop()

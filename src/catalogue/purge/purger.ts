@@ -10,8 +10,8 @@ export interface Purger {
 
 const TIMEOUT_MS = 10_000
 /**
- * The most tags in a call. 100 tags are 2.3 kB, which is below Varnish's header limit (8 kB) and the limits of a call
- * to Cloudflare (100) and Fastly (256).
+ * 100 tags are 2.3 kB. This is below Varnish's header limit (8 kB) and the limits for a call of Cloudflare (100) and
+ * Fastly (256).
  */
 const MAX_TAGS = 100
 
@@ -24,10 +24,7 @@ export function tagHeadersOf(urls: readonly string[]): TagHeader[] {
   return headers.length === 0 ? ['surrogate-key'] : [...new Set(headers)]
 }
 
-/**
- * Creates the purgers for the caches in `CDN_PURGE_URL`. Its forms are in docs/operate/traffic.md. Throws for any other
- * form.
- */
+/** The caches of `CDN_PURGE_URL`, whose forms are in docs/operate/traffic.md. Throws for any other form. */
 export function createPurgers(urls: readonly string[]): Purger[] {
   return urls.map((url) => {
     const { protocol, host, hostname, password, searchParams } = new URL(url)
@@ -66,7 +63,7 @@ function createFastlyPurger(api: string, serviceId: string, token: string): Purg
   })
 }
 
-/** See https://developers.cloudflare.com/api/resources/cache/methods/purge/. */
+/** https://developers.cloudflare.com/api/resources/cache/methods/purge/ */
 function createCloudflarePurger(api: string, zoneId: string, token: string): Purger {
   return inChunks(`cloudflare://${zoneId}`, async (tags) => {
     const answer = await call(`${api}/client/v4/zones/${zoneId}/purge_cache`, {

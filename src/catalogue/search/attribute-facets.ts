@@ -23,9 +23,7 @@ export type AttributeFacets = Static<typeof AttributeFacetsSchema>
 const MAX_ATTRIBUTES = 20
 const MAX_VALUES = 20
 
-/**
- * Counts the attributes of the matching products in a share of the table. Each attribute of a product costs about 4 µs.
- */
+/** The attributes of the matching products, in a share of the table. Each attribute of a product costs about 4 µs. */
 export async function countAttributes(db: Queryable, { from, conditions }: MatchSource, share: number): Promise<AttributeFacets> {
   const { rows } = await db.query<{
     name: string

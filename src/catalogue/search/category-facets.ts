@@ -14,7 +14,7 @@ export type CategoryFacets = Static<typeof CategoryFacetsSchema>
 
 const MAX_CATEGORIES = 100
 
-/** A combination of categories, and the number of products that have exactly these. */
+/** A set of categories that some products share, and the number of these products. */
 export interface CategorySet {
   ids: readonly string[]
   count: number
@@ -28,8 +28,8 @@ interface Node {
 }
 
 /**
- * The number of products in each category, including its descendants. A product counts once in each of them. `within`
- * limits the categories in the result; null for all.
+ * The number of products in each category and its ancestors; each product counts once for each. `within` limits the
+ * categories; null for all.
  */
 export async function countCategories(
   db: Queryable,

@@ -4,14 +4,14 @@ import { matchSource } from '../categories/list-source.ts'
 import type { LocatedFilters } from '../product-query.ts'
 import { filterConditions, type TextQuery } from './filter-sql.ts'
 
-/** The most products that are counted exactly. For more, the answer is the planner's estimate. */
+/** The most products that are counted. For more, the answer is the planner's estimate. */
 const COUNTED = 10_000
 /**
- * The highest cost of finding products that are counted exactly, in the planner's unit. It is about the time of reading
- * a page, and more than finding that many products by an index costs.
+ * The highest cost of finding products, in the planner's unit: about the time of reading a page, and more than an index
+ * needs for them.
  */
 export const MAX_COST = 12_000
-/** The most category members that are counted exactly, by their index. */
+/** The most category members that are counted, by their index. */
 const MEMBERS_COUNTED = 20_000
 
 /** The number of matching products. With `isCollapsed`, a group counts as one. */
@@ -54,7 +54,7 @@ async function countMembers(db: Queryable, categoryId: string): Promise<{ value:
   return { value: Math.max(members, estimate), exact: false }
 }
 
-// Groups and ids cannot be confused, because one of the two columns is always null.
+// Groups and ids cannot be mixed up, because one of the two is null.
 const ENTRY = sql`distinct (variant_group, case when variant_group is null then id end)`
 const ANY = sql`*`
 
@@ -68,7 +68,7 @@ export function estimateProducts(
   return estimateRows(db, sql`select from ${from} where ${allOf(conditions)}`)
 }
 
-/** The planner's estimates for a statement. Planning takes a few hundred microseconds. */
+/** The planner's estimate for a statement, which takes a few hundred microseconds. */
 export async function estimateRows(db: Queryable, statement: Sql): Promise<{ estimate: number; cost: number }> {
   const { rows } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number; 'Total Cost': number } }] }>(
     sql`explain (format json) ${statement}`,

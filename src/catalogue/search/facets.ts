@@ -39,11 +39,11 @@ interface RangeCount {
   count: number
 }
 
-/** The lower ends of the price ranges, in minor units. */
+/** Lower ends of the price ranges, in minor units. */
 const RANGES = [0, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]
 const MAX_BRANDS = 100
 const PRODUCT = sql`product`
-/** The most matches that are counted exactly. */
+/** The most matches that are counted. */
 const COUNTED = 10_000
 /** If there are more matches, about this number of them is counted in a sample of at most `MAX_SAMPLED` table rows. */
 const SAMPLED_MATCHES = 5_000
@@ -53,17 +53,14 @@ const MAX_SAMPLED = 20_000
  * is read.
  */
 const MAX_READ_ATTRIBUTES = 60_000
-/** A sample with fewer matches is not reliable. There are then so few matches that all of them are counted. */
+/** A smaller sample is unreliable. There are then few matches, and all of them are counted. */
 const MIN_SAMPLED = 200
-/**
- * The highest cost of finding all of these few matches, in the planner's unit. It is the cost of reading a table of
- * about 200,000 products.
- */
+/** The highest cost of finding all these matches, in the planner's unit: reading a table of about 200,000 products. */
 const MAX_COST_OF_FEW = 50_000
-/** The number of products that are read to estimate how many attributes a product has. */
+/** Products measured to estimate the number of attributes of one. */
 const MEASURED_PRODUCTS = 200
 
-/** The number of matching products by category, brand and price range, and by attribute if requested. */
+/** The number of matching products by category, brand, price range and, if requested, attribute. */
 export async function countFacets(db: Queryable, wanted: Filters, { hasAttributes = false } = {}): Promise<Facets> {
   const filters = await locateFilters(db, wanted)
   const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
@@ -89,7 +86,7 @@ export async function countFacets(db: Queryable, wanted: Filters, { hasAttribute
 interface Matches {
   filters: LocatedFilters
   textQuery: TextQuery
-  /** The number of matches: the planner's estimate, or the exact number. */
+  /** The planner's estimate, or the exact number. */
   estimate: number
   cost: number
 }
@@ -132,10 +129,7 @@ function sampleSource({ filters, textQuery }: Matches, share: number): MatchSour
 }
 
 interface MatchCounts {
-  /**
-   * The number of counted products: at most `COUNTED` + 1 if all matches are counted, at most `MAX_SAMPLED` in a
-   * sample.
-   */
+  /** Products counted: at most `COUNTED` + 1 of all matches, at most `MAX_SAMPLED` of a sample. */
   total: number
   ranges: RangeCount[]
   brands: Facets['brands']
@@ -179,7 +173,7 @@ async function countMatches(db: Queryable, matches: Matches, share: number): Pro
   return rows[0] as MatchCounts
 }
 
-/** The share of the table in which to read the matches' attributes. It is at most the share of the other counts. */
+/** The share of the table to read for the matches' attributes, at most the share of the other counts. */
 async function shareWithAttributes(db: Queryable, matches: Matches, share: number): Promise<number> {
   const { rows } = await db.query<{ each: number }>(
     sql`select coalesce(avg((select count(*) from jsonb_object_keys(attributes))), 0)::float8 as each
@@ -192,14 +186,13 @@ async function shareWithAttributes(db: Queryable, matches: Matches, share: numbe
   return Math.min(share, matches.estimate <= readable ? 1 : await matchShare(db, matches, readable))
 }
 
-/** The share of the table that has about `wanted` matches, limited to `MAX_SAMPLED` rows. */
+/** The share of the table with about `wanted` matches, or `MAX_SAMPLED` rows. */
 async function matchShare(db: Queryable, { estimate }: Matches, wanted: number): Promise<number> {
   return Math.min(await sampleShare(db, MAX_SAMPLED), wanted / Math.max(1, estimate))
 }
 
 /**
- * The share of the table that has about `wanted` rows. The planner knows the size of a table even if it was never
- * analyzed.
+ * The share of the table with about `wanted` rows. The planner knows the table's size even if it was never analyzed.
  */
 async function sampleShare(db: Queryable, wanted: number): Promise<number> {
   const { estimate } = await estimateRows(db, sql`select from products`)

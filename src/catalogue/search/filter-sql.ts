@@ -8,15 +8,15 @@ export type TextQuery = string | null
 const TABLES = { product: sql`product`, other: sql`other` }
 
 /**
- * The conditions that the alias `table` matches the filters; there is at least one. Do not use a generic plan, because
- * the planner must see a word to know how frequent it is. `place` is the column of the amount in the currency, for
- * tables whose rows all are sold in it.
+ * At least one condition for the alias `table` to match the filters. Plan the statement with its values, because the
+ * planner must see a word to know its frequency. `place` is the column of the amount in the currency, for rows that are
+ * all sold in it.
  */
 export function filterConditions(table: keyof typeof TABLES, filters: LocatedFilters, textQuery: TextQuery, place?: Sql): Sql[] {
   return [sql`${TABLES[table]}.archived_at is null`, ...matchConditions(table, filters, textQuery, place)]
 }
 
-/** Like `filterConditions`, for rows that are known not to be archived. The result may be empty. */
+/** Like `filterConditions`, for rows that are not archived. May be empty. */
 export function matchConditions(table: keyof typeof TABLES, filters: LocatedFilters, textQuery: TextQuery, place?: Sql): Sql[] {
   const { categoryIds, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes } = filters
   const row = TABLES[table]
@@ -43,10 +43,7 @@ export function matchConditions(table: keyof typeof TABLES, filters: LocatedFilt
   return conditions
 }
 
-/**
- * Like `filterConditions`, for a table sample. A sample uses no index, so attribute terms would be collected from each
- * of its rows.
- */
+/** Like `filterConditions`, for a table sample, which uses no index and would collect terms from each of its rows. */
 export function sampleConditions(filters: LocatedFilters, textQuery: TextQuery): Sql[] {
   const conditions = filterConditions('product', { ...filters, attributes: null }, textQuery)
   if (filters.attributes === null) return conditions
@@ -57,16 +54,16 @@ export function sampleConditions(filters: LocatedFilters, textQuery: TextQuery):
   return [...conditions, ...paths.map((path) => sql`product.attributes @@ ${path}::jsonpath`)]
 }
 
-/** JSON paths that find each form of a value with this term: a text, a text in a list, a number and a boolean. */
+/** JSON paths for every value with this term: a text, a text in a list, a number, or a boolean. */
 function equalTo(name: string, value: string): string[] {
   const values = [JSON.stringify(value), ...(/^(true|false|-?(0|[1-9]\d*)(\.\d+)?)$/.test(value) ? [value] : [])]
   return values.map((each) => pathOf(name, '==', each))
 }
 
-/** A condition with a bound: a name, `>=` or `<=`, and a number. */
+/** The bound of a number: a name, `>=` or `<=`, and the number. */
 const BOUND = /^([^=<>]+)([<>]=)(.+)$/
 
-/** The conditions by terms are in the statement, because only these use the index and its statistics. */
+/** Terms use the index, whose condition must be in the statement, and its statistics. */
 function attributeConditions(row: Sql, attributes: readonly string[]): Sql[] {
   const hasAny = (terms: readonly string[]) => sql`attribute_terms(${row}.attributes) && ${terms}::text[]`
   return [
@@ -78,7 +75,7 @@ function attributeConditions(row: Sql, attributes: readonly string[]): Sql[] {
   ]
 }
 
-/** A JSON path, to be used as a parameter of a statement. */
+/** A JSON path, which is a parameter of a statement. */
 function pathOf(name: string, operator: string, value: string): string {
   return `$."${name}" ${operator} ${value}`
 }
@@ -101,8 +98,8 @@ function attributesByName(attributes: readonly string[]): Map<string, { terms: s
 const NUMBER = /^(-?)(\d{1,320})(?:\.(\d{1,320}))?(?:[eE]([+-]?\d{1,3}))?$/
 
 /**
- * The term as it is given. If its value is a number in another spelling such as `1e-7`, also the term of the index,
- * which has neither an exponent nor trailing zeros.
+ * A term and, for a number in another spelling such as `1e-7`, the index's term, which has neither exponent nor
+ * trailing zeros.
  */
 function withPlainNumber(term: string): string[] {
   const equals = term.indexOf('=') + 1
@@ -116,10 +113,7 @@ function withPlainNumber(term: string): string[] {
   return [...new Set([term, `${term.slice(0, equals)}${number === '0' ? '' : sign}${number}`])]
 }
 
-/**
- * The condition that a product's words match, including the words of its translations. If `translated_search` is set,
- * it contains both.
- */
+/** Whether a product's words match, including its translations. `translated_search`, if set, has both. */
 export function matchesText(row: Sql, textQuery: Sql): Sql {
   return sql`((${row}.translated_search is null and ${row}.search @@ ${textQuery}) or ${row}.translated_search @@ ${textQuery})`
 }

@@ -7,25 +7,22 @@ import type { Position } from '../walk-products.ts'
 import { filterConditions, matchesText, textQueryExpression } from './filter-sql.ts'
 
 /**
- * The number of newest matches that are ranked. The other matches follow by age. Ranking all matches would read half of
- * the catalogue for a word that half of its products have. See docs/decisions/catalogue-search.md#ranking-and-bounds.
+ * The number of newest matches that are ranked; the others follow by age. Ranking all would read half of the catalogue
+ * for a word in half of its products. See docs/decisions/catalogue-search.md#ranking-and-bounds.
  */
 export const CANDIDATES = 100
-/**
- * The number of candidates on later pages. It is higher, because matches added since the first page may be among them.
- */
+/** Candidates of later pages. New matches since the first page may be between its candidates. */
 const CANDIDATES_LATER = 10 * CANDIDATES
 /**
- * Products whose whole name is the search rank first. This number of the newest ones does so even if they are older
- * than the other candidates.
+ * Products whose whole name is the search rank first. The newest of them do so even if they are older than the
+ * candidates.
  */
 export const NAMED = 20
 const NAMED_LATER = 10 * NAMED
 const ABOVE_ALL_RANKS = 2
-/** The weights of a match: in the description, in the sku, in category and options, and in the name. */
+/** Weights of matches in the description, the sku, category and options, and the name. */
 const WEIGHTS = '{0.1, 0.6, 0.4, 1}'
-// With this option, PostgreSQL divides the rank by the logarithm of the text's length, so a word counts more in a short
-// text.
+// Divides the rank by the logarithm of the text's length, so a word counts more in a short text.
 const BY_LENGTH = 1
 
 export interface RankedRow extends ProductRow {
@@ -35,26 +32,26 @@ export interface RankedRow extends ProductRow {
   hasRest: boolean
 }
 
-/** The newest and the oldest candidate of the first page, as places among all products by age. */
+/** The first page's oldest and newest candidate, as places among all products by age. */
 export interface RankedWindow {
   floor: Position
   ceiling: Position
-  /** The oldest candidate whose whole name is the search. Null if none is older than `floor`. */
+  /** The oldest candidate by name; null if none is older than `floor`. */
   named: Position | null
 }
 
 export interface RankedSearch {
   filters: LocatedFilters<Filters & { isCollapsed: boolean }>
   textQuery: string
-  /** A search in `tsquery` syntax for products whose whole name is the search. */
+  /** Matches the products whose whole name is the search. */
   nameQuery: string
 }
 
 export interface RankedWalk extends RankedSearch {
   isBackward: boolean
-  /** The start, whose `value` is a rank. Null to start with the first candidate, or backwards with the last. */
+  /** `value` is a rank. Null starts at the first, or backwards at the last. */
   from: Position | null
-  /** The window of the first page, so that all pages rank the same products. Undefined on the first page. */
+  /** The window of the first page, so all pages rank the same products. Undefined on the first page. */
   window: RankedWindow | undefined
   count: number
   view: ProductView
@@ -76,15 +73,12 @@ const OTHER = sql`other`
 const isFrom = (place: Position) => (key: Sql) => sql`${key} >= (${place.value}::timestamptz, ${place.id}::uuid)`
 const isUpTo = (place: Position) => (key: Sql) => sql`${key} <= (${place.value}::timestamptz, ${place.id}::uuid)`
 
-/**
- * The condition that the name of `product` makes it a candidate. In a list of groups, the name of another variant does
- * too.
- */
+/** The condition that `product` is a candidate by its name or, in a list of groups, by a variant's name. */
 export function isNamedCandidate({ filters, textQuery, nameQuery }: RankedSearch, named: Position): Sql {
   const isNamed = (row: Sql) =>
     sql`${matchesText(row, textQueryExpression(nameQuery))} and ${isFrom(named)(sql`(${row}.created_at, ${row}.id)`)}`
   if (!filters.isCollapsed) return sql`(${isNamed(PRODUCT)})`
-  // The array is computed only once, not for each product.
+  // The array is computed once, not for each product.
   return sql`(${isNamed(PRODUCT)} or product.variant_group = any(array(
     select other.variant_group
     from products as other
@@ -112,8 +106,8 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
       ? newest(textQuery, CANDIDATES, [])
       : newest(textQuery, CANDIDATES_LATER, [isFrom(window.floor), isUpTo(window.ceiling)])
   const words = sql`coalesce(product.translated_search, product.search)`
-  // The few products with the name are looked up by the name alone. The function keeps the other query from being
-  // combined with the index, which would collect the matches of each prefix again.
+  // Looks up the few products with the name by it alone. The function keeps the other query out of the index, which
+  // would collect each prefix's matches again.
   const namedQuery = textQuery === '' ? '' : nameQuery
   const hasWords = [sql`ts_match_vq(${words}, ${textQueryExpression(textQuery)})`]
   // Later pages omit products that are newer than the first page, and older products that got the name since.

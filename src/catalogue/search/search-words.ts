@@ -1,15 +1,15 @@
 /**
- * A search for products that have all words of `required` and none of `excluded`. Required words are in the order of
- * the search, and may repeat.
+ * A search for products with all words of `required` and none of `excluded`. Required words keep the search's order and
+ * may repeat.
  */
 export interface SearchWords {
   required: string[]
-  /** The indexes of required words after which the next word follows without a blank, as in `SKU-500`. */
+  /** Places of required words that the next one follows without a blank, as in `SKU-500`. */
   linked: number[]
   excluded: string[]
 }
 
-/** The most words of a search. Each word costs an index look-up, so longer searches are refused. */
+/** Searches with more words are refused, because each word costs an index look-up. */
 export const MAX_WORDS = 20
 
 // The following steps are those of the database's function `search_text`. A test compares both character by character.
@@ -22,9 +22,7 @@ const ACCENTS = [
   String.raw`\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7`,
   String.raw`\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed`,
 ].join('')
-/**
- * Accents and invisible characters within a word. The zero-width space is not among them, because it separates words.
- */
+/** Accents and invisible characters within a word. The zero-width space separates words instead. */
 const MARKS = new RegExp(String.raw`(?!\u200b)[\p{Default_Ignorable_Code_Point}\p{Me}${ACCENTS}]`, 'gu')
 const SEPARATORS = /(?![\u2190-\u2bff\u{1f000}-\u{1faff}])[\p{P}\p{Z}\p{Cc}\p{Cf}\p{Sc}\p{Sk}\p{Sm}¦©®°]/gu
 const SYMBOLS = /[\u2190-\u2bff\u{1f000}-\u{1faff}]/gu
@@ -35,9 +33,7 @@ const WITH_PLAIN = new RegExp(`[${[...PLAIN.keys()].join('')}]`, 'gu')
 /** Longer words are truncated, here and in the database. */
 const MAX_WORD_LENGTH = 500
 
-/**
- * The words of a text, as the database splits a product's texts: in lower case, without accents, each symbol as a word.
- */
+/** A text's words, split like the database splits a product's: in lower case, without accents, each symbol a word. */
 export function toWords(text: string): string[] {
   return text
     .replace(SIGNS, ' ')
@@ -52,9 +48,7 @@ export function toWords(text: string): string[] {
     .map((word) => [...word].slice(0, MAX_WORD_LENGTH).join(''))
 }
 
-/**
- * Private-use characters that stand for signs within words: a decimal separator, and `+` and `#` at the end of a word.
- */
+/** Private-use characters for signs within words: a decimal separator, and `+` and `#` at the end. */
 const SIGNS_IN_WORDS = new Map([
   ['\ue000', '.'],
   ['\ue001', '+'],
@@ -62,9 +56,7 @@ const SIGNS_IN_WORDS = new Map([
 ])
 const SIGN_IN_WORD = /[\ue000-\ue002]/g
 
-/**
- * Applies the steps of the database's function `search_signs`. In a size such as `20 × 30`, a word replaces the sign.
- */
+/** The steps of the database's function `search_signs`. In a size such as `20 × 30`, a word replaces the sign. */
 function keepSigns(q: string): string {
   return q
     .replace(/(?<![\d.,])(\d+)[.,](\d+)(?!\d|[.,]\d)/g, '$1\ue000$2')
@@ -74,17 +66,17 @@ function keepSigns(q: string): string {
     .replace(/(?<=\d) *[×*] *(?=\d)/g, ' x ')
 }
 
-/** Parses a search. A `-` before a word excludes it. There are no other operators. */
+/** A `-` before a word excludes it; there are no other operators. */
 export function parseSearch(q: string): SearchWords {
   const required: string[] = []
   const linked: number[] = []
   const excluded = new Set<string>()
-  // Private-use characters are removed from the input, because they stand for signs here.
+  // Removes private-use characters, which here stand for signs.
   for (const part of keepSigns(q.replace(SIGN_IN_WORD, ' ')).split(/[\s\p{Cc}]+/u)) {
     const from = required.length
     for (const word of toWords(part)) {
       if (part.startsWith('-')) excluded.add(word)
-      // Repeated words count within the limit, because a name, a size or an abbreviation may repeat a word.
+      // A name, a size or an abbreviation may repeat a word.
       else if (required.length < MAX_WORDS || !required.includes(word)) required.push(word)
     }
     for (let place = from; place < required.length - 1; place++) linked.push(place)
@@ -100,15 +92,14 @@ export function normalizeSearch({ required, linked, excluded }: SearchWords): st
 }
 
 /**
- * The number of last words that also match as prefixes. PostgreSQL collects all matches of a prefix before it compares
- * them. See docs/decisions/catalogue-search.md#a-share-of-the-database.
+ * The number of last words that match as prefixes. PostgreSQL collects all matches of a prefix before it compares them.
+ * See docs/decisions/catalogue-search.md#a-share-of-the-database.
  */
 const MAX_PREFIXES = 5
 /** Shorter words match only as a whole. */
 const MIN_PREFIX_LENGTH = 3
 /**
- * The shortest prefix for the last word, which the shopper may still be typing. A single letter would begin too many
- * words.
+ * The shortest prefix for the last word, which the shopper may still be typing. Too many words begin with one letter.
  */
 const MIN_LAST_PREFIX_LENGTH = 2
 /** In these scripts a word often has two characters, so all prefixes may be as short as that of the last word. */
@@ -119,7 +110,7 @@ const UNSPACED = [
   String.raw`\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\u{20000}-\u{3fffd}`,
 ].join('')
 const IS_UNSPACED = new RegExp(`[${UNSPACED}]`, 'u')
-/** Splits a word into numbers, single characters of scripts without blanks, and letters. */
+/** Numbers, characters of scripts without blanks, and letters. */
 const PARTS = new RegExp(`[\\d\\ue000]+|[${UNSPACED}]|[^\\d\\ue000${UNSPACED}]+`, 'gu')
 
 function isPrefix(word: string, fromLast: number): boolean {
@@ -128,8 +119,8 @@ function isPrefix(word: string, fromLast: number): boolean {
 }
 
 /**
- * The adjacent pairs within `word`, of characters of scripts without blanks or of letters and digits. They match texts
- * that divide the word. Empty if the word is one pair.
+ * Adjacent pairs in `word` of unspaced characters, or of letters and digits. They match texts that divide the word.
+ * Empty if the word is one pair.
  */
 function dividedWord(word: string): string[] {
   const parts = word.match(PARTS) ?? []
@@ -140,7 +131,7 @@ function dividedWord(word: string): string[] {
   return pairs.length > 1 || pairs[0]?.length === 2 ? [...new Set(pairs.flat())] : []
 }
 
-/** The most words that are joined into one. */
+/** The most words that join into one. */
 const MAX_JOINED = 6
 
 /**
@@ -154,7 +145,7 @@ function joinWords(words: readonly string[]): Set<string>[] {
       const [before = '', after = ''] = [words[to - 2], words[to - 1]]
       const [endsInDigit, startsWithDigit] = [/\d$/.test(before), /^\d/.test(after)]
       if (endsInDigit && startsWithDigit) break
-      // More than two words are joined only between letters and digits, and between single letters.
+      // Letters beside digits, and single letters, may join more than two words.
       const isLinked = endsInDigit !== startsWithDigit || ([...before].length === 1 && [...after].length === 1)
       if (!isLinked && to > from + 2) break
       for (const set of joined.slice(from, to)) set.add(words.slice(from, to).join(''))

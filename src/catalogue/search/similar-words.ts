@@ -3,21 +3,19 @@ import { type Sql, sql } from '../../db/sql.ts'
 import { matchesText, type TextQuery, textQueryExpression } from './filter-sql.ts'
 import { type SearchWords, toTextQuery } from './search-words.ts'
 
-/** The most similar words for one mistyped word. */
+/** Similar words of one mistyped word. */
 const MAX_SIMILAR = 5
 /**
- * Shorter words have no similar words, because they share trigrams with thousands of words. Each would cost tens of
- * milliseconds. See docs/decisions/catalogue-search.md.
+ * Shorter words share trigrams with thousands of words, so each would cost tens of milliseconds. See
+ * docs/decisions/catalogue-search.md.
  */
 const MIN_LENGTH = 4
-/** The most words of a search for which similar words are found. */
+/** The most words of a search that similar ones replace. */
 const MAX_WORDS = 5
-/** The number of candidates for each word. Some candidates belong only to archived or changed products. */
+/** Candidates for each word. Some belong only to archived or changed products. */
 const MAX_CANDIDATES = 50
 
-/**
- * The newest products. They are checked before the index, because the index collects all matches of a word to find one.
- */
+/** The newest products, which are checked before the index: that collects all matches of a word to find one. */
 const NEWEST = sql`newest as materialized (
   select search, translated_search from products where archived_at is null order by created_at desc, id desc limit 50
 )`
@@ -55,21 +53,21 @@ export async function findSimilarWords(db: Queryable, words: readonly string[]):
   return new Map(rows.filter(({ similar }) => similar.length > 0).map(({ word, similar }) => [word, similar]))
 }
 
-/** The text query of a search. It has the search's own words, or similar words if no product matches those. */
+/** A search's text query: its own words, or similar words if no product has them. */
 export async function resolveTextQuery(db: Queryable, search: SearchWords): Promise<TextQuery> {
   const textQuery = toTextQuery(search)
   if (textQuery === '' || (await matchesAny(db, textQuery))) return textQuery
   return toTextQuery(search, await findSimilarWords(db, search.required))
 }
 
-/** Whether any sold product matches the query, without other filters. */
+/** Whether any sold product matches, without other filters. */
 export async function matchesAny(db: Queryable, textQuery: TextQuery): Promise<boolean> {
   const query = textQueryExpression(textQuery ?? '')
   const { rows } = await db.query<{ matches: boolean }>(sql`with ${NEWEST} select ${isMatched(query)} as matches`)
   return rows[0]?.matches ?? false
 }
 
-/** The condition that a sold product matches. The statement must include NEWEST. */
+/** The condition that a sold product matches, in a statement with NEWEST. */
 function isMatched(query: Sql): Sql {
   return sql`(exists (select from newest where ${matchesText(sql`newest`, query)}) or any_product_matches(${query}))`
 }

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Schema } from 'avsc'
 
-/** The bytes are not a complete Avro file with the schema. They may be half of a file. */
+/** The bytes are no Avro file of the schema, such as half of a file. */
 export class AvroDamaged extends Error {
   override readonly name = 'AvroDamaged'
 }

@@ -8,10 +8,7 @@ import { fieldIdOf } from './field-ids.ts'
 import type { DerivedTable } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 
-/**
- * The target size of a file. A change writes all rows of a file again, so a file with twice this number of rows is
- * split.
- */
+/** A file with twice this number of rows is split. A change writes all rows of a file again. */
 const FILE_ROWS = 10_000
 
 /** The changed rows cannot be computed from the rows of the table, so the table must be written as a whole. */
@@ -24,9 +21,7 @@ export interface FileGroup {
   month: number | null
 }
 
-/**
- * Computes in DuckDB which rows of a table of newest states have changed. Its methods must be called in their order.
- */
+/** The changed rows of a table of the newest state, in DuckDB. Its methods are called in order. */
 export class ChangedRows {
   readonly #connection: DuckDBConnection
   readonly #table: DerivedTable
@@ -104,10 +99,7 @@ export class ChangedRows {
     )
   }
 
-  /**
-   * Throws NeedsWhole in two cases. A row that represents all earlier events hides the events before it. And a row
-   * whose key was changed is not found.
-   */
+  /** A row that represents all earlier events hides the events before it. A row whose key has changed is not found. */
   async #assertKnown(after: number): Promise<void> {
     const { name, dataset, history, id, key } = this.#table
     if (history?.begins === undefined) return
@@ -177,7 +169,7 @@ export class ChangedRows {
   }
 }
 
-/** The lowest key in a file, in the form in which DuckDB compares it. */
+/** The least key of a file, as DuckDB compares it. */
 function lowestKey({ file_path, lower_bounds }: DataFile, { columns, key }: DerivedTable): Sql {
   const bytes = lower_bounds.find((bound) => bound.key === fieldIdOf(key))?.value
   if (bytes === undefined) throw new RangeError(`${file_path} has no bound of ${key}`)

@@ -25,17 +25,14 @@ import type { LiveManifest, TableState, TableStore } from './table-store.ts'
 
 /** When a table has this number of small manifests, they are merged. */
 const MAX_MANIFESTS = 50
-/** The most entries of a manifest. A commit that removes a file writes the whole manifest of the file again. */
+/** A commit that removes a file writes the manifest of the file again. */
 const MANIFEST_ENTRIES = 100
 
 export interface TableBase {
   state: TableState
   metadata: TableMetadata | null
   manifests: LiveManifest[]
-  /**
-   * Whether the metadata name another place, because the lake was moved. The next commit then writes everything for the
-   * current place.
-   */
+  /** Whether the metadata name another place. Then the next commit writes everything for this place. */
   isMoved: boolean
 }
 
@@ -47,7 +44,7 @@ export interface Change {
   isKept?: (snapshot: Snapshot) => boolean
 }
 
-/** Reads the newest version of a table. If its metadata are damaged, the table has no files. */
+/** A table with damaged metadata has no files here. */
 export async function readBase(table: TableStore): Promise<TableBase> {
   const state = await table.read()
   const metadata = state.newest?.metadata ?? null
@@ -75,9 +72,7 @@ export function isHere(table: TableStore, { location }: TableMetadata): boolean 
 
 const MAX_ATTEMPTS = 10
 
-/**
- * Repeats a commit, starting with `readBase`, until it succeeds. Throws after other processes were faster ten times.
- */
+/** Repeats a commit, from `readBase` on, until it succeeds. Throws after ten losses to other processes. */
 export async function untilCommitted<T>(attempt: () => Promise<T | false>): Promise<T> {
   for (let number = 1; number <= MAX_ATTEMPTS; number++) {
     const result = await attempt()
@@ -111,8 +106,7 @@ export async function commitSnapshot(
   const isRewritten = (each: LiveManifest) =>
     base.isMoved || (isCrowded && isSmall(each)) || each.entries.some(({ data_file }) => change.removed.has(data_file.file_path))
   const spec = currentSpecOf(definition)
-  // Entries of another partition spec would need a separate manifest. There are none, because a change of the spec
-  // removes all files.
+  // Entries of another spec would need their own manifest. A change of the spec removes all of them.
   const isOfSpec = ({ manifest }: LiveManifest) => manifest.partition_spec_id === spec['spec-id']
   const carried = base.manifests.filter((each) => isRewritten(each) && isOfSpec(each))
   const monthOf = ({ data_file }: ManifestEntry) => data_file.partition.month ?? 0

@@ -56,7 +56,7 @@ export async function describeFile(
   }
 }
 
-/** A value in the encoding of https://iceberg.apache.org/spec/#binary-single-value-serialization. */
+/** https://iceberg.apache.org/spec/#binary-single-value-serialization */
 function encodeBound(isInt: boolean, value: DuckDBValue): Buffer {
   if (typeof value === 'string') return Buffer.from(value)
   const bytes = Buffer.alloc(isInt ? 4 : 8)

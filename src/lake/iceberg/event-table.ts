@@ -10,7 +10,7 @@ import type { DataFile, ManifestEntry } from './manifest.ts'
 import { currentSnapshot, type Snapshot } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 
-/** The snapshot summary property with the end of the lake. The snapshot has every event up to this sequence. */
+/** Snapshot summary property: the end of the lake. The snapshot has every event up to it. */
 export const SEQUENCE = 'storefront.sequence'
 
 /** The snapshot summary property that changes with each commit that changes earlier events, such as a repair. */
@@ -37,10 +37,7 @@ export interface LakeSnapshot {
   base: TableBase
   files: LiveFile[]
   sequence: number
-  /**
-   * Identifies the lake's history. A later snapshot with the same `past` has all rows of this one, and further rows
-   * only after its end.
-   */
+  /** A later snapshot with the same past has every row of this one, and additional rows only after its end. */
   past: string
 }
 
@@ -48,10 +45,7 @@ export class LakeDamaged extends OperatorError {
   override readonly name = 'LakeDamaged'
 }
 
-/**
- * An earlier release has written the lake. Since then no process with the role `lake` has started, which would adopt
- * it.
- */
+/** An earlier release has written the lake, and no process with the role `lake` has started since. */
 export class LakeNotAdopted extends OperatorError {
   override readonly name = 'LakeNotAdopted'
 
@@ -60,7 +54,7 @@ export class LakeNotAdopted extends OperatorError {
   }
 }
 
-/** Reads the newest snapshot. A lake that was never written is empty. Throws LakeDamaged and LakeNotAdopted. */
+/** A lake that was never written is empty. Throws LakeDamaged and LakeNotAdopted. */
 export async function readSnapshot(
   store: LakeStore,
   dataset: DatasetName,
@@ -125,10 +119,7 @@ export interface FilesChange {
   endsSnapshots?: boolean
 }
 
-/**
- * Commits files and the new end of the lake, which become visible together. Nothing else writes to a dataset. Returns
- * false if another process has committed meanwhile.
- */
+/** The only write to a dataset: files and end become visible together. False: another process has committed. */
 export function commitFiles(
   { table, dataset, base, sequence: end, past }: LakeSnapshot,
   { added, removed = [], sequence = end, endsSnapshots = false }: FilesChange,
@@ -158,11 +149,11 @@ function firstWith(entries: readonly ManifestEntry[], locations: ReadonlySet<str
   return Math.min(...entries.flatMap((entry) => (locations.has(entry.data_file.file_path) ? [entry.sequence_number] : [])))
 }
 
-/** Writes the metadata for the current place of a lake that was moved. Only readers outside of the store need this. */
+/** Writes the metadata for the current place of the lake, which only other readers need. */
 export async function settleMoved(store: LakeStore, now: Date): Promise<void> {
   for (const dataset of DATASET_NAMES) {
     const snapshot = await readSnapshot(store, dataset)
-    // If another process commits meanwhile, its commit also writes the current place.
+    // Another process that commits meanwhile does the same.
     if (snapshot.base.isMoved) await commitFiles(snapshot, { added: [] }, now)
   }
 }

@@ -23,7 +23,7 @@ export async function examineTable(store: LakeStore, definition: LakeTableDefini
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const examination = await examine(store, table, definition)
     if (examination.faults.length === 0) return examination
-    // These metadata may name files that an expiry or a merge has deleted, so the newest metadata are read again.
+    // An expiry or a merge may have deleted what these metadata named.
     const { newest } = await table.read()
     if (newest?.version !== examination.newest?.version) throw new LakeFileGone(`${table.folder} has changed`)
     return examination
@@ -51,8 +51,7 @@ async function examine(store: LakeStore, table: TableStore, definition: LakeTabl
   const { files, faults, lost } = examination
   const gone = new Set<string>()
   const known = new Map<string, FileReference[]>()
-  // Missing files of the current event snapshot are not reported here, because `readLake` reports them. A repair ends
-  // the snapshots that have lost rows.
+  // A repair ends the event snapshots that have lost rows, and `readLake` reads the others.
   const isOfEvents = definition === eventTableOf(dataset)
   const live = new Set(isOfEvents ? (await table.readReferences(current, known))?.files.map(({ location }) => location) : [])
   for (const snapshot of newest.metadata.snapshots) {

@@ -13,19 +13,13 @@ export interface ExpireReport {
   files: number
 }
 
-/**
- * How long unused files stay. The time from a commit's first file to its metadata is shorter. Readers of an ended
- * snapshot can finish within it.
- */
+/** A commit takes less time from its first file to its metadata. Readers of an ended snapshot have this time, too. */
 const GRACE_MS = 3_600_000
 
-/** When an expiry first found each unused file, in milliseconds since 1970, by the name of the table. */
+/** When an expiry first found each unused file of a table, in ms, by the table's name. */
 export type UnusedFiles = Map<string, ReadonlyMap<string, number>>
 
-/**
- * Ends old snapshots, and deletes files that were unused for the grace period. Throws without a change if a remaining
- * snapshot cannot be read.
- */
+/** Deletes files that are unused for the grace period. Changes nothing when a remaining snapshot cannot be read. */
 export async function expireSnapshots(
   store: LakeStore,
   definition: LakeTableDefinition,
@@ -43,8 +37,7 @@ export async function expireSnapshots(
     if (newest === null) return { snapshots: 0, files: 0 }
     if (state.isBehind) throw unreadable(table)
     const isOfEvents = definition === eventTableOf(definition.dataset)
-    // In a lake of an earlier release, names decide which files count, and no snapshot has them. They must not be
-    // deleted.
+    // Names decide which files of an earlier release count, and no snapshot has them.
     if (isOfEvents && currentSnapshot(newest.metadata).summary[SEQUENCE] === undefined) throw new LakeNotAdopted()
     const kept = keepSnapshots(newest.metadata, (snapshot) => snapshot['timestamp-ms'] >= before.getTime())
     const at = Math.max(now.getTime(), kept['last-updated-ms'])
@@ -72,16 +65,13 @@ function unreadable({ folder }: TableStore): OperatorError {
   return new OperatorError(`a snapshot of ${folder} cannot be read: run storefront lake repair, then this again`)
 }
 
-/**
- * Ends the snapshots that cannot be read, except the current one. A derived table also gets a version above damaged
- * metadata. Returns the number of ended snapshots.
- */
+/** Gives a derived table a version above damaged metadata, too. The current snapshot stays. */
 export async function endLostSnapshots(store: LakeStore, definition: LakeTableDefinition): Promise<number> {
   const table = new TableStore(store, definition.name)
   return untilCommitted(async () => {
     const { newest, nextVersion, isBehind, lost, faults } = await examineTable(store, definition)
     if (newest === null || faults.length === 0) return 0
-    // The version below the damaged one lacks events of the lake. `storefront lake repair` finds them.
+    // An earlier version lacks events of the lake. `storefront lake repair` finds them.
     if (isBehind && definition === eventTableOf(definition.dataset)) return 0
     const kept = keepSnapshots(newest.metadata, (snapshot) => !lost.has(snapshot['snapshot-id']))
     const isCommitted = await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table))
@@ -89,10 +79,7 @@ export async function endLostSnapshots(store: LakeStore, definition: LakeTableDe
   })
 }
 
-/**
- * The files of every snapshot that was the newest one at some time since then. Null if one of these snapshots was
- * ended, so its files are unknown.
- */
+/** Files of every snapshot that was the newest one since then. Returns null when one of these snapshots has ended. */
 async function findUsedSince(table: TableStore, metadata: TableMetadata, sinceMs: number): Promise<Set<string> | null> {
   const first = metadata.snapshots.findLastIndex((snapshot) => snapshot['timestamp-ms'] <= sinceMs)
   return first === -1 ? null : findUsed(table, { ...metadata, snapshots: metadata.snapshots.slice(first) })

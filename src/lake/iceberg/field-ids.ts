@@ -38,10 +38,7 @@ export function fieldIdOf(path: string): number {
 
 const ITEMS_TYPE = normalized(sql`STRUCT(${typedList(ITEM_FIELDS)})[]`.text)
 
-/**
- * The option for field ids. Null if a column is unknown, because readers use column names only for files without any
- * ids.
- */
+/** The result is null for an unknown column: readers apply names only to files in which no column has an id. */
 export function fieldIdOption(columns: readonly { name: string; type: string }[]): Sql | null {
   const isKnown = ({ name, type }: { name: string; type: string }) =>
     Object.hasOwn(FIELD_IDS, name) && (name !== 'items' || normalized(type) === ITEMS_TYPE)

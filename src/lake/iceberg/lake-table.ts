@@ -36,15 +36,9 @@ export const EVENT_TABLES: readonly LakeTableDefinition[] = [ORDER_EVENTS, CATAL
 export interface DerivedTable extends LakeTableDefinition {
   select: Sql
   order: Sql
-  /**
-   * The column by which an event replaces rows, such as the id of the order: all rows with the event's value are
-   * replaced. Events have this column, too.
-   */
+  /** An event replaces all rows with this value, such as the order's id. Events have the column, too. */
   id: string
-  /**
-   * The column by whose ranges rows are split into files. Its value never changes for an id. Events have this column,
-   * too.
-   */
+  /** The files split by ranges of this column, which never changes for an id. Events have it, too. */
   key: string
   changes: Sql
   /** The table whose rows represent the earlier events of an id. Null if earlier events are not needed. */
@@ -53,7 +47,7 @@ export interface DerivedTable extends LakeTableDefinition {
 
 interface History {
   table: string
-  /** The id of the rows. The table has one row for each id in its newest version, or one for each version. */
+  /** The table has one row per id in its newest version, or one per version. */
   id: string
   /** Whether the rows of an id can be in any file. */
   isAnywhere?: true
@@ -111,7 +105,7 @@ export const DERIVED_TABLES: readonly DerivedTable[] = [
       history: OF_ORDERS.history === null || view.id === OF_ORDERS.id ? OF_ORDERS.history : { ...OF_ORDERS.history, isAnywhere: true },
     }),
   ),
-  // This table must be the last one of its dataset, because the other tables find changes by its previous rows.
+  // This table is last of its dataset: the others find changes in its earlier rows.
   {
     name: 'orders',
     ...OF_ORDERS,

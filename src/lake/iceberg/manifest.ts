@@ -71,7 +71,7 @@ export interface DataFile {
   content: 0
   file_path: string
   file_format: 'PARQUET'
-  /** The number of months since 1970-01, if the table is partitioned by month. */
+  /** Months since 1970-01, in a table with months. */
   partition: { month?: number | null }
   record_count: number
   file_size_in_bytes: number

@@ -63,10 +63,7 @@ const OfTable = Type.Object({
   }),
 })
 
-/**
- * Registers the read-only routes of the Iceberg REST catalogue. See
- * https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
- */
+/** Read-only. https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */
 export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Catalogue }): void {
   defineRoute(
     server,

@@ -54,10 +54,10 @@ const metadataCheck = Compile(TableMetadata)
  * The most snapshots of a table. Each metadata file contains all snapshots, and each event file adds a metadata file.
  */
 const MAX_SNAPSHOTS = 100
-/** The number of previous metadata files that stay, for readers that have one of them open. */
+/** Earlier metadata files stay for readers that have one of them open. */
 export const MAX_PREVIOUS_METADATA = 100
 
-// A property of the table with the SHA-256 of the metadata file. For its calculation, zeros take its place.
+// A property of the table: the SHA-256 of the file's text with zeros in its place.
 const DIGEST = 'storefront.sha256'
 const ZEROS = '0'.repeat(64)
 const DIGEST_IN_TEXT = new RegExp(`"${DIGEST.replace('.', '\\.')}":"([0-9a-f]{64})"`)
@@ -91,7 +91,7 @@ export function currentSnapshot({ snapshots, 'current-snapshot-id': current }: T
   return snapshot
 }
 
-/** A random id. It is small, because readers in JavaScript keep only 53 bits of an id. */
+/** Readers in JavaScript keep 53 bits of an id. */
 export function newSnapshotId(): number {
   return randomInt(1, 2 ** 48 - 1)
 }
@@ -174,7 +174,7 @@ function withoutLostParent({ 'parent-snapshot-id': parent, ...snapshot }: Snapsh
   return parent === undefined || !ids.has(parent) ? snapshot : { 'parent-snapshot-id': parent, ...snapshot }
 }
 
-/** Adds the current schema if it is new. A new column gives the schema a new id, and earlier snapshots keep theirs. */
+/** A new column gives the schema a new id, and earlier snapshots keep theirs. */
 export function withSchema(
   { schemas, 'current-schema-id': current }: Pick<TableMetadata, 'schemas' | 'current-schema-id'>,
   fields: Schema['fields'],

@@ -16,10 +16,7 @@ import {
 } from './table-metadata.ts'
 
 const MAX_ATTEMPTS = 5
-/**
- * The highest version. With one commit in each second it would take 68 years to reach it, so a higher version was
- * written by another program.
- */
+/** One commit per second takes 68 years to reach it, so a higher version is of another program. */
 const MAX_VERSION = 2 ** 31 - 1
 /** The digest in the name of a manifest or manifest list. Earlier releases have written none. */
 const DIGEST_IN_NAME = /-([0-9a-f]{32})\.avro$/
@@ -57,16 +54,14 @@ export interface References {
 }
 
 /**
- * A table of the lake. A commit writes the next version, and only one process can do that. See
+ * A commit writes the next version, which only one process can do. See
  * docs/decisions/lake-snapshots.md#the-newest-snapshot-is-the-lake.
  */
 export class TableStore {
   readonly #store: LakeStore
   readonly folder: string
   readonly #versionName: RegExp
-  /**
-   * The manifests of the snapshot that was read last, by location. They can be kept, because their files never change.
-   */
+  /** Manifests of the last read snapshot, by location. Their files never change. */
   #known = new Map<string, ManifestEntry[]>()
 
   constructor(store: LakeStore, table: string) {
@@ -145,7 +140,7 @@ export class TableStore {
     })
   }
 
-  /** Stores an Avro file and returns its location. The name contains the digest, so damage can be detected. */
+  /** The name contains the digest, so damage is detectable. Returns the location. */
   async putAvro(kind: 'manifest' | 'snap', bytes: Uint8Array): Promise<string> {
     const name = `${this.folder}metadata/${kind}-${randomUUID()}-${digestOf(bytes)}.avro`
     await this.putFile(name, bytes)
@@ -163,8 +158,7 @@ export class TableStore {
       throw new OperatorError(`${this.#store.locate(this.#nameOf(version - 1))} leaves no higher version for a table: delete it`)
     if ((await this.putFile(name, Buffer.from(formatMetadata(metadata)))) === 'taken') return false
     const newest = await this.#afterCommit(version)
-    // The name of an old version is free again after it was deleted. Later versions do not include such a commit, so it
-    // does not count.
+    // An old version's name is free again after its deletion, and later versions do not include this commit.
     return version >= newest - MAX_PREVIOUS_METADATA
   }
 
@@ -191,15 +185,12 @@ export class TableStore {
     if (newest !== null && !isBehind) await this.#afterCommit(newest.version)
   }
 
-  /**
-   * Writes the version hint, which is for readers without a catalogue. It may be late and name previous metadata, which
-   * still exist. Also deletes the oldest metadata. Returns the newest version.
-   */
+  /** The hint is for readers without a catalogue. It may be late and name earlier metadata, which still exist. */
   async #afterCommit(version: number): Promise<number> {
     const { versions } = await this.#listVersions()
     const newest = versions[0]?.version ?? 0
     await this.#withFile(Buffer.from(String(newest)), (path) => this.#store.replace(`${this.folder}metadata/version-hint.text`, path))
-    // The limit depends on the committed version, because a higher version may be damaged.
+    // A higher version may be damaged.
     for (const earlier of versions) if (earlier.version < version - MAX_PREVIOUS_METADATA) await this.#store.delete(earlier.name)
     return newest
   }
@@ -260,7 +251,7 @@ function toReference({ data_file }: ManifestEntry): FileReference {
   return { location: data_file.file_path, sizeBytes: data_file.file_size_in_bytes }
 }
 
-/** Throws if files are missing. A manifest list that was cut between two of its blocks can still be decoded. */
+/** A list that is cut between two of its blocks can still be decoded. */
 function assertTotal({ summary, 'manifest-list': list }: Snapshot, files: number): void {
   if (String(files) !== summary['total-data-files']) throw new AvroDamaged(`${list} has ${files} files of ${summary['total-data-files']}`)
 }

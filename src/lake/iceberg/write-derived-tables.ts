@@ -16,17 +16,14 @@ import { currentSpecOf } from './partition-spec.ts'
 import { currentSnapshot, type Snapshot, withSchema } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 
-/** The snapshot summary property with the sequence of the last event that the rows contain. */
+/** Snapshot summary property: the last event that the rows contain. */
 export const UP_TO = 'storefront.up-to-sequence'
-/** The snapshot summary property with the lake's past, and with the version of the rules that made the rows. */
+/** Snapshot summary property: the lake's past, and the rules that made the rows. */
 const MADE_FROM = 'storefront.made-from'
 /** The snapshot summary property with the sequence number and the id of the event snapshot from which the rows come. */
 const MADE_OF = 'storefront.made-of-snapshot'
 export const EVENTS = 'storefront.events'
-/**
- * The version of the rules. Increase it if a release makes other rows from the same events. Each table is then
- * rewritten as a whole.
- */
+/** Increase it when a release makes other rows from the same events. Each table is then written whole. */
 const RULES = 1
 
 interface DerivedOptions {
@@ -64,7 +61,7 @@ export async function writeDerivedTables(store: LakeStore, options: DerivedOptio
 interface Source {
   base: TableBase
   snapshot: LakeSnapshot
-  /** The sequence of the last event that the table has. With 0, the table is rewritten as a whole. */
+  /** The last event that the table has. 0: the table keeps nothing. */
   after: number
   events: number
   history: DataFile[]
@@ -80,10 +77,7 @@ interface Changed {
 class DerivedWriter {
   readonly #store: LakeStore
   readonly #options: DerivedOptions
-  /**
-   * The names of files that were checked. A damaged file must be found, because the table would lack its rows without
-   * any sign.
-   */
+  /** Checked files. A table made from a damaged file would lack rows without any sign. */
   readonly #valid = new Set<string>()
 
   constructor(store: LakeStore, options: DerivedOptions) {
@@ -132,7 +126,7 @@ class DerivedWriter {
     const earlierBase = await readBase(new TableStore(this.#store, earlier.name))
     const earlierKnown = findProgress(earlierBase, earlier, snapshot)
     if (earlierKnown === null) return whole
-    // If the history table is behind this table, some events are applied a second time, which makes the same rows.
+    // Rows of events that the table has are made again.
     const { upTo, events } = earlierKnown.upTo < known.upTo ? earlierKnown : known
     return { ...whole, after: upTo, events, history: filesOf(earlierBase) }
   }
@@ -161,7 +155,7 @@ class DerivedWriter {
   ): Promise<Changed> {
     const files = snapshot.files.filter(({ last }) => last > after)
     const changed: Changed = { added: [], removed: after === 0 ? filesOf(base) : [], events: 0 }
-    // The lake has no later rows. The events after `after` were repeats, which it skips.
+    // The later events are repeats, which the lake already has.
     if (files.length === 0) return changed
     const own = after === 0 ? [] : filesOf(base)
     const write = async (folder: string, events: string[]): Promise<Changed> => {
@@ -180,8 +174,7 @@ class DerivedWriter {
         changed.removed.push(...replaced)
         for (const select of await this.#withTableFiles(table, replaced, ([path = null]) => rows.collect(group, path))) {
           this.#options.signal?.throwIfAborted()
-          // Each file has a new path, because the lake's folder links the stored file. Writing to the same path again
-          // would change it.
+          // The lake's folder links the stored file, so its path must never be written again.
           const [path, name] = [join(folder, randomUUID()), `${table.folder}data/${randomUUID()}.parquet`]
           const data = await writeDataFile(connection, { path, location: table.locate(name) }, select, definition)
           await this.#store.put(name, path)
@@ -252,10 +245,7 @@ function madeOf({ base }: LakeSnapshot): string {
   return `${number} ${id}`
 }
 
-/**
- * Whether the lake still has the snapshot from which the table was made. A lake that was restored from a backup lacks
- * its last snapshots.
- */
+/** A lake that was restored from a backup lacks the last snapshots. */
 function isPastOf({ base }: LakeSnapshot, source = ''): boolean {
   const snapshots = base.metadata?.snapshots ?? []
   const [number, id] = source.split(' ').map(Number)

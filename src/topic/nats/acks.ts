@@ -19,9 +19,8 @@ interface Waiting {
 }
 
 /**
- * Publishes to JetStream on one connection, and returns each PubAck. It replaces the driver's own `publish`, which
- * creates a timer, an abortable request and two errors for each message. They take half of the time of draining a
- * backlog.
+ * Publishes to JetStream on one connection and returns each PubAck. The driver's own `publish` creates a timer, an
+ * abortable request and two errors per message, which is half of the work of draining a backlog.
  */
 export class PubAcks {
   readonly #connection: NatsConnection
@@ -43,7 +42,7 @@ export class PubAcks {
    * not answer; the message may then be stored.
    */
   async publish(subject: string, payload: Uint8Array, headers: MsgHdrs): Promise<PubAck> {
-    // The broker closes a subscription for which it has no permission. It may permit the subscription later.
+    // The broker closes a subscription without permission, and may permit it later.
     if (this.#subscription?.isClosed() ?? true) this.#subscription = this.#subscribe()
     this.#sent += 1
     const token = this.#sent.toString(36)

@@ -7,11 +7,11 @@ import type { Logger } from 'pino'
 import { PubAcks } from './acks.ts'
 
 export interface NatsSettings {
-  /** `nats://` or `tls://` addresses, separated by commas. The first `user:password@` or `token@` in them is used. */
+  /** `nats://` or `tls://` addresses, separated by commas. The first `user:password@` or `token@` is used. */
   servers: string
   /**
-   * Paths of files, or null. The first file has the credentials (JWT and NKey). The others are PEM files of the
-   * authority, and of the client's certificate and key.
+   * File paths or null: credentials (JWT and NKey), then PEM files of the authority and the client's certificate and
+   * key.
    */
   credentialsFile: string | null
   caFile: string | null
@@ -21,12 +21,12 @@ export interface NatsSettings {
 
 const CONNECT_TIMEOUT_MS = 5_000
 /**
- * The default `max_payload` of a server. The largest event of a usual shop needs two thirds of it: see
+ * The default `max_payload` of a server. The largest event of a usual shop needs two thirds of it:
  * docs/decisions/orders-changes.md.
  */
 export const NEEDED_PAYLOAD_BYTES = 1024 * 1024
 const RECONNECT_MS = 250
-// The interval of pings. An unreachable server is detected after two of them.
+// An unreachable server is detected after two intervals.
 const PING_INTERVAL_MS = 2_500
 
 export interface Jetstream {
@@ -36,10 +36,7 @@ export interface Jetstream {
   manager: JetStreamManager
 }
 
-/**
- * The connection of this process to the broker. It is opened at the first use, and reconnects to any of the servers
- * automatically.
- */
+/** The process's broker connection, opened at first use. It reconnects to any server by itself. */
 export class NatsClient {
   readonly #settings: NatsSettings
   readonly #name: string
@@ -63,7 +60,7 @@ export class NatsClient {
     return this.#connecting
   }
 
-  /** Closes the connection. Idempotent, and safe before it was opened. */
+  /** Idempotent, safe before the first connection. */
   async close(): Promise<void> {
     this.#closed = true
     const jetstream = await this.#connecting?.catch(() => null)
@@ -81,7 +78,7 @@ export class NatsClient {
         { maxPayload },
         `NATS takes messages of ${maxPayload} bytes, and large orders need ${NEEDED_PAYLOAD_BYTES}: raise max_payload`,
       )
-    // The connection was closed permanently, by `close` or by a server. The next caller opens another one.
+    // Closed permanently, by `close` or by a server. The next caller opens a new connection.
     const onClosed = () => {
       this.#connecting = null
     }
@@ -123,7 +120,7 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
     reconnectJitter: RECONNECT_MS,
     // With this option, the client keeps reconnecting while a password is changed on the servers.
     ignoreAuthErrorAbort: true,
-    // Without this option, each request would create two errors in advance for their stacks.
+    // Otherwise each request would create two errors in advance for their stacks.
     noAsyncTraces: true,
     ...(login === undefined ? {} : loginOf(login)),
     ...(credentialsFile === null ? {} : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),

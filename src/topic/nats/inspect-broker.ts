@@ -22,8 +22,8 @@ interface Doubt {
 }
 
 /**
- * A doubt about a single server, which confirms messages before they are on disk. Null from release 2.10 on, where a
- * setting of the server can change this. Clients cannot request it.
+ * A server confirms messages before they are on disk, unless a setting of releases from 2.10 on changes this. Clients
+ * cannot request it.
  */
 export function doubtSingleServer(version: string): Doubt | null {
   const [major = 0, minor = 0] = version.split('.').map(Number)
@@ -36,7 +36,7 @@ export function doubtSingleServer(version: string): Doubt | null {
   }
 }
 
-/** Inspects the broker and its stream without changing them. Throws if no server accepts this client. */
+/** Inspects the broker and its stream without changes. Throws when no server accepts this client. */
 export async function inspectBroker(
   settings: NatsSettings & { replicas: number },
   signal: AbortSignal,
@@ -100,7 +100,7 @@ export async function inspectBroker(
         what: 'the stream has no leader, so nothing can be published',
         remedy: 'start the servers of NATS until a majority runs',
       })
-    // Servers send their time from release 2.10 on.
+    // Servers send their time from 2.10 on.
     const { ts } = info as { ts?: string }
     const differs = ts === undefined ? 0 : Math.abs(now() - Date.parse(ts)) / 1_000
     if (differs > LARGEST_CLOCK_SECONDS)

@@ -7,13 +7,13 @@ import { isBrokerError, type Jetstream } from './connection.ts'
 import { NatsPull, type PulledMessage } from './pull.ts'
 import { addConsumer, assertSame, type Consumer, firstFrom, isAtLeader, newestIn, type TopicStream } from './stream.ts'
 
-/** A header with the change-stream position at the time of sending. The topic has every commit up to it. */
+/** The change-stream position at sending. The topic has every commit up to it. */
 export const POSITION_HEADER = 'Storefront-Position'
-/** A header that is `zstd` for a compressed event, and otherwise absent. */
+/** `zstd` for a compressed event, otherwise absent. */
 export const ENCODING_HEADER = 'Content-Encoding'
 
-// Events are compressed from this size on. Servers accept messages up to 1 MB by default. The JSON of a thousand order
-// lines is larger, but compresses to a tenth.
+// Servers accept messages up to 1 MB by default. The JSON of a thousand order lines is larger, but compresses to a
+// tenth.
 const COMPRESS_FROM_BYTES = 64 * 1024
 /**
  * The limit for a decompressed event, which is far above the largest order. Without it, a message of some kilobytes
@@ -23,8 +23,8 @@ const MAX_EVENT_BYTES = 64 * 1024 * 1024
 const BATCH_SIZE = 1_000
 /** How long an unavailable server may delay the stop of the store. */
 const CLOSE_PATIENCE_MS = 1_000
-// After this number of empty takes, which are about a second each, the stream is asked for its newest message. If it
-// has newer messages, the consumer is replaced later.
+// The number of empty takes, each about a second, until the stream is asked for its newest message, and then until the
+// consumer is replaced.
 const IDLE_TAKES = 5
 const PATIENT_TAKES = 2
 const OPENING_BRACE = '{'.charCodeAt(0)
@@ -38,7 +38,7 @@ export function encodeEvent(event: TopicEvent): { payload: Uint8Array; encoding:
 function decodeEvent(message: Msg): unknown {
   const payload = Buffer.from(message.data.buffer, message.data.byteOffset, message.data.byteLength)
   try {
-    // This is checked first, because parsing headers costs more than the rest of this function.
+    // Checked first, because parsing headers costs more than the rest of this function.
     if (payload[0] === OPENING_BRACE) return JSON.parse(payload.toString())
     return message.headers?.get(ENCODING_HEADER) === 'zstd'
       ? JSON.parse(zstdDecompressSync(payload, { maxOutputLength: MAX_EVENT_BYTES }).toString())
@@ -49,7 +49,7 @@ function decodeEvent(message: Msg): unknown {
   }
 }
 
-/** Whether a payload is neither JSON nor zstd, or exceeds the limit when it is decompressed. */
+/** Whether a payload is neither JSON nor zstd, or exceeds the limit when decompressed. */
 function isDecodingError(error: unknown): boolean {
   return error instanceof SyntaxError || /^(ZSTD_|Z_|ERR_BUFFER_TOO_LARGE$)/.test((error as { code?: string }).code ?? '')
 }
@@ -60,12 +60,12 @@ export class NatsSource implements MessageSource {
   readonly #stream: TopicStream
   readonly #consumer: Consumer
   readonly #pull: NatsPull
-  /** The stream sequence of the newest message that has arrived. */
+  /** The stream sequence of the newest message that arrived. */
   #received: number
   #idleTakes = 0
   /** The newest stream sequence that the stream has reported. */
   #newest = 0
-  /** Why this consumer cannot be used any more. Null if it can. */
+  /** Why this consumer cannot be used any more. */
   #failure: Error | null = null
 
   private constructor(jetstream: Jetstream, stream: TopicStream, consumer: Consumer, received: number) {
@@ -87,7 +87,7 @@ export class NatsSource implements MessageSource {
     this.#pull.request(BATCH_SIZE)
     // An aborted read loses no messages, because the next reader starts after the stored position.
     const messages = await this.#pull.take(signal)
-    // Requests the next batch, which can arrive while this one is handled.
+    // The next batch arrives while this one is handled.
     if (messages.length > 0) this.#pull.request(BATCH_SIZE)
     return this.#toStored(messages, signal)
   }
@@ -100,7 +100,7 @@ export class NatsSource implements MessageSource {
 
   async close(): Promise<void> {
     this.#pull.close()
-    // The broker also removes an unused consumer after a minute, so this does not wait long for the removal.
+    // The broker removes an unused consumer after a minute, so the removal needs no long wait.
     const removed = this.#jetstream.manager.consumers.delete(this.#stream.name, this.#consumer.name)
     await withinMs(CLOSE_PATIENCE_MS, removed, null)
   }
@@ -120,7 +120,7 @@ export class NatsSource implements MessageSource {
   }
 
   /**
-   * Returns the messages before a gap. A gap is a message that the stream has and the consumer has skipped. See
+   * The messages before the first one that the consumer skipped although the stream has it. See
    * docs/decisions/topic-nats.md.
    */
   async #untilGap(taken: readonly PulledMessage[]): Promise<readonly PulledMessage[]> {
@@ -171,10 +171,7 @@ export class NatsSource implements MessageSource {
     return new SourceStalled(`the consumer of ${this.#stream.name} that ${leader} leads ${what}`)
   }
 
-  /**
-   * Reads the stream's newest sequence while the pull continues. The pull itself detects a silent broker. Any other
-   * error fails the next take.
-   */
+  /** Runs beside the pull, which detects a silent broker itself. Any other error fails the next take. */
   async #readNewest(idleTakes: number): Promise<void> {
     try {
       const newest = await newestIn(this.#jetstream, this.#stream)

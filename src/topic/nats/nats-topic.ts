@@ -36,7 +36,7 @@ export interface NatsTopicOptions {
    * Stores that share a broker account need different names.
    */
   name?: string
-  /** The database with the locks and positions of subscribers, and with the epochs of the topic. */
+  /** Stores the subscribers' locks and positions, and the topic's epochs. */
   pool: Pool
   url: string
   sessions?: LockSessions
@@ -45,7 +45,7 @@ export interface NatsTopicOptions {
   onStored?: (events: PublishedEvent[]) => void
 }
 
-/** The opened stream. It is dropped after any failure, because the stream may have been recreated. */
+/** The opened stream. Dropped after any failure, because the stream may have been recreated. */
 interface OpenTopic<E extends TopicEvent> {
   jetstream: Jetstream
   stream: TopicStream
@@ -129,8 +129,8 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
   }
 
   /**
-   * Runs `work` with the stream. The stream is opened at the first use, and again after each failure. Opening it
-   * creates a missing stream, unless this process is read-only.
+   * Runs `work` with the stream, which opens at first use and after each failure. Opening creates a missing stream,
+   * unless this is read-only.
    */
   async #use<T>(work: (topic: OpenTopic<E>) => Promise<T>): Promise<T> {
     this.#opening ??= this.#open()
@@ -158,7 +158,7 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
 
 async function readBehind(jetstream: Jetstream, stream: TopicStream, after: number, limit: number): Promise<StoredMessage[]> {
   const messages: StoredMessage[] = []
-  // In earlier epochs nothing is left to read, so the position is at least the base of this one.
+  // Positions below this epoch's base have nothing left to read.
   const position = () => messages.at(-1)?.sequence ?? Math.max(after, stream.base)
   const newest = async () => stream.base + (await newestIn(jetstream, stream))
   let last = await newest()

@@ -8,18 +8,15 @@ import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
 import { hasSubject, StreamRecreated, type TopicStream } from './stream.ts'
 
 const STORE_FAILED = 10_077
-/** The error code for a message that exceeds the `max_msg_size` of the stream. */
+/** The message exceeds the stream's own `max_msg_size`. */
 const MESSAGE_TOO_LARGE = 10_054
-/** An upper limit for the headers of a message, which count towards the server's `max_payload`. */
+/** Bounds a message's headers, which count towards the server's `max_payload`. */
 const HEADER_BYTES = 1_024
-/** The most messages in flight without an acknowledgement. */
+/** The most unacknowledged messages. */
 const WINDOW = 512
-/**
- * The number of messages that are sent together. If one was sent for each acknowledgement, each would need a socket
- * write.
- */
+/** Messages sent together. Sending one for each acknowledgement would need a socket write for each. */
 const BURST = 128
-/** `publish` throws after this time without progress, and its caller retries. It also limits how long a stop waits. */
+/** `publish` throws after this time without progress, and its caller retries. This also bounds a stop's wait. */
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
 const IN_FLIGHT = 'the topic refuses an event that another publisher has in flight'
@@ -51,9 +48,9 @@ export interface NatsPublisherOptions<E extends TopicEvent> {
  */
 export class NatsPublisher<E extends TopicEvent> {
   readonly #options: NatsPublisherOptions<E>
-  /** The stream sequences of deleted messages, by event id. The duplicate window still refuses these ids. */
+  /** Stream sequences of deleted messages by event id. The duplicate window still refuses these ids. */
   readonly #deleted = new Map<string, number>()
-  /** The highest stream sequence that was published here. */
+  /** The greatest stream sequence published here. */
   #newest = 0
 
   constructor(options: NatsPublisherOptions<E>) {
@@ -87,18 +84,15 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * Deletes later versions from a recreated stream, which must store their earlier versions first. The caller then
-   * publishes the same messages again.
+   * Deletes later versions from a recreated stream, which must store their earlier versions first. The caller publishes
+   * the same messages again.
    */
   async #deleteLaterVersions(messages: readonly OutgoingMessage<E>[]): Promise<void> {
     for (const { event } of messages.filter(({ event }) => Number(event.sequence) > 1))
       await this.#options.jetstream.manager.streams.purge(this.#options.stream.name, { filter: this.#subjectOf(event.id) })
   }
 
-  /**
-   * Sends messages until the first outcome other than `stored`. Returns the outcomes of the sent messages in their
-   * order.
-   */
+  /** Sends until the first outcome other than `stored`. Returns the outcomes of sent messages in order. */
   async #send(messages: readonly OutgoingMessage<E>[]): Promise<Outcome[]> {
     const sent: Promise<Outcome>[] = []
     const newestOfOrder = new Map<string, Promise<Outcome>>()
@@ -112,7 +106,7 @@ export class NatsPublisher<E extends TopicEvent> {
       const before = newestOfOrder.get(message.event.subject)
       if (before !== undefined) await before
       if (isInterrupted) break
-      // The error is caught here, because an unhandled rejection before the later await would end the process.
+      // Caught here, because a rejection before the later await would end the process.
       const outcome = this.#sendOne(message, messages[storedCount]?.position ?? '')
         .catch((error: unknown): Outcome => ({ kind: 'failed', error }))
         .then((answer) => {
@@ -125,11 +119,11 @@ export class NatsPublisher<E extends TopicEvent> {
     return Promise.all(sent)
   }
 
-  /** Sends one message. All commits before `position` are stored. */
+  /** All commits before `position` are stored. */
   async #sendOne({ event }: OutgoingMessage<E>, position: string): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
     const tooLarge = () => ({ kind: 'failed', error: new EventTooLarge(event, payload.length) }) as const
-    // The size is checked here, because the error of the driver could only be recognized by its text.
+    // The driver would throw an error that only its text identifies.
     if (payload.length + HEADER_BYTES > (this.#options.jetstream.connection.info?.max_payload ?? Number.POSITIVE_INFINITY))
       return tooLarge()
     const header = headers()
@@ -143,7 +137,7 @@ export class NatsPublisher<E extends TopicEvent> {
       const ack = await this.#options.jetstream.acks.publish(this.#subjectOf(event.id), payload, header)
       if (ack.stream !== this.#options.stream.name)
         throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#options.stream.name}`)
-      // Without a sequence, the first copy is still in flight. It may be lost with the leader of the stream.
+      // If the sequence is missing, the first copy is still in flight. It may be lost with the leader of the stream.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
       if (ack.duplicate) return { kind: 'duplicate', streamSequence: ack.seq }
       if (ack.seq <= this.#newest) throw new StreamRecreated(ack.stream)
@@ -177,13 +171,12 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * Inserts the earlier versions of an order if the stream has lost the previous version of an event. It may have lost
-   * it with its servers, or an operator has deleted it. `storefront replay` would publish the earlier versions after
-   * their successor.
+   * Inserts an order's earlier versions before an event whose previous version the stream has lost, with its servers or
+   * by an operator's deletion. `storefront replay` would publish them after their successor.
    */
   async #withEarlierVersions(messages: readonly OutgoingMessage<E>[]): Promise<readonly OutgoingMessage<E>[]> {
     const ids = new Set(messages.map(({ event }) => event.id))
-    // Version numbers may have gaps: see docs/decisions/audit-incarnations.md.
+    // Version numbers may have gaps: docs/decisions/audit-incarnations.md.
     const successors = messages.flatMap((message) => {
       const previousId = this.#options.partition.previousEventId(message.event)
       return previousId === null || ids.has(previousId) ? [] : [{ message, previousId }]

@@ -4,19 +4,18 @@ import { WakeSignal } from '../../wake-signal.ts'
 import type { Jetstream } from './connection.ts'
 
 const MAX_BYTES = 8 * 1024 * 1024
-// How long a request stays open. It is long, because some servers silently drop a request if a message arrives just as
-// it expires.
+// Some servers silently drop a request if a message arrives just as it expires, so requests rarely expire.
 const EXPIRES_MS = 300_000
-// The heartbeat interval. The driver and newer servers accept at least half of it.
+// The driver and newer servers accept half of this or more.
 const HEARTBEAT_MS = 1_000
-/** If the server was silent for this time, the request or its messages count as lost. */
+/** After this silence, the request or its messages count as lost. */
 const SILENCE_MS = 2_500
-// After this process was paused, it reads buffered input for this time before the server counts as silent.
+// Time to read buffered input after this process paused, before the server counts as silent.
 const READ_MS = 100
 /** How long `take` waits for announced messages after the first one. */
 const GATHER_MS = 10
 const HEARTBEAT = 100
-/** The header of a heartbeat with the delivery sequence of the last message that the consumer has sent. */
+/** A heartbeat header: the delivery sequence that the consumer sent last. */
 const LAST_DELIVERED_HEADER = 'Nats-Last-Consumer'
 const REQUEST_TIMEOUT = 408
 const CONFLICT = 409
@@ -60,7 +59,7 @@ export class NatsPull {
     this.#subscription = jetstream.connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#onInput(error, message) })
   }
 
-  /** Requests up to `count` messages. Does nothing while a request is open, or while messages wait to be taken. */
+  /** Requests up to `count` messages, unless a request is open or messages wait to be taken. */
   request(count: number): void {
     if (this.#open > 0 || this.#messages.length > 0) return
     this.#requests += 1
@@ -88,7 +87,7 @@ export class NatsPull {
     signal?.addEventListener('abort', abort)
     try {
       const ended = () => signal?.aborted === true || this.#isReady()
-      // The abort ends this wait, too, because an unavailable server does not answer `#recover` either.
+      // Raced with the abort, because an unavailable server does not answer `#recover` either.
       while (!ended() && this.#messages.length === 0) await Promise.race([this.#waitForInput(), aborted.promise])
       if (!ended()) await Promise.race([this.#untilWoken(GATHER_MS), aborted.promise])
     } finally {
@@ -141,12 +140,12 @@ export class NatsPull {
   }
 
   #add(message: Msg, reply: string): void {
-    // The reply subject is $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery
-    // sequence>.<time>.<pending>. Newer servers add a domain and an account before the stream, and a token at the end.
+    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery sequence>.<time>.<pending>. Newer servers
+    // add a domain and an account before the stream, and a token at the end.
     const tokens = reply.split('.')
     const end = tokens.length > 9 ? 11 : 9
     const deliverySequence = Number(tokens[end - 3])
-    // A gap in delivery sequences means a lost message, which the consumer does not send again.
+    // The consumer does not send a lost message again.
     if (deliverySequence !== this.#delivered + 1) this.#failure = lost()
     this.#messages.push({ message, streamSequence: Number(tokens[end - 4]), deliverySequence })
     this.#delivered = deliverySequence
@@ -155,11 +154,11 @@ export class NatsPull {
     if (this.#open > 0) this.#open -= 1
   }
 
-  /** Handles a status of the current request: a heartbeat, the end of the request, or an error. */
+  /** Handles a status of the current request: a heartbeat, its end, or an error. */
   #onStatus({ headers }: Msg): void {
     const code = headers?.code ?? 0
     if (code === HEARTBEAT) {
-      // A message may have been lost with the connection although the request has survived it.
+      // A request may outlive the connection that lost a message.
       if (Number(headers?.get(LAST_DELIVERED_HEADER) ?? 0) > this.#delivered) this.#failure = lost()
       this.#isIdle = true
       return

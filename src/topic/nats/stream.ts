@@ -30,10 +30,7 @@ export interface StreamOptions {
   replicas: number
 }
 
-/**
- * The tables of each partition: one for its epochs, and one with its messages from the time when its topic was in
- * PostgreSQL.
- */
+/** A partition's tables: its epochs, and its messages from its time in PostgreSQL. */
 const TABLES = {
   orders: { epochs: sql`topic_epochs`, messages: sql`topic_messages` },
   catalogue: { epochs: sql`catalogue_epochs`, messages: sql`catalogue_messages` },
@@ -41,19 +38,19 @@ const TABLES = {
 
 export interface TopicStream {
   name: string
-  /** The number that is added to a stream sequence to make a topic sequence. */
+  /** A topic sequence is `base` plus a stream sequence. */
   base: number
   info: StreamInfo
 }
 
-/** The settings that prevent lost and duplicate messages. Operators choose all other settings. */
+/** The settings that prevent lost and duplicate messages. Operators choose all others. */
 function requiredSettings(name: string) {
   return {
     subjects: [`${name}.>`],
     storage: StorageType.File,
     retention: RetentionPolicy.Limits,
-    // A full stream must refuse messages. Publishing then stops, and PostgreSQL keeps its log. The other policy would
-    // drop the oldest messages.
+    // A full stream must refuse messages, so publishing stops and PostgreSQL retains its log. The other policy drops
+    // the oldest messages.
     discard: DiscardPolicy.New,
     // Each event has its own subject, which can have one message. The server therefore refuses a duplicate however late
     // it arrives.
@@ -63,17 +60,14 @@ function requiredSettings(name: string) {
 }
 
 /**
- * Creates the stream, or checks that the existing one stores every message once. Throws StreamMisconfigured if it does
- * not.
+ * Creates the stream, or checks that the existing one keeps every message once. Throws StreamMisconfigured otherwise.
  */
 export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<TopicStream> {
   const info = await ensureStream(jetstream, options)
   return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
 }
 
-/**
- * Returns the stream that `openStream` has opened before. It changes nothing, and throws if no process has opened it.
- */
+/** The stream that `openStream` has opened before. Changes nothing, and throws if no process has opened it. */
 export async function findStream(
   { manager }: Jetstream,
   { pool, name, partition }: Pick<StreamOptions, 'pool' | 'name' | 'partition'>,
@@ -120,7 +114,7 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
       })
       logger.info({ stream: streamName, replicas }, 'created the stream of the notification topic')
     } catch (addError) {
-      // Another process has created the stream meanwhile.
+      // Another process has created it in between.
       if (jetstreamErrorCode(addError) !== STREAM_NAME_IN_USE) throw addError
       info = await streams.info(streamName)
     }
@@ -142,10 +136,7 @@ export function findMisconfiguration(info: StreamInfo, name: string): string | n
   return `the NATS stream ${info.config.name} must have ${wrong.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`
 }
 
-/**
- * Returns the epoch of the stream, which its creation time identifies. A recreated stream counts from 1 again, so it
- * gets a new epoch.
- */
+/** A recreated stream counts from 1 again, so it needs a new epoch. Its creation time identifies it. */
 async function registerEpoch(info: StreamInfo, { pool, logger, partition }: StreamOptions): Promise<number> {
   const { epochs, messages } = TABLES[partition]
   const known = await findEpoch(pool, partition, info)
@@ -199,7 +190,7 @@ export async function addConsumer(jetstream: Jetstream, stream: TopicStream, aft
     name: `storefront-${crypto.randomUUID()}`,
     ack_policy: AckPolicy.None,
     deliver_policy: DeliverPolicy.StartSequence,
-    // A position in an earlier epoch starts at the beginning of this one.
+    // A position in an earlier epoch has seen nothing of this one.
     opt_start_seq: Math.max(after - stream.base, 0) + 1,
     inactive_threshold: nanos(60_000),
     mem_storage: true,

@@ -13,13 +13,12 @@ import type { OutgoingMessage, StoredMessage, Topic, TopicEvent, TopicPartition 
 
 const BATCH_SIZE = 1_000
 /**
- * The most bytes of a batch, in the stored, compressed size. Without a limit, a thousand product events in thirty
- * languages would need a gigabyte of memory.
+ * The stored, compressed size of a batch. A thousand product events in thirty languages would need a gigabyte of
+ * memory.
  */
 const BATCH_BYTES = 4 * 1024 * 1024
 /**
- * The longest delay of a subscriber whose notification was lost. Notifications wake it through a session that is kept
- * alive by pings.
+ * Notifications wake a subscriber through a pinged session. This interval bounds the delay if one is lost nevertheless.
  */
 const POLL_MS = 30_000
 
@@ -37,10 +36,7 @@ export interface PostgresTopicOptions {
   sessions?: LockSessions
 }
 
-/**
- * Where a partition is stored: its table, its epochs at a broker, the lock of its publishers, and its notification
- * channel.
- */
+/** A partition's table, its epochs at a broker, its publishers' lock key, and its notification channel. */
 interface Place {
   table: Sql
   epochs: Sql
@@ -95,8 +91,7 @@ export function createPostgresTopic<E extends TopicEvent>(
   }
 }
 
-// Throws if the topic was moved to a broker. Sequences here would be lower than the broker's, so subscribers with a
-// position there would skip every message.
+// Sequences here would be below the broker's, so subscribers with a position there would skip every message.
 async function refuseAfterBroker({ epochs }: Place, pool: Pool): Promise<void> {
   const { rows } = await pool.query(sql`select from ${epochs} limit 1`)
   if (rows.length > 0) throw new TopicMoved('the notification topic of this store is in NATS: set NATS_URL')
@@ -104,8 +99,8 @@ async function refuseAfterBroker({ epochs }: Place, pool: Pool): Promise<void> {
 
 async function publish(place: Place, pool: Pool, messages: readonly OutgoingMessage<TopicEvent>[]): Promise<void> {
   await inTransaction(pool, async (tx) => {
-    // Only one publisher at a time is between taking a sequence and its commit. Otherwise a reader could see message 8,
-    // continue after it, and never see 7.
+    // One publisher at a time goes from sequence to commit. Otherwise a reader could see 8, continue, and never
+    // see 7.
     await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${place.lock}, 0))`)
     const known = await findStored(place, tx, messages)
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
@@ -124,8 +119,8 @@ async function findStored({ table }: Place, tx: Transaction, messages: readonly 
 }
 
 /**
- * The next messages, at least one if there is any. The bytes are limited too, so fewer than `limit` messages do not
- * mean the end.
+ * The next messages, at least one if any exists. The bytes are limited too, so fewer than `limit` does not mean the
+ * end.
  */
 async function readMessages({ table }: Place, db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
   const { rows } = await db.query<StoredMessage>(
@@ -149,7 +144,7 @@ async function readFrom(place: Place, session: pg.Client, after: number): Promis
   session.on('notification', onNotification)
   await session.query(sql`listen ${identifier(place.channel)}`)
   let position = after
-  // The first read does not wait. A subscriber that has failed is therefore healthy again as soon as the read returns.
+  // The first read does not wait, so a failed subscriber is healthy again as soon as it returns.
   let waitMs = 0
   return {
     async next(signal) {
