@@ -21,7 +21,7 @@ test("shows a topic in NATS without ever creating it, and an unavailable broker 
   }
   const countEpochs = async () => (await store.pool.query('select from topic_epochs')).rowCount
 
-  // Restores the state before the first use of the topic.
+  // Nobody has used the topic yet.
   for (const name of ['ORDERS', 'CATALOGUE']) await manager.streams.delete(name).catch(() => {})
   for (const table of ['topic_epochs', 'catalogue_epochs']) await store.pool.query(`delete from ${table}`)
   const unused = await read()
@@ -42,7 +42,7 @@ test("shows a topic in NATS without ever creating it, and an unavailable broker 
   assert.equal((await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id, quantity: 1 }] } })).status, 201)
   const isComplete = (seen: { subscribers: { lag_events: number | null }[]; topic: { newest_sequence: number } | null }) =>
     seen.topic?.newest_sequence === 1 && seen.subscribers.every(({ lag_events }) => lag_events === 0)
-  // The state of the lake is read at most every ten seconds, so this can take a while.
+  // The lake is listed every ten seconds.
   const complete = await eventually(
     async () => {
       const seen = await read()

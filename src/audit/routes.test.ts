@@ -46,7 +46,7 @@ test('starts verify once if two operators ask two processes for it, and shows ho
     started.map(({ args }) => args),
     [['verify', '--run', id]],
   )
-  // A run of another kind can start at the same time.
+  // Another kind is another run.
   const replay = await store.call('POST', '/admin/audits', { token: one.token, body: { kind: 'replay' } })
   assert.equal(replay.status, 202)
   await finishRun(store.pool, id, { exitStatus: 1, result: { findings: [{ place: 'lake' }] }, output: 'lake: 1 missing' })

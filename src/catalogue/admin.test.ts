@@ -69,7 +69,7 @@ test('a patch changes the properties if the product is in the state that If-Matc
   assert.ok(updated_at > created.json.updated_at)
   assertProblem(await patch(id, created.headers.etag, { name: 'C' }), 412, 'precondition_failed')
   assert.equal((await store.call('GET', `/products/${id}`)).json.name, 'B')
-  // A compressing cache forwards the tag in this form.
+  // A compressing cache forwards the tag like this.
   const weak = `W/${changed.headers.etag?.replace(/"$/, '-gzip"')}`
   assert.equal((await patch(id, weak, { name: 'C' })).status, 200)
 })
@@ -120,7 +120,7 @@ test('an archived product is in no list and cannot be ordered, and existing orde
   assertProblem(await call('DELETE', `/admin/products/${id}`), 404, 'not_found')
   assertProblem(await patch(id, '*', { name: 'B' }), 404, 'not_found')
   assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock: 1, expected: 4 } }), 404, 'not_found')
-  // Cancelling the order still returns the unit of the archived product.
+  // The cancelled order still returns its unit.
   assert.equal((await store.call('POST', `/orders/${placed.json.id}/cancel`, { token: ada.token })).status, 200)
   assert.equal((await readStock(id)).available, 5)
 })

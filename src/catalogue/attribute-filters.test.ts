@@ -43,7 +43,7 @@ for (const [conditions, skus] of [
   [['colours=blue'], 'BOWL CUP'],
   [['colours=red', 'colours=blue'], 'BOWL CUP'],
   [['colours=red,blue'], ''],
-  // A shopper cannot distinguish a number from the same digits as text.
+  // A number and the text of it look alike to a shopper.
   [['size=12'], 'FORK SPOON'],
   [['size=012.0'], 'FORK SPOON'],
   [['size=1.2e1'], 'FORK SPOON'],
@@ -153,7 +153,7 @@ test('facets return a bounded number of attributes and values', async () => {
   const { json: serial } = await store.call('GET', `/products/facets?include=attributes&category=facets&${query('serial=S7')}`)
   assert.equal(serial.attributes[0].count, 1)
   await store.pool.query(`update products set attributes = jsonb_build_object('serial', attributes ->> 'serial') where category = 'facets'`)
-  // The address differs from the one above, because that answer may stay cached until the change is noticed.
+  // This address differs from the one above, whose answer may be kept until the change is noticed.
   const [facet] = (await store.call('GET', '/products/facets?include=attributes&category=facets&in_stock=true')).json.attributes
   assert.deepEqual([facet.name, facet.count, facet.values.length], ['serial', 25, 20])
 })

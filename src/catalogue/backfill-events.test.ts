@@ -14,10 +14,7 @@ const store = await startStore({ after })
 
 const countRecorded = async () => (await store.pool.query(`select from product_events where type = 'product.created'`)).rowCount ?? 0
 
-/**
- * Adds products in the state in which an earlier release left them: without events, and with other search words.
- * Returns the words that the backfill must give them.
- */
+/** Adds products as a release without events and with other words leaves them. Returns the words that they must get. */
 async function addProducts(t: TestContext, description: string) {
   onCleanup(t, async () => void (await store.pool.query('delete from products')))
   await store.pool.query(
@@ -35,7 +32,7 @@ async function addProducts(t: TestContext, description: string) {
   return rows
 }
 
-/** Runs the backfill with a statement timeout of `statement` ms. Returns the number of failures. */
+/** Backfills with statements that end after `statement` ms. Returns how many failed. */
 async function backfill(t: TestContext, statement: number): Promise<number> {
   let failures = 0
   const bounds = { ...SERVING_BOUNDS, statement }

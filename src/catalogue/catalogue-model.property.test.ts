@@ -19,15 +19,15 @@ import {
 import { startStore } from '../../test/store.ts'
 import { CANDIDATES, NAMED } from './search/ranked-products.ts'
 
-// The page cache is off, because the test changes the database directly and the store would notice it only later.
+// Cached pages are off: the test changes the database directly, which the store would notice a moment later.
 const store = await startStore({ after }, { pageCacheBytes: 0 })
 
 const EXAMPLES = 60
 const TIME_LIMIT_MS = 5_000
 
 /**
- * Wraps `check` so that no example begins after the time limit, neither a random one nor one that fast-check tries in
- * search of the smallest failing example. A slow machine then checks fewer examples.
+ * `check`, which however slow the machine is begins no example after the limit, neither of a search for the smallest
+ * that fails.
  */
 function bounded<T extends unknown[]>(check: (...example: T) => Promise<void>): (...example: T) => Promise<void> {
   const end = performance.now() + TIME_LIMIT_MS
@@ -36,7 +36,7 @@ function bounded<T extends unknown[]>(check: (...example: T) => Promise<void>): 
   }
 }
 
-/** The catalogue contains each product several times, so that some searches have more matches than are ranked. */
+/** Each product several times, so that some searches have more matches than are ranked. */
 const catalogue = fc.array(fc.tuple(productSpec, fc.integer({ min: 1, max: 20 })), { maxLength: 30, size: '+1' })
 
 interface Listed {
@@ -90,10 +90,7 @@ async function read(path: string): Promise<ReadPage> {
   return { data, count, next, prev: link('prev') }
 }
 
-/**
- * Reads all pages from `path` on by following their links. `afterPage` may change products before the next page is
- * read.
- */
+/** All pages from `path` on, by their links. `afterPage` may change products before the next one is read. */
 async function walk(path: string, rel: 'next' | 'prev', afterPage: (page: number) => Promise<void> = async () => {}): Promise<ReadPage[]> {
   const pages: ReadPage[] = []
   for (let at: string | undefined = path; at !== undefined; at = pages.at(-1)?.[rel]) {
@@ -123,8 +120,7 @@ function assertListed(listed: readonly Listed[], products: readonly ModelProduct
     )
     return
   }
-  // The expected order by relevance. The newest matches, and the newest matches whose whole name is the search, come
-  // first by rank. The others follow by age.
+  // The order by relevance: the newest, and the newest whose whole name is the search, by rank; then the others by age.
   const byAge = inOrder(found, '-created_at')
   const name = query.search.required.map(({ meant }) => meant).join('')
   const named = byAge.filter((product) => product.name.words.join('') === name)
@@ -174,8 +170,8 @@ test('pages in both directions, counts and facets equal those of an in-memory mo
 })
 
 /**
- * Later pages of a search by relevance rank at most 1,000 matches between the first page's candidates, so the test adds
- * fewer. See docs/decisions/catalogue-search.md.
+ * A search by relevance ranks the newest 1,000 of what is between its first candidates:
+ * docs/decisions/catalogue-search.md.
  */
 const MANY_ADDED = 6
 const change = fc.record({

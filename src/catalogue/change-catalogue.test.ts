@@ -26,7 +26,7 @@ const importCsv = (text: string) => {
   const lines = readImportLines([Buffer.from(text)] as unknown as AsyncIterable<Uint8Array>, { currency: 'EUR', format: 'csv' })
   return importCatalogue(pool, lines, (_, reason) => assert.fail(reason), { auditContext: AUDIT_CONTEXT })
 }
-/** Reads everything that a change can write, for every product. */
+/** All that a change writes, of every product. */
 async function readAll() {
   const { rows } = await pool.query(`select
     (select json_agg(product order by id) from (select id, sku, name, brand, price_amount, archived_at, updated_at from products) as product) as products,
@@ -38,7 +38,7 @@ async function readAll() {
     (select sum(changes) from catalogue_versions) as version`)
   return rows[0]
 }
-/** Asserts that the newest event has the state of the row, and that versions have no gap. */
+/** The state in the newest event is that of the row, and versions have no gap. */
 async function assertRecorded(id: string) {
   const { rows } = await pool.query(
     `select array_agg(version::integer order by version) as versions,
@@ -143,7 +143,7 @@ test('a change whose connection breaks at any step stores nothing, and can be re
         () => 'done',
         (error: Error) => error.message,
       )
-      // Table numbers repeat in the databases of other tests, so the query also compares the database.
+      // The same table has the same number in the databases of other tests.
       const kill = `select pg_terminate_backend(pid) from pg_locks
         where relation = '${table}'::regclass and not granted and database = (select oid from pg_database where datname = current_database())`
       await eventually(async () => (await locking.query(kill)).rowCount !== 0, {

@@ -21,10 +21,7 @@ interface Row {
 }
 type Query = Parameters<typeof readListing>[0]
 
-/**
- * Replaces all products. `later` is the number of places between the first variants of the groups and their other
- * variants. With a large number, whole read windows contain no first variant.
- */
+/** `later`: places between the first variants of all groups and the others, so that whole windows have no first one. */
 async function fill(groups: number, variants: number, later: number, singles: number): Promise<Row[]> {
   await store.pool.query('delete from products')
   const { rows } = await store.pool.query<Row>(
@@ -46,7 +43,7 @@ async function fill(groups: number, variants: number, later: number, singles: nu
   return rows
 }
 
-/** The expected pages, computed by sorting the rows in memory. */
+/** The pages of the list, by sorting in memory. */
 function pagesOf(rows: readonly Row[], { brand, in_stock, currency, min_price, sort = '-created_at', limit = 20 }: Query): string[][] {
   const amountOf = (row: Row) => (currency === 'CHF' ? row.francs : row.amount)
   const keyOf = (row: Row) => (sort.endsWith('name') ? row.name : sort.endsWith('price') ? Number(amountOf(row)) : row.created_at)

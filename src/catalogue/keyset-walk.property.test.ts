@@ -19,11 +19,11 @@ async function read(path: string): Promise<{ data: Listed[]; next: string | unde
   return { data: answer.json.data, next: link('next'), prev: link('prev') }
 }
 
-/** Replaces the shop's ranking by some of the products. `step` decides which ones, and their order. */
+/** Replaces the ranking of the shop by some of the products. */
 async function rank(products: readonly string[], step: number): Promise<void> {
   const ranked = products.filter((_, index) => (index * step) % 3 === 1).toSorted((a, b) => (a.slice(-step) < b.slice(-step) ? -1 : 1))
   await inTransaction(store.pool, async (tx) => {
-    // The lock keeps the store's own ranking job from writing at the same time.
+    // The store ranks by itself, too.
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront best sellers', 0))`)
     await tx.query('update product_rankings set replaced_at = now() where replaced_at is null')
     await tx.query(`insert into product_rankings (sort, product_ids) values ('best_selling', $1)`, [ranked])
@@ -43,7 +43,7 @@ test('a walk over all pages shows each unchanged product once while other produc
       fc.constantFrom('price', '-price', 'name', '-name', 'created_at', '-created_at', 'best_selling'),
       fc.integer({ min: 1, max: 15 }),
       fc.constantFrom('next', 'prev'),
-      // The changes that happen between two pages.
+      // The changes between two pages.
       fc.array(fc.array(step, { maxLength: 6 }), { maxLength: 12 }),
       async (sort, limit, direction, turns) => {
         await store.pool.query('update products set archived_at = null where id = any($1)', [products])

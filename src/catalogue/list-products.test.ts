@@ -17,7 +17,7 @@ interface Listed {
   created_at: string
 }
 
-// There are 24 products with many ties in each sort key. Each of two categories has half of them.
+// 24 products with many ties in each sort key, half of them in each of two categories.
 for (let i = 0; i < 24; i++) {
   const category = i % 2 === 0 ? 'tools & co' : 'toys'
   const product = await store.addProduct({
@@ -33,7 +33,7 @@ function linkOf({ headers }: Answer, rel: string): string | undefined {
 }
 
 /** Every page of a list, followed by `Link` to its end. */
-/** A longer link may be missing. The limit is 1,500 bytes less the characters around the address. */
+/** A link longer than this may be missing: 1,500 bytes less the characters around the address. */
 const MAX_LINK_CHARACTERS = 1_400
 
 async function readPages(path: string): Promise<Answer[]> {
@@ -62,7 +62,7 @@ const KEYS = {
   created_at: (product: Listed) => product.created_at,
 }
 
-/** Compares two products by the sort key, then by id. Names are compared by their bytes. */
+/** Compares by the sort key, names by their bytes, then by id. */
 function compare(sort: string): (a: Listed, b: Listed) => number {
   const sign = sort.startsWith('-') ? -1 : 1
   const key = KEYS[sort.replace('-', '') as keyof typeof KEYS]
@@ -186,7 +186,7 @@ test('a page that is reached backwards says has_more only if a product follows',
     assert.deepEqual([followed.json.data.length, followed.json.has_more], [2, true], order)
     const ids = (second as Answer).json.data.map(({ id }: Listed) => id)
     await store.pool.query('update products set archived_at = now() where id = any($1)', [ids])
-    // The limit differs, because the earlier page may still be cached.
+    // Another limit, since the earlier page may still be cached.
     const last = await store.call('GET', back(second as Answer).replace('limit=2', 'limit=3'))
     assert.deepEqual(
       [last.json.data.length, last.json.has_more, last.json.next_cursor, linkOf(last, 'next')],

@@ -22,7 +22,7 @@ async function patch(id: string, body: object) {
 }
 const reprice = (id: string, price: number, before: number | null = null) =>
   patch(id, { price: eur(price), compare_at_price: before === null ? null : eur(before) })
-/** Moves all records of the product into the past, as if time had passed. */
+/** Moves everything that is recorded about the product into the past. */
 const wait = (id: string, seconds: number) =>
   store.pool.query(`update product_events set occurred_at = occurred_at - $2 * interval '1 second' where product_id = $1`, [id, seconds])
 const lowestOf = async (id: string) => (await store.call('GET', `/products/${id}`)).json.lowest_price_30_days
@@ -46,7 +46,7 @@ test('the price before the reduction counts, even if it began long before the 30
 
 test('a lower price within the 30 days counts until 30 days have passed since it ended', async () => {
   for (const [ago, lowest] of [
-    // The first number says how long before the reduction the lower price ended.
+    // The lower price ended this long before the reduction.
     [30 * DAY - 60, 600],
     [30 * DAY, 1_000],
     [31 * DAY, 1_000],
@@ -98,7 +98,7 @@ test('the value ends with the reduction, and the reduced price counts for the ne
   assert.equal((await reprice(id, 1_000)).lowest_price_30_days, null)
   await wait(id, 10 * DAY)
   assert.deepEqual((await reprice(id, 900, 1_000)).lowest_price_30_days, eur(700))
-  // A new price alone also ends the reduction if it is not below the price before it.
+  // A price alone that is not below the one before ends the reduction too.
   assert.equal((await patch(id, { price: eur(1_000) })).lowest_price_30_days, null)
   await wait(id, 31 * DAY)
   assert.deepEqual((await reprice(id, 900, 1_000)).lowest_price_30_days, eur(1_000))
@@ -168,7 +168,7 @@ test('two operators who reduce a product at once leave it with the price before 
   await Promise.all([reprice(id, 900, 1_000), reprice(id, 800, 1_000)])
   assert.ok([1_000, 800].includes((await lowestOf(id)).amount))
   const { price, lowest_price_30_days: lowest } = (await store.call('GET', `/products/${id}`)).json
-  // The second reduction is a new one if it raised the price that the first one had set.
+  // A higher price after the lower one is another reduction.
   assert.equal(lowest.amount, price.amount === 800 ? 1_000 : 800)
 })
 
@@ -183,7 +183,7 @@ test("former prices in a currency count when it becomes the currency of the prod
   for (const price of [800, 500]) await patch(id, { prices: [eur(price)] })
   const changed = await patch(id, { price: eur(1_000), compare_at_price: eur(1_500), prices: [] })
   assert.deepEqual(changed.lowest_price_30_days, eur(500))
-  // Former own prices also count when their currency becomes one of the other prices.
+  // Earlier own prices count, too, when their currency becomes one of the others.
   await patch(id, { price: usd(1), prices: [{ ...eur(2_000), compare_at: 3_000 }] })
   assert.deepEqual(await lowestIn(id, 'EUR'), eur(500))
 })
@@ -223,7 +223,7 @@ test('each reduction in another currency has its own lowest price, in pages, lis
   for (const query of ['currency=USD', 'currency=USD&sort=price', 'currency=USD&q=lamp'])
     assert.deepEqual(await listedIn(id, query), usd(700))
   assert.deepEqual([await lowestIn(id, 'CHF'), await lowestIn(id, 'EUR'), await lowestOf(id)], [null, null, null])
-  // The reduction of the product's own price begins and ends independently of the others.
+  // The reduction of the product's own price begins and ends independently.
   await reprice(id, 900, 1_000)
   assert.deepEqual([await lowestOf(id), await lowestIn(id, 'USD')], [eur(1_000), usd(700)])
   await reprice(id, 1_000)

@@ -59,7 +59,7 @@ test('a list by currency contains the products that are sold in it, with their p
   const own = [30, 10, 20, 20]
   const expected: { id: string; amount: number }[] = []
   for (const [index, amount] of own.entries()) {
-    // In some products the price in USD is the own price, in others it is one of the further prices.
+    // Own prices in USD, and prices beside others.
     const { id } = await create({
       name: `Own ${index}`,
       group: 'G',
@@ -130,7 +130,7 @@ test('the price table follows the products, whichever program writes them', asyn
     return rows.map(({ currency, amount }) => `${currency} ${amount}`)
   }
   assert.deepEqual(await stored(), ['CHF 6', 'USD 5'])
-  // The previous release does not know these prices, and writes like this.
+  // The previous release, which has no such prices, writes like this.
   await store.pool.query('update products set price_amount = 1, in_stock = false where id = $1', [id])
   assert.deepEqual(await stored(), ['CHF 6', 'USD 5'])
   await store.pool.query(`update products set price_currency = 'USD' where id = $1`, [id])
@@ -174,8 +174,7 @@ test("each price that is changed, added or removed has an event, which comes bef
     { amount: 9, currency: 'JPY', compare_at: null },
     usd(4, 9),
   ])
-  // The own price changes to a currency of the other prices. It keeps the amount, and gets another price before the
-  // reduction.
+  // The own price takes over a currency of the others, at the same price and with another one before it.
   await patch(id, {
     price: { amount: 4, currency: 'USD' },
     compare_at_price: { amount: 8, currency: 'USD' },

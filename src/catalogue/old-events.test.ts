@@ -8,7 +8,7 @@ import { removeOldProductEvents } from './product-events.ts'
 const store = await startStore({ after })
 const { create, patch, setStock, typesOf } = await createCatalogueOperator(store)
 
-/** Does what the change stream does: stores a message for each event of these products. */
+/** What the change stream does: a message for each event of these products. */
 const publish = async (...ids: string[]) => {
   await store.pool.query(
     `insert into catalogue_messages (id, position, event)
@@ -63,7 +63,7 @@ test('old events stay until every subscriber has read them, even a subscriber th
   )
   assert.equal(await removeOldProductEvents(store.pool, 40, new Date()), 0, 'one has not reported yet')
   await saveStoredSequence(store.pool, 'catalogue-two', end)
-  // The creation event has the only price.
+  // The creation has the only price.
   assert.equal(await removeOldProductEvents(store.pool, 40, new Date()), 1)
   assert.deepEqual(await typesOf(first.id), ['1 product.created', '3 product.updated'])
   assert.deepEqual((await typesOf(second.id)).length, 3)

@@ -8,7 +8,7 @@ import { PriceList } from './products.ts'
 
 const { pool } = await createTestDatabase({ after })
 
-/** Returns a database that counts its queries. */
+/** The database, and how often it was asked. */
 function counting() {
   let asked = 0
   const query = ((...args: Parameters<typeof pool.query>) => {

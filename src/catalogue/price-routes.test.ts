@@ -119,7 +119,7 @@ test('lists prices in each currency, also after it became that of the own price,
 })
 
 test('the newest price in each currency stays when old events are removed', async (t) => {
-  // A broker would hold the messages. Here there is none, so no subscriber still has to read one.
+  // Messages in a broker: none is here that subscribers have yet to read.
   t.after(() => store.pool.query('delete from catalogue_epochs'))
   await store.pool.query(`insert into catalogue_epochs (epoch, stream) values (1, 'CATALOGUE')`)
   const [changed, unchanged] = [await create('OLD', { prices: [usd(1_500)] }), await create('OLDER')]

@@ -128,7 +128,7 @@ test('an import records what it changes, and records nothing if every line is un
   const count = async () => (await store.pool.query('select count(*) as count from product_events')).rows[0].count
   const before = await count()
   await importLines(...lines)
-  // One of the products is out of stock.
+  // One of them is out of stock.
   assert.equal(await count(), before + 4)
   assert.deepEqual(await importLines(...lines), { created: 0, updated: 0, unchanged: 3, failed: 0 })
   assert.equal(await count(), before + 4)

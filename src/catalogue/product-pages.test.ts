@@ -58,7 +58,7 @@ test('image addresses are stored as browsers write them, without characters that
     ["HTTPS://X.Example/<b>?q='1'#\"", 'https://x.example/%3Cb%3E?q=%271%27#%22'],
     ['https://x.example', 'https://x.example/'],
     ['https://bücher.example/größe.png', 'https://xn--bcher-kva.example/gr%C3%B6%C3%9Fe.png'],
-    // The first letter of the host is Cyrillic.
+    // The first letter is Cyrillic.
     ['https://аpple.com/a.png', 'https://xn--pple-43d.com/a.png'],
     ['https://例え.テスト/?q="><script>', 'https://xn--r8jz45g.xn--zckzah/?q=%22%3E%3Cscript%3E'],
   ] as const) {
@@ -140,7 +140,7 @@ test('the price before a reduction must be above the price, and has its currency
   }
   assertProblem(await patch(id, { price: eur(2_000), compare_at_price: eur(2_000) }), 422, 'invalid_body')
   assert.deepEqual((await patch(id, { price: eur(1_000) })).json.compare_at_price, eur(2_000))
-  // A price alone is accepted, because it ends the reduction.
+  // A price alone is not refused: it ends the reduction.
   assert.equal((await patch(id, { price: eur(2_000) })).json.compare_at_price, null)
   await patch(id, { price: eur(1_000), compare_at_price: eur(2_000) })
   assert.equal((await patch(id, { price: { amount: 1, currency: 'JPY' } })).json.compare_at_price, null)

@@ -57,10 +57,7 @@ const eventsOf = async (id: string) =>
     ({ type }) => type,
   )
 
-/**
- * Asserts that all places of the shop show the product, or that none does. A process learns of a change within a
- * second.
- */
+/** All places of the shop show the product, or none does. A process learns a change within a second. */
 async function assertInShop(product: { id: string; slug: string; sku: string }, expected: boolean): Promise<void> {
   const agree = async () => (await shownIn(product)).every((each) => each === expected)
   await eventually(agree, { what: `${product.sku} is ${expected ? '' : 'not '}in the shop`, timeoutMs: 20_000 })

@@ -11,7 +11,7 @@ import { rankBestSellers } from './rank-best-sellers.ts'
 import { walkRanking } from './rankings.ts'
 
 const store = await startStore({ after }, { pageCacheBytes: 0 })
-// Keeps the store from computing figures of earlier orders, so that those of the tests stay.
+// The store computes no figures of earlier orders, and keeps those of the tests.
 await store.pool.query(`update figure_progress set filled_from = now() - interval '62 days', changed_at = now()`)
 const AT_ONCE = { everyMinutes: 0 }
 
@@ -110,7 +110,7 @@ test('a page of a ranking does not read the groups of earlier places, and costs 
   )
   await store.pool.query('analyze products')
   await inTransaction(store.pool, async (tx) => {
-    // PostgreSQL would otherwise read small tables as a whole.
+    // A small table is read as a whole otherwise.
     for (const plan of ['seqscan', 'hashjoin', 'mergejoin']) await tx.query(`set local enable_${plan} = off`)
     const { rows } = await tx.query<{ ids: string[] }>(
       `select array(select md5('far ' || n)::uuid from generate_series(1, ${groups}) as n) as ids`,

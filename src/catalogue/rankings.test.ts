@@ -11,7 +11,7 @@ import { deleteOldRankings } from './rankings.ts'
 
 const store = await startStore({ after }, { pageCacheBytes: 0 })
 const { token } = await registerOperator(store)
-// Keeps the store from computing figures of earlier orders, so that those of the tests stay.
+// The store computes no figures of earlier orders, and keeps those of the tests.
 await store.pool.query(`update figure_progress set filled_from = now() - interval '62 days', changed_at = now()`)
 
 async function addProduct(sku: string, paths: string[][], other: object = {}): Promise<string> {
@@ -35,7 +35,7 @@ async function sell(units: Readonly<Record<string, number>>, { daysAgo = 1, curr
   )
 }
 
-/** Ranks products at once, even if the newest ranking is young. */
+/** Ranks although the newest ranking is young. */
 const rank = () => rankBestSellers(store.pool, { everyMinutes: 0 })
 
 const read = async (query: string) => {
@@ -45,7 +45,7 @@ const read = async (query: string) => {
 }
 const skus = async (query: string): Promise<string[]> => (await read(query)).json.data.map(({ sku }: { sku: string }) => sku)
 
-/** Reads all pages to the last one, and back again. */
+/** All pages on, and back again from the last. */
 async function walk(query: string): Promise<{ on: string[]; back: string[] }> {
   const readAll = async (path: string, rel: 'next' | 'prev') => {
     const listed: string[][] = []
@@ -170,7 +170,7 @@ test('operators order the first products of a category, and this order applies o
   assert.deepEqual(await skus('category=beside&sort=position'), ['P3', 'P2', 'P1'], 'its own order')
   assertProblem(await store.call('GET', '/products?sort=position'), 400, 'invalid_query')
 
-  // A product that leaves the shop takes no place. It has its own place again when it returns.
+  // What leaves takes no place, and has its own when it returns.
   await store.call('DELETE', `/admin/products/${p1}`, { token })
   assert.deepEqual(await skus('category=hand&sort=position'), ['P4', 'P3', 'P2'])
   assert.deepEqual((await placedIn('Hand')).skus, ['P4'])
@@ -215,13 +215,13 @@ test('a product that was hidden while others were ordered has its former place w
   assert.deepEqual((await placedIn('Hidden')).skus, ['H1', 'H4', 'H3', 'H2'])
   assert.deepEqual(await skus('category=hidden&sort=position'), ['H1', 'H4', 'H3', 'H2'])
 
-  // The operator's view still had all four products.
+  // The operator began with all four.
   await hide('H4')
   assert.equal((await order('H2', 'H4', 'H1')).status, 200)
   await restore('H4')
   assert.deepEqual((await placedIn('Hidden')).skus, ['H2', 'H4', 'H1'])
 
-  // A full order leaves no room for hidden products, and an empty order forgets them.
+  // A whole order leaves no room, and an empty one forgets the hidden products.
   await hide('H4')
   await store.pool.query(
     `with added as (

@@ -12,22 +12,21 @@ const PRODUCTS = 120_000
 await fillCatalogue(store.pool, PRODUCTS)
 
 const { currency, attribute, category, brand, word } = EXTREMES
-/** The most blocks that a list page may read, including its look-ups. The table has 13,000 blocks. */
+/** Blocks of a page of a list, its look-ups included. The table has 13,000. */
 const OF_A_PAGE = 2_000
-/** The most blocks for a page of groups, one of which has 1,200 variants. */
+/** Blocks of a page of groups, one of which has 1,200 variants. */
 const OF_GROUPS = 4_000
-/** The most blocks for a page with a count: see `MAX_COST` in count-products.ts. */
+/** Blocks of a page with a count: see `MAX_COST` in count-products.ts. */
 const OF_A_COUNT = 16_000
 /**
- * The most blocks for facets. These either sample 20,000 rows and count 5,000 of the matches, or count 10,000 matches
- * exactly.
+ * Blocks of a sample of 20,000 rows, 5,000 of whose matches are counted, or of 10,000 matches that are counted exactly.
  */
 const OF_A_SAMPLE = 26_000
 
 type Query = Parameters<typeof readListing>[0]
 type FacetsQuery = Parameters<typeof readFilters>[0]
 
-/** Returns the number of blocks that the statements of `read` touch. Each statement runs a second time with EXPLAIN. */
+/** The blocks that the statements of `read` touch; each runs a second time, explained. */
 async function blocksOf(read: (db: Queryable) => Promise<unknown>): Promise<number> {
   let blocks = 0
   const query = async (statement: string | { text: string; values: unknown[] }) => {
@@ -105,8 +104,7 @@ test('a list of few products by currency is complete in every sort', async () =>
 
 test('if the planner expects matches everywhere and there are none, or only at the other end, a page reads at most what one condition matches', async () => {
   const each = 20_000
-  // Many products meet each condition, and none meets both. These products have the highest prices, and are not the
-  // newest.
+  // Many have each condition, and none has both; they are the dearest, and not the newest.
   await store.pool.query(
     `set session_replication_role = replica;
     insert into products (id, sku, name, category, price_amount, price_currency, in_stock, brand, attributes, description, created_at, search)
@@ -131,7 +129,7 @@ test('if the planner expects matches everywhere and there are none, or only at t
 
 test('compares the variants of a group once, whatever their order and the table statistics', async () => {
   const variants = 600
-  // This is the worst order: the newest product is stored last.
+  // The worst order: the newest is stored last.
   await store.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, brand, variant_group, description, created_at)
     select gen_random_uuid(), 'ORDERED-' || n, 'Name', 'Ordered', 100, 'EUR', true, 'Ordered', 'GROUP-ORDERED', repeat('x ', 1000), now() + make_interval(secs => n)

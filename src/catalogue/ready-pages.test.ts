@@ -32,8 +32,8 @@ function get(path: string, headers: Record<string, string> = {}, method = 'GET',
 }
 
 /**
- * Locks `products` while `work` runs, so an answer in that time needed no query of products. The clock stands still, so
- * the known catalogue version stays current.
+ * Locks `products` while `work` runs, so that an answer in that time needed no query; the version of the catalogue
+ * stays current.
  */
 async function withProductsLocked(t: TestContext, work: () => Promise<void>): Promise<void> {
   const tx = await store.pool.connect()
@@ -97,7 +97,7 @@ test('builds a page once for concurrent requests', async (t) => {
   await withProductsLocked(t, async () => {
     waiting = Array.from({ length: 50 }, () => get('/products?limit=6&min_price=1'))
     await eventually(async () => (await countWaiting()) > 0, { what: 'a query that waits' })
-    // When a later request is answered, all fifty have arrived.
+    // All fifty have arrived when a later request is answered.
     await get('/livez')
     assert.equal(await countWaiting(), 1)
   })
@@ -124,7 +124,7 @@ test('a process that cannot listen queries the version, and never shows a state 
   const path = '/products?limit=100&sort=-price'
   await get(path)
   let isBlocking = true
-  // This loop ends the listener's connection each time it reconnects.
+  // Ends the listener's connection each time it reconnects.
   const blocking = (async () => {
     while (isBlocking) {
       await store.pool.query(
@@ -178,7 +178,7 @@ test('drops cached pages when the catalogue version decreases, for example after
   await promptly(store.pool, () => shows('Zz before the restore'), { withinMs: 2_000 })
   const readChanges = async () => (await store.pool.query('select sum(changes)::int as changes from catalogue_versions')).rows[0].changes
   const before = await readChanges()
-  // The restored catalogue has another product name, and then makes the same number of changes.
+  // The restored catalogue has another name, and the same number of changes follows.
   await store.pool.query('update catalogue_versions set changes = changes - 1, changed_at = changed_at - make_interval(days => 1)')
   await store.pool.query('alter table products disable trigger user')
   await store.pool.query(`update products set name = 'Zz after the restore' where id = $1`, [lamp.id])
@@ -189,7 +189,7 @@ test('drops cached pages when the catalogue version decreases, for example after
   for (let time = 0; time < 50; time++) assert.ok(await shows('Zz after the restore'))
 })
 
-/** Starts another API process on the same database. Returns its port. */
+/** Another process of the API on the same database. Returns its port. */
 async function startSecond(t: Parameters<typeof onCleanup>[0]): Promise<number> {
   const app = await createApp({ config: store.config, logger: pino({ level: 'silent' }) })
   onCleanup(t, () => app.stop())

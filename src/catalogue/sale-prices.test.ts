@@ -78,7 +78,7 @@ async function shownOf(id: string, currency = 'EUR'): Promise<Shown> {
   const { json } = await store.call('GET', `/products/${id}?currency=${currency}`)
   return [json.price.amount, json.compare_at_price?.amount ?? null, json.lowest_price_30_days?.amount ?? null]
 }
-/** Asserts what the shop shows. A process learns of a change within a second. */
+/** A process learns a change within a second. */
 async function assertShown(id: string, expected: Shown, currency = 'EUR'): Promise<void> {
   const agree = async () => JSON.stringify(await shownOf(id, currency)) === JSON.stringify(expected)
   await eventually(agree, { what: `${expected} in ${currency}`, timeoutMs: 20_000 }).catch(async () =>

@@ -16,7 +16,7 @@ test('a product that is renamed back and forth a thousand times keeps few former
     assert.deepEqual([answer.status, answer.json.slug], [200, slug], answer.text)
   }
   const bySlug = (slug: string) => store.call('GET', `/products/by-slug/${slug}`)
-  // The product is renamed back and forth, and each fourth time it gets a new slug.
+  // Back and forth, and each fourth time somewhere new.
   for (let time = 1; time <= RENAMES; time++) await rename(time % 4 === 0 ? `place-${time}` : time % 2 === 0 ? 'here' : 'there')
   const now = `place-${RENAMES}`
   const { rows } = await store.pool.query('select slug from product_slugs where product_id = $1 and retired_at is not null', [id])

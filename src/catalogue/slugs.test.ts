@@ -51,7 +51,7 @@ test('if a slug is taken, also by a former slug or an archived product, it gets 
   const first = (await create({ name: 'Taken' })).json
   const second = (await create({ name: 'TAKEN!', sku: 'T-2' })).json
   assert.deepEqual([first.slug, second.slug], ['taken', 'taken-t-2'])
-  // A slug uses only ASCII letters and digits of a sku, so this one also yields T-2.
+  // A slug takes ASCII letters and digits of a sku, so this one is T-2, too.
   const third = (await create({ name: 'Taken', sku: 'T_2' })).json
   assert.equal(third.slug, `taken-${third.id.slice(-12)}`)
   await patch(first.id, { slug: 'free-again' })
@@ -120,7 +120,7 @@ test('a renamed product keeps its slug, and a new slug redirects the old one', a
   assert.deepEqual([old.status, old.json], [301, { moved_to: 'new-name' }])
   assert.match(String(old.headers.location), /^https?:\/\/.+\/products\/by-slug\/new-name$/)
   assert.match(String(old.headers['surrogate-key']), new RegExp(productTag(product.id)))
-  // The answer from memory is the same: RFC 9110, 13.2.1 ignores the conditions of a redirection.
+  // The same answer again, from memory: RFC 9110 §13.2.1 ignores conditions of a redirection.
   assert.equal((await bySlug('old-name', { 'if-none-match': '*' })).status, 301)
   assert.equal((await bySlug('OLD_Name')).json.moved_to, 'new-name')
   const back = await patch(product.id, { slug: 'old-name' })

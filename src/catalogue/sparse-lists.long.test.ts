@@ -19,7 +19,7 @@ interface Row {
   created_at: string
 }
 
-/** Adds thousands of products at once, together with their category members and without events. */
+/** Products without events and members of categories: thousands are added at once. */
 async function fill(products: number): Promise<Row[]> {
   const client = await store.pool.connect()
   try {
@@ -52,7 +52,7 @@ function sorted(rows: readonly Row[], { brand, in_stock, attr, min_price = 0, so
     .map(({ id }) => id)
 }
 
-/** Reads the ids of all pages from the first to the last, and of all pages back again. */
+/** The ids of all pages from the first to the last, and of those back again. */
 async function walk(query: Query): Promise<{ on: string[]; back: string[] }> {
   const on: string[] = []
   const back: string[] = []

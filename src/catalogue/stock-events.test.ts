@@ -62,7 +62,7 @@ test('a stock level event is recorded each time the level has moved by the set p
   assert.deepEqual((await levelsOf(id)).slice(2), ['level_changed 3 100'])
   await buy(id, 1)
   assert.deepEqual((await levelsOf(id)).slice(3), ['level_changed 76 75'])
-  // Another system may set the remaining stock after each sale. This hides no level event.
+  // Another system that sets what is left after each sale hides nothing.
   await setStock(id, 70)
   await importStock(sku, 61)
   await setStock(id, 58)

@@ -27,8 +27,8 @@ const giveBack = (...lines: StockLine[]): Promise<void> => inTransaction(pool, (
 const line = (product: { id: string }, quantity: number): StockLine => ({ product_id: product.id, quantity })
 
 /**
- * Returns the stock, the catalogue's `in_stock`, and the row version of the product. The row version changes whenever
- * the row is written.
+ * Stock, what the catalogue says of it, and the row version of the product, which changes whenever the row is
+ * written.
  */
 async function read(product: { id: string }): Promise<{ available: number | null; in_stock: boolean; row_version: string }> {
   const { rows } = await pool.query(

@@ -28,7 +28,7 @@ function get(path: string, headers: Record<string, string> = {}, method = 'GET')
   })
 }
 
-/** Returns the status for an error, because the language of an error's text says nothing about the catalogue's. */
+/** A problem has a language too: a read that took too long tells nothing about those of the catalogue. */
 const languageOf = ({ status, headers }: { status: number; headers: Record<string, unknown> }) =>
   status === 200 ? headers['content-language'] : `status ${status}`
 
@@ -40,12 +40,12 @@ const translate = async (translations: object) => {
 
 test('a page that is cached in one language is not the answer to a request for another: page, list, 304 and HEAD', async () => {
   const paths = [`/products/${lamp.id}`, SLUG, '/products?limit=2&sort=name', `/products?ids=${lamp.id}`]
-  // Each page is cached before the first translation is added.
+  // Each page is ready before the first translation comes.
   for (const path of paths) for (const accept of ['de', 'fr', 'en']) await get(path, { 'accept-language': accept })
   await translate({ de: { name: NAMES.de }, fr: { name: NAMES.fr } })
   for (const path of paths) {
     const tags = new Map<string, string>()
-    // The second and the third round are answered from memory.
+    // The second and third round are answered from memory.
     for (let round = 0; round < 3; round++) {
       for (const [accept, language] of [
         ['de', 'de'],
@@ -175,7 +175,7 @@ test('an address with `lang` is answered in that language as soon as the catalog
   const path = `/products/${lamp.id}?lang=de`
   assert.equal((await get(path)).headers['content-language'], 'en')
   await translate({ fr: { name: NAMES.fr }, de: { name: NAMES.de } })
-  // The page that was cached for the address before is cached again.
+  // The page that the address meant before is ready again.
   await get(`/products/${lamp.id}?lang=en`)
   const { headers, text } = await get(path)
   assert.deepEqual([headers['content-language'], JSON.parse(text).name], ['de', NAMES.de])
@@ -208,7 +208,7 @@ test('a page that is read while a language is added has texts in that language',
   for (let round = 0; round < 20; round++) {
     await translate({})
     await store.pool.query('update products set translations = $2 where id = $1', [lamp.id, { de: { name: NAMES.de } }])
-    // In most rounds the request arrives before the process has noticed the change.
+    // The request mostly comes before the process has noticed the change.
     const path = `/products?ids=${lamp.id}&max_price=${1_000_000 + round}&lang=de`
     const names = [await get(path), await get(path)].map(({ text }) => JSON.parse(text).data[0].name)
     assert.deepEqual(names, [NAMES.de, NAMES.de], `round ${round}`)

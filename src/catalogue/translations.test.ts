@@ -125,7 +125,7 @@ test('entity tags differ by language, and each is accepted as the If-Match of a 
   assert.equal((await patch(id, { brand: 'B' }, tags[1])).status, 200)
   for (const tag of tags) assertProblem(await patch(id, { brand: 'C' }, tag), 412, 'precondition_failed')
   const now = (await page(`/products/${id}`, 'de')).headers.etag ?? ''
-  // A change of only the French texts also invalidates the German page's tag, because that contains the product's tag.
+  // A change of French alone counts for the German page too: its tag is that of the product.
   await patch(id, { translations: { de: GERMAN, fr: { name: 'Lampe' } } })
   assertProblem(await patch(id, { brand: 'C' }, now), 412, 'precondition_failed')
 })

@@ -74,7 +74,7 @@ test('a new receiver gets its first delivery while slow receivers with a backlog
     worker,
     slow.flatMap((receiver) => times(25, receiver)),
   )
-  // By then a poll has announced all slow receivers once more.
+  // A poll has announced all of them once more.
   await eventually(async () => slow.every((receiver) => (arrived.get(receiver) ?? 0) > 2), { what: 'each of the slow ones' })
   await sendTo(db, worker, ['z new'])
   await eventually(async () => arrived.has('z new'), { what: 'the first delivery beside them' })
@@ -191,7 +191,7 @@ test('deliveries that waited in a paused process are given back, and no attempt 
   await eventually(async () => (await states(db)).shop === 'delivered')
   await sendTo(db, worker, times(10, 'shop'))
   await eventually(async () => (await db.pool.query('select from parcels where lease is not null')).rowCount === 10)
-  // No timer of this process runs during this wait.
+  // No timer of this process runs meanwhile.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 16_000)
   gate.resolve()
   await eventually(async () => (await db.pool.query(`select from parcels where status = 'queued'`)).rowCount === 0)

@@ -96,7 +96,7 @@ test('deliveries that fail together are not retried together, because their paus
     const { rows } = await db.pool.query(`select extract(epoch from due_at - due_set_at)::float as pause from parcels where due_at > now()`)
     return rows.length === 40 && rows.map(({ pause }) => pause)
   })
-  // A pause is between once and twice the first pause.
+  // The pause is once to twice the first one.
   assert.ok(Math.min(...pauses) >= 100 && Math.max(...pauses) <= 200, pauses.join())
   assert.ok(Math.max(...pauses) - Math.min(...pauses) > 25, pauses.join())
 })
@@ -142,7 +142,7 @@ test('stopping waits for the delivery in flight, takes no other, and works befor
   await send(db, ['a', 'b'])
   const worker = queue.work<Parcel>(
     PARCELS,
-    // It must not be called, because other kinds share what it would close.
+    // Other kinds share what it would close.
     { places: 1, breakOff: () => assert.fail('nothing is left to break off') },
     recording(async () => {
       begun.resolve()
@@ -297,7 +297,7 @@ test('a suspended machine does not count as a clock step, and a real step does',
     await eventually(async () => query.mock.callCount() >= before + more, { what: 'polls' })
   }
   await polls(3)
-  // The clock of the process stood still for an hour, and that of the database did not.
+  // The process's clock stood still for an hour, and the database's did not.
   const hourEarlier = performance.now.bind(performance)
   const stoodStill = t.mock.method(performance, 'now', () => hourEarlier() - 3_600_000)
   await polls(3)

@@ -22,13 +22,13 @@ const SHARED: WorkOptions = { places: 8, share: { perReceiver: 3, suspects: 4, s
 const LONG_PAUSES: DeliveryKind = { ...PARCELS, firstPauseSeconds: 3_600, longestPauseSeconds: 3_600 }
 const GROWING_PAUSES: DeliveryKind = { ...PARCELS, longestPauseSeconds: 3_600 }
 
-/** Queues parcels with these labels for one receiver. */
+/** Queues parcels with these labels to one receiver. */
 async function sendToShop(db: TestDatabase, worker: DeliveryWorker<Parcel>, labels: readonly string[]): Promise<void> {
   await send(db, labels, () => 'shop')
   worker.wake(['shop'])
 }
 
-/** Receivers that hold each delivery until the test opens the gate. */
+/** Receivers that hold each delivery until the test opens them. */
 function createGate() {
   const gate = Promise.withResolvers<void>()
   const inFlight = new Map<string, number>()
@@ -68,8 +68,7 @@ async function startGated(t: Parameters<typeof setUp>[0], isHeld: (receiver: str
 for (const hanging of [1, 4, 50]) {
   test(`a receiver gets its deliveries while ${hanging} hanging receivers have more queued deliveries before it than there are places`, async (t) => {
     const { db, worker, gate, arrived } = await startGated(t, (label) => label !== 'good')
-    // The receiver accepts one delivery first, because a receiver that is known to be healthy does not wait among new
-    // ones.
+    // A receiver that is known to be healthy does not wait among others.
     await sendTo(db, worker, ['good'])
     await eventually(async () => arrived.get('good') === 1)
     const bad = Array.from({ length: hanging }, (_, index) => times(hanging === 50 ? 5 : 20, `bad ${index}`)).flat()
@@ -100,7 +99,7 @@ test('a healthy receiver that begins to hang keeps its share and takes no place 
 
 test('a healthy receiver that cannot keep up delays no other, and gets all its deliveries', async (t) => {
   let isBusy = false
-  // With this limit the receiver never counts as slow.
+  // It never counts as slow.
   const share = { perReceiver: 3, suspects: 4, slowMs: 600_000 }
   const { db, worker, gate, arrived } = await startGated(t, (label) => label === 'busy' && isBusy, { places: 8, share })
   await sendTo(db, worker, ['busy', 'good'])
@@ -212,13 +211,13 @@ test('a failing receiver gets one delivery after each pause, and all its deliver
   await eventually(async () => asked >= 4, { what: 'a probe after three failures' })
   assert.equal(most, 1)
   assert.ok(asked < 12, `asked ${asked} times: without a pause each delivery would have asked`)
-  // Sets long pauses for the deliveries that were tried.
+  // The pauses of those that were tried become long.
   await db.pool.query(`update parcels set due_at = now() + interval '1 hour' where attempts > 0 and lease is null`)
   isDown = false
   await eventually(async () => taken === 40, { what: 'all of them, also those with a longer pause' })
 })
 
-/** A shop that never accepts the parcel `poison`. */
+/** A shop that never takes the parcel `poison`. */
 function createPickyShop() {
   const counts = { poison: 0, others: 0 }
   const make = recording(async ({ label }, report) => {
@@ -246,7 +245,7 @@ test('a delivery that its receiver never accepts does not pause the others, and 
 test('a delivery that its receiver never accepts does not delay others after the receiver is back', async (t) => {
   const { db, queue } = await setUp(t)
   const { counts, make } = createPickyShop()
-  // This kind has no pauses, so the failing delivery is always due.
+  // There are no pauses, so the delivery that fails is always due.
   const worker = queue.work<Parcel>(PARCELS, SHARED, make)
   await sendToShop(db, worker, ['poison'])
   await eventually(async () => counts.poison >= 4)
@@ -321,7 +320,7 @@ test('a delivery that failed long before an outage of its receiver keeps its pau
   await eventually(async () => taken === 1)
   await sendToShop(db, worker, ['greylisted'])
   await eventually(async () => greylisted === 1)
-  // Makes the pause as long as it would be after several more failures.
+  // Some more failures would make it so long.
   await db.pool.query(`update parcels set due_at = now() + interval '1 hour' where label = 'greylisted'`)
   isDown = true
   const before = asked
@@ -351,7 +350,7 @@ test('a receiver gets its deliveries while twelve thousand others fail', async (
   await sendTo(db, worker, ['good'])
   await eventually(async () => taken === 1)
   const others = Array.from({ length: 12_000 }, (_, index) => `bad ${index}`)
-  // Three failures of a receiver count as an outage, so its fourth delivery waits.
+  // Three failures of one are an outage: the fourth delivery waits.
   await sendTo(db, worker, [...others, ...others, ...others, ...others])
   await eventually(async () => failed >= 10_000, { what: 'some failures' })
   const { user, system } = process.cpuUsage()

@@ -36,7 +36,7 @@ for (const [kind, makeLake] of [
 function adopting(makeLake: MakeLake): void {
   test('a lake of an earlier release is adopted by its writer, and cannot be read before', async (t) => {
     const lake = await makeLake(t)
-    // This is the state after a killed merge that had not deleted its sources. Another file follows.
+    // A merge that was killed before it deleted its sources, and files after it.
     await oldFile(lake, 1, 2)
     await oldFile(lake, 3, 4)
     await oldFile(lake, 1, 4, 1)
@@ -55,7 +55,7 @@ function adopting(makeLake: MakeLake): void {
     const far = `${DAY}/0000009000000000-0000009000000005.parquet`
     await copyFile(whole, lake.pathOf(far))
     await writeFile(lake.pathOf(`${DAY}/0000000000000000-0000009000000009.7.parquet`), 'cut off')
-    // A writer was about to publish this file. The topic delivers its events again.
+    // What a writer was about to publish comes again from the topic.
     const claim = '.pending/after-0000000000000006.parquet'
     await mkdir(dirname(lake.pathOf(claim)), { recursive: true })
     await copyFile(whole, lake.pathOf(claim))
@@ -96,8 +96,7 @@ function adopting(makeLake: MakeLake): void {
   })
 
   test('if another process adopts a lake and writes to it meanwhile, its events stay', async (t) => {
-    // The other process acts after the first, second, third or fourth list. Two lists find out that the lake must be
-    // adopted, and two belong to the adoption. Of each two, the first is of metadata and the second of files.
+    // The lists are those of the metadata and of the files, to find out that it is to be adopted, and to adopt it.
     for (const list of [1, 2, 3, 4]) {
       const lake = await makeLake(t)
       await oldFile(lake, 1, 3)

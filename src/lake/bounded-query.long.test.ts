@@ -98,7 +98,7 @@ test('each DuckDB macro whose definition a query may not contain is refused, so 
           () => true,
           () => false,
         )
-      // The definition names its functions with their schema, which a query may not do.
+      // A definition names its functions in full, which a query may not.
       if (await isAllowed(`select ${String(definition).replaceAll('"system".main.', '')}`)) continue
       const call = `${name}(${Array(Number(parameters)).fill('1').join(', ')})`
       for (const spelling of [call, `"${call.replace('(', '"(').toUpperCase()}`, `main.${call}`, `pg_catalog.${call}`]) {

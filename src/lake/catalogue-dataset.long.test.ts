@@ -60,7 +60,7 @@ for (const [place, makeLake] of [
       await Promise.all([writeFiles(t, await lake.connect(), [2, 2]), writeParts(t, lake.store, messages.slice(0, 3), messages.slice(3))])
       const again = await startCatalogueSink(t, lake.store)
       assert.deepEqual([await again.lastSequence(), await orders.lastSequence()], [messages.length, 4])
-      // A replay has published these events again under new sequences.
+      // Events that a replay has published under new sequences.
       await again.handle(
         toMessages(
           mug()
@@ -152,10 +152,7 @@ test('the product table has each state with its time of validity, and the price 
 
 const DOLLARS = { amount: 1_999, currency: 'USD', compare_at: null }
 const YEN = { amount: 300, currency: 'JPY', compare_at: 400 }
-/**
- * A mug with prices in three currencies. It loses one of them and gets it back, and another one becomes the currency of
- * its own price.
- */
+/** A mug in three currencies, one of which it loses and gets back, and one of which becomes that of its own price. */
 const tourist = () =>
   new CatalogueHistory({ prices: [DOLLARS, YEN] })
     .change('created', '2026-03-01T08:00:00.000Z')

@@ -13,7 +13,7 @@ const quoteText = (text: string) => toDuckDB(value`${text}`)
 
 const REFUSED = /; lake query reads the lake and nothing else unless --allow-files is given$/
 
-/** Makes a lake with two files, and a folder beside it with a file that queries must not read. */
+/** A lake of two files, and beside it a folder with a file that is none of its business. */
 async function makeLake(t: TestContext, make: MakeLake) {
   const lake = await make(t)
   await writeFiles(t, lake.store, [2, 2])
@@ -24,8 +24,7 @@ async function makeLake(t: TestContext, make: MakeLake) {
   return { ...lake, outside, secret, query }
 }
 
-// The files of a bucket are copied to a folder, and the same checks protect them. Three statements are enough to show
-// that these checks run.
+// The files of a bucket are read from a folder, by the same walls: three statements show that they are there.
 for (const [place, make, most] of [
   ['a folder', makeLocalLake, 100],
   ['a bucket', makeS3Lake, 3],

@@ -37,7 +37,7 @@ function checksums(makeLake: MakeLake): void {
     const [file] = await listLake(store)
     const path = pathOf(file?.name ?? '')
     const bytes = await readFile(path)
-    // This byte is in the middle of the data, where Parquet itself does not notice a change.
+    // The middle of the data, where Parquet notices nothing.
     bytes[400] = (bytes[400] ?? 0) ^ 1
     await writeFile(path, bytes)
     const { corrupt } = await withComparisonTables((tables) => readLake(store, 'orders', tables))
@@ -45,7 +45,7 @@ function checksums(makeLake: MakeLake): void {
       corrupt.map(({ name }) => name),
       [file?.name],
     )
-    // Another process has no copy from before the damage.
+    // Another process has no copy from before.
     const { merged, failures } = await compactLake({ store: await connect(), isWanted: () => true })
     assert.deepEqual([merged, failures.length], [0, 1])
   })
@@ -58,7 +58,7 @@ test('a checksum detects a flipped bit anywhere in a file, and a missing end', a
   const bytes = await readFile(path)
   const copy = join(path, '../copy')
   const missed: number[] = []
-  // Checks every byte of the metadata, which contain the checksum, and some of all other bytes.
+  // Every byte of the metadata, where the checksum is, and some of all others.
   const metadata = bytes.length - METADATA_BYTES
   const random = makeRandom(15)
   const offsets = Array.from({ length: 300 }, () => Math.floor(random() * metadata))

@@ -106,7 +106,7 @@ test('files of a release without these columns are queried, verified and merged 
 
   const item = makeOrderItem({ category: 'kitchen' })
   for (const { event } of messages.slice(3)) event.data.order.items = [item]
-  // The first event arrives again, as after a replay. It is found in a file without the columns.
+  // The first comes again, as after a replay: it is found in a file without the columns.
   await sink.handle([...messages.slice(3), { ...(messages[0] as TopicMessage), sequence: 7 }], NEVER)
   await sink.flush()
   const all = [...old, ...[4, 5, 6].map((sequence) => [String(sequence), 2, 'GB', 'kitchen'])]

@@ -17,7 +17,7 @@ import { LakeMaintenance } from './maintain-lake.ts'
 const MINUTE_MS = 60_000
 const DAYS = 7
 const DAY_MS = 1_440 * MINUTE_MS
-/** The number of files of each day, which is enough for several merges. */
+/** Files of each day, enough for several merges. */
 const MINUTES = 75
 
 test('a week with a file in each minute of some hours never has more than 60 files of a day, and few other files', async (t) => {
@@ -34,7 +34,7 @@ test('a week with a file in each minute of some hours never has more than 60 fil
   const start = now.getTime()
   for (let minute = 1; minute < DAYS * MINUTES; minute++) {
     now = new Date(start + Math.floor(minute / MINUTES) * DAY_MS + (minute % MINUTES) * MINUTE_MS)
-    // The row is always the same, because this test only counts files.
+    // The same row again and again: what counts here are files.
     const name = newName('orders', now.toISOString().slice(0, 10), 1, 1)
     await store.withWorkspace(async (folder) => {
       await copyFile(source, join(folder, 'file'))
@@ -62,7 +62,7 @@ test('after each refresh in a week of changing orders, the tables have every eve
   const { store } = await makeLocalLake(t)
   const { url } = await createTestDatabase(t)
   const trade = new Trade()
-  // This time is far in the future, because unused files are deleted an hour after they were stored.
+  // Files that nothing has are deleted an hour after they were stored.
   let now = new Date('2126-03-01T00:00:00Z')
   const sink = await startSinkOn(t, store, { now: () => now })
   const maintenance = new LakeMaintenance({ store, url, logger: silent, now: () => now })
@@ -85,7 +85,7 @@ test('after each refresh in a week of changing orders, the tables have every eve
   const files = await tableFiles(store, 'orders')
   assert.ok(files.length <= 3, `${files.length} live files`)
   assert.ok((newest?.metadata.snapshots.length ?? 0) <= 100)
-  // Each refresh writes at most one file for each of three months, a manifest, a manifest list and metadata.
+  // Each refresh writes at most a file of each of three months, a manifest, a list of them, and metadata.
   assert.ok(most <= 100 * 6 + 3, `${most} files`)
   t.diagnostic(`${refreshes} refreshes; ${most} files of orders at most, of which ${files.length} count`)
 })

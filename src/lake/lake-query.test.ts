@@ -11,7 +11,7 @@ import { newName } from './lake-names.ts'
 import { LakeQueryError } from './lake-query.ts'
 import { LocalLakeStore } from './local-store.ts'
 
-/** Writes each batch as a file. */
+/** Each batch becomes a file. */
 async function writeLake(t: TestContext, directory: string, batches: TopicMessage[][]): Promise<void> {
   const sink = await startSink(t, directory)
   for (const batch of batches) {

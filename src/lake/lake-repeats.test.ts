@@ -13,7 +13,7 @@ for (const [kind, makeLake] of [
   describe(kind, () => repeats(makeLake))
 }
 
-/** The same events as a recreated stream delivers them, with new sequences. */
+/** The same events as a recreated stream delivers them. */
 const again = (messages: readonly TopicMessage[], epoch: number): TopicMessage[] =>
   messages.map(({ event }, index) => ({ sequence: epoch * EPOCH_SEQUENCES + index + 1, event }))
 

@@ -149,13 +149,13 @@ test('a sink that is killed at any moment leaves each event in at most one file,
 test('reports storage that neither answers nor fails, until it answers', async (t) => {
   const directory = await makeLakeDirectory(t)
   const sink = await startSink(t, directory)
-  // Opening a pipe blocks the process, like a network folder whose server has disappeared.
+  // A pipe blocks a process that opens it, as a folder on a network does whose server is gone.
   const pipe = join(directory, 'iceberg/order_events/metadata/v9.metadata.json')
   execFileSync('mkfifo', [pipe])
   await sink.handle(makeMessages(3), NEVER)
   const flushing = sink.flush().catch(() => {})
   let isReleased = false
-  // The pipe is opened for reading and writing, so that this does not wait for the other side.
+  // Opened for both, so that it does not wait for the other side itself.
   const release = async () => {
     while (!isReleased) {
       closeSync(openSync(pipe, 'r+'))

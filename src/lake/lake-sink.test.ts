@@ -43,7 +43,7 @@ test('writes the end of a backlog soon after the last event, but lets a smaller 
   assert.deepEqual(written, [])
   t.mock.timers.tick(1)
   await sink.handle(makeMessages(2, 1_002), NEVER)
-  // The last two rows are no backlog, so they wait until the sink stops.
+  // The rest is no backlog: it waits, here for the end.
   t.mock.timers.tick(1_000)
   t.mock.timers.reset()
   await eventually(async () => written.length === 1, { what: 'a file behind the backlog' })

@@ -10,7 +10,7 @@ import type { LakeSink } from './lake-sink.ts'
 
 const FILE = /^orders\//
 const METADATA = /\/v\d+\.metadata\.json$/
-/** The steps at which a writer that has already checked its fence can be paused or die. */
+/** Steps at which a writer that has checked its fence can be paused, or die. */
 const STEPS = [
   ['before put', FILE],
   ['after put', FILE],
@@ -26,7 +26,7 @@ const SIZES: [string, number][] = [
 const MESSAGES = makeMessages(40)
 const IDS = MESSAGES.map(({ event }) => event.id)
 
-/** Takes over like a subscription does: delivers the messages after the end of the lake, up to number `upTo`. */
+/** Takes over as a subscription does, and delivers what the lake lacks up to a message. */
 async function deliver(sink: LakeSink, upTo: number): Promise<void> {
   const stored = await sink.lastSequence()
   await sink.handle(

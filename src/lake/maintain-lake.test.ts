@@ -172,7 +172,7 @@ test('verify finds each damaged file of a table and each missing table, and main
   assert.deepEqual(await faults(), [])
   const rows = () => Promise.all(['orders', 'products', 'prices', 'stock_events'].map((name) => readWithIcebird(lake, name)))
   const before = await rows()
-  /** The newest file by its modification time, because most names are random. */
+  /** Names do not tell: most are random. */
   const newest = async (folder: string, of: RegExp) => {
     const names = (await readdir(lake.pathOf(folder), { recursive: true })).filter((name) => of.test(name))
     const files = await Promise.all(

@@ -12,7 +12,7 @@ import { queryLake } from './lake-query.ts'
 const actor = { type: 'admin', id: null } as const
 const day = (number: number) => `2026-03-0${number}T10:00:00.000Z`
 
-/** An event of an order whose history has an entry for each change. The order was placed on a day of its own. */
+/** An order whose history has an entry for each change, on a day of its own. */
 function amend(changes: readonly OrderChange[], version = changes.length + 1) {
   const history = changes.slice(0, version - 1).map((change, index) => ({
     ...{ status: 'confirmed' as const, at: day(index + 2), actor, reason: null, change },

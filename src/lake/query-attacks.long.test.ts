@@ -5,7 +5,7 @@ import { makeQueriedLake, SECRET } from '../../test/bounded-query-harness.ts'
 import { makeLocalLake, makeS3Lake } from '../../test/lake-stores.ts'
 import { QueryRefused } from './bounded-query.ts'
 
-/** The queries that an attacker tries, by kind. FILE stands for a file that queries must not read. */
+/** What an outsider tries. FILE is a file that is none of the lake's business. */
 const ATTACKS: Readonly<Record<string, readonly string[]>> = {
   'files as tables': [
     `select * from 'FILE'`,

@@ -14,10 +14,7 @@ const store = await startStore({ after })
 const operator = await registerOperator(store)
 const directory = join(store.config.dataDir, 'lake')
 await writeFiles({ after }, new LocalLakeStore(directory), [2, 2])
-/**
- * A query starts a process. On a busy machine this may take longer than the ten seconds of a query, so the test
- * retries.
- */
+/** A query starts a process, for which a busy machine may need more than the ten seconds of a query. */
 async function send(body: unknown, token = operator.token): Promise<Answer> {
   const answer = await store.call('POST', '/admin/lake/queries', { token, body })
   return answer.json?.code === 'query_timeout' ? send(body, token) : answer

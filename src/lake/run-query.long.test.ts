@@ -17,7 +17,7 @@ const ENDLESS = 'select count(*) from range(1000000000000::bigint)'
 async function makeQueries(t: TestContext, options: Partial<LakeQueriesOptions> = {}) {
   const directory = await makeLakeDirectory(t)
   await writeFiles(t, new LocalLakeStore(directory), [2, 2])
-  // A separate temporary folder, because other tests run queries too.
+  // Other tests have queries too.
   const temporaryDirectory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   t.after(() => rmSync(temporaryDirectory, { recursive: true }))
   const queries = new LakeQueries({
@@ -25,7 +25,7 @@ async function makeQueries(t: TestContext, options: Partial<LakeQueriesOptions> 
     mayBeMissing: false,
     environment: {},
     temporaryDirectory,
-    // On a busy machine, starting the process may take longer than the ten seconds of a query.
+    // A busy machine may need more than a query's ten seconds to start its process.
     timeoutMs: 120_000,
     ...options,
   })
@@ -34,7 +34,7 @@ async function makeQueries(t: TestContext, options: Partial<LakeQueriesOptions> 
   return { run, spillFolders: () => readdirSync(temporaryDirectory) }
 }
 
-/** Returns the query processes whose parent is this process, or another one. */
+/** The processes of queries whose parent is this one, or another. */
 function queryProcesses(parent = process.pid): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return []

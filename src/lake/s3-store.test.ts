@@ -33,7 +33,7 @@ const put = (store: LakeStore, text: string, name = NAME) =>
     return store.put(name, join(folder, 'file'))
   })
 
-/** Makes the first requests with a method fail. Returns a function that counts the requests with the method. */
+/** Lets the first requests of a method fail, and counts what came of it. */
 function failFirst(server: S3Server, method: string, faults: S3Fault[]): () => number {
   let seen = 0
   server.fault = (request) => (request.method === method ? faults[seen++] : undefined)
@@ -180,7 +180,7 @@ test('a sink writes each event to one file, even if its bucket fails in every wa
   }
   const sink = await startSinkOn(t, store, { flushSeconds: 0.02, flushRows: 9 })
   const messages = makeMessages(60)
-  // A subscription does the same: messages that failed are delivered again from the end of the lake.
+  // A subscription does this, too: failed messages come again from where the lake ends.
   await eventually(
     async () => {
       try {

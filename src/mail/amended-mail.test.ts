@@ -21,7 +21,7 @@ const SHIPPING: Step = { path: 'adjustments', body: { kind: 'shipping', label: '
 const PAID: Step = { method: 'PUT', path: 'payment', body: { provider: 'stripe', reference: 'pi_1', state: 'paid' } }
 const to = (status: string, reason?: string): Step => ({ path: 'transitions', body: { to: status, ...(reason && { reason }) } })
 
-/** Orders 2 mugs at 10.00 and a pot at 5.00, and returns the mails of the order's changes. */
+/** The mails of an order of 2 mugs at 10.00 and a pot at 5.00, in the order of its changes. */
 async function mailsAfter(steps: (Step | ((mug: string) => Step))[]) {
   const [mug, pot] = [await store.addProduct({ amount: 1_000, name: 'Mug' }), await store.addProduct({ amount: 500, name: 'Pot' })]
   const items = [

@@ -11,7 +11,7 @@ const TRANSLATIONS = LANGUAGES.filter((language) => language !== 'en')
 const PAGES = { accountUrl: null, orderUrl: 'https://shop.example/order', consoleUrl: 'http://localhost:3000/console', shop: UNBRANDED }
 const builtIn = readMailTemplates({ directory: null, languages: mailLanguages('en', null), currency: 'EUR', ...PAGES })
 
-/** All texts of a language by their path, such as `orders.created.subject`. */
+/** Every text of a language by its path, such as `orders.created.subject`. */
 function textsOf(language: Language): Map<string, string> {
   const collect = (value: object, path: string): [string, string][] =>
     Object.entries(value).flatMap(([key, inner]) =>
@@ -63,8 +63,7 @@ test('the text and the HTML of a mail say the same, in every language', () => {
       for (const line of lines.map(words).filter((line) => !/^https?:/.test(line)))
         assert.ok(html.includes(line), `${language} ${name}: ${line}`)
       const pieces = [...mail.html.matchAll(/<(p|li|td)\b[^>]*>([\s\S]*?)<\/\1>/g)].map(([, , inner = '']) => fromHtml(inner))
-      // The HTML shows the order's number above the heading. In the text it is in the subject, so this piece is
-      // skipped.
+      // The number of the order above the heading is in the subject of the text.
       for (const piece of pieces.slice(kind === 'order' ? 1 : 0)) assert.ok(text.includes(piece), `${language} ${name}: ${piece}`)
     }
   }

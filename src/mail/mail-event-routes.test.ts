@@ -33,7 +33,7 @@ const bounce = (messageId: string, reason?: string) => ({
   data: { message_id: messageId, ...(reason && { reason }) },
 })
 
-/** Places an order and waits until its mail is sent. Returns the ids of the order and the mail, and the Message-ID. */
+/** Places an order and returns the id of its mail, which is sent, and its Message-ID. */
 async function sendMail(customer: Account): Promise<{ id: string; mail: string; messageId: string }> {
   const { json } = await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id: mug.id, quantity: 1 }] } })
   const mail = `${json.id}.1`
@@ -62,11 +62,11 @@ test('a bounced mail is listed as undelivered and shown in the timeline until a 
   const { timeline } = (await get(`/admin/orders/${id}`)).json
   assert.equal(timeline[0].mail.bounced_at, json.bounced_at)
 
-  // The first report counts, and no other.
+  // The first of two reports counts.
   assert.equal((await report(bounce(mail, 'another'))).status, 204)
   assert.deepEqual([(await get(`/admin/mails/${mail}`)).json.bounce_reason], [json.bounce_reason])
 
-  // A notice to a former address about the same change is not a copy.
+  // A notice of the same change to a former address is no copy.
   await store.pool.query(
     `insert into email_deliveries (event_id, order_id, user_id, event_type, status)
     select event_id || '.notice', order_id, user_id, 'storefront.order.readdressed', 'sent' from email_deliveries where event_id = $1`,
@@ -97,7 +97,7 @@ test('a mail reported as spam counts as delivered, and is not sent again', async
   assert.deepEqual([timeline[0].mail.complained_at, timeline[0].mail_copies[0].complained_at], [null, complained_at])
   assert.match(assertProblem(await again(), 409, 'mail_not_repeatable').detail, /spam/)
 
-  // A provider may report both a bounce and spam.
+  // A provider may report both.
   await Promise.all([report({ type: 'mail.complained', data: { message_id: messageId, reason: 'abuse' } }), report(bounce(mail))])
   assert.deepEqual(await undelivered(), known)
 })

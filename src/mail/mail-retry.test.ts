@@ -68,7 +68,7 @@ test('an attempt that began before a mail was retried cannot fail the retried ma
   })
   const userId = await insertUser(db, 'ada@example.com')
   const [earlier, event] = [makeOrderEvent({ order: { user_id: userId } }), makeOrderEvent({ order: { user_id: userId } })]
-  // A domain gets several mails at once after it has accepted one.
+  // A domain that has taken a mail gets more than one at once.
   await publish([earlier])
   await waitForDelivery(db, earlier, 'sent')
   await publish([event])
@@ -99,12 +99,12 @@ test('a mail whose process died during the last attempt is given up, and counts 
   const userId = await insertUser(db, 'ada@example.com')
   const [earlier, event, lost] = [1, 2, 3].map(() => makeOrderEvent({ order: { user_id: userId } }))
   assert.ok(earlier && event && lost)
-  // A domain gets several mails at once after it has accepted one.
+  // A domain that has taken a mail gets more than one at once.
   await publish([earlier])
   await waitForDelivery(db, earlier, 'sent')
   await publish([event])
   await eventually(async () => tries === 1)
-  // Does what another process does after it has missed this one's heartbeats: it gives the mail up.
+  // Another process has given it up, after missed heartbeats of this one.
   await db.pool.query(
     `update email_deliveries set status = 'failed', failed_at = now(), receiver = null, lease = null, leased_until = null where event_id = $1`,
     [event.id],
@@ -112,7 +112,7 @@ test('a mail whose process died during the last attempt is given up, and counts 
   gate.resolve()
   const sent = await waitForDelivery(db, event, 'sent')
   assert.deepEqual([sent.attempts, sent.last_error], [1, null])
-  // Simulates that the process with the last attempt has died.
+  // The process that took it has ended.
   await db.pool.query('alter table email_deliveries alter attempts set default 1')
   await publish([lost])
   const failed = await waitForDelivery(db, lost, 'failed')
@@ -208,7 +208,7 @@ test('retried mails count like new ones, and those beyond an account’s limit w
   for (const event of [...events.slice(0, 3), ...later]) await waitForDelivery(db, event, 'failed')
   await waitForDelivery(db, events[3] ?? eventOf(), 'sent')
   isMended = true
-  // The two mails that have just been refused do not count towards the limit twice.
+  // The two that were refused just now do not count beside themselves.
   assert.equal(await retryFailed(db.pool, { eventId: null, maxPerHour: 2, now: now() }), 5)
   for (const event of [...events, ...later]) await waitForDelivery(db, event, 'sent')
   const startedAt = clock.ms

@@ -24,7 +24,7 @@ function startWorker(t: TestContext, url: string, smtpUrl: string): ChildProcess
 
 test('a mail whose worker is killed during sending is sent by another worker as the same message', async (t) => {
   const { db, deliveries, publish } = await startMailSubscriber(t)
-  // This process must not send mails, because the workers are other processes.
+  // The workers are the other processes.
   await deliveries.stop()
   const server = await startScriptedSmtpServer(t)
   const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })

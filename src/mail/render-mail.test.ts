@@ -175,7 +175,7 @@ test('lists 100 lines of the largest order, counts the others, and stays below t
 test('contains no address that a mail program would load', () => {
   const mail = render(toMailContent(makeOrderEvent()), null)
   assert.ok(!/src=|url\(/.test(mail.html))
-  // This link is allowed, because it is followed only if the customer clicks it.
+  // The customer follows this link or not.
   assert.deepEqual(
     [...mail.html.matchAll(/<a href="(http[^"]*)"|http/g)].map(([, address]) => address),
     ['https:&#x2F;&#x2F;shop.example&#x2F;order'],

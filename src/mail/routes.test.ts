@@ -38,7 +38,7 @@ const receivedBy = ({ mails }: TestSmtpServer, { email }: Account) =>
   mails.filter(({ to }) => to !== undefined && 'value' in to && to.value[0]?.address === email)
 const withoutLineEnds = (text: unknown) => String(text).replaceAll('\r\n', '\n').trim()
 
-/** The token in a link, which opens the order. */
+/** It opens the order. */
 const LINK_TOKEN = /#[\w-]{64}/
 
 test('shows each mail as the mail server got it, even after its content was deleted, but without the token in its link', async () => {

@@ -24,7 +24,7 @@ async function setUp(t: TestContext, query = '') {
   return { server, open }
 }
 
-/** How an attempt ends if the server gives this answer at one of its steps. */
+/** How a try ends when one step of it is answered so. */
 async function outcome(t: TestContext, step: SmtpStep, answer: string): Promise<{ isRefused: boolean; reason: string }> {
   const { server, open } = await setUp(t)
   server.answer(step, answer)

@@ -26,7 +26,7 @@ test('two processes together send the staff each new order at once, a lost mail 
   const ofStaff = () => smtp.mails.filter(({ to }) => [to].flat().some((each) => each?.text === 'staff@store.example'))
   const staffGets = (count: number) =>
     eventually(async () => ofStaff().length === count && ofStaff(), { what: `${count} mails to the staff` })
-  // The first round of each kind has marked what already existed as known.
+  // The first rounds have noted what there was before.
   await eventually(async () => (await store.pool.query('select from staff_mails where examined_at is null')).rowCount === 0)
 
   const order = await place(ada.token, product)

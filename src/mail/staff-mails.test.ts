@@ -32,7 +32,7 @@ function makeStaff(db: TestDatabase, options: Partial<StaffMailsOptions> = {}): 
   return new StaffMails({ ...settings, pool: db.pool, encryption, logger, now: () => new Date(), ...options })
 }
 
-/** Starts a subscriber that notes orders for the staff, and the staff mails, whose loop does not run by itself. */
+/** A subscriber that notes orders for the staff, and what makes the mails, whose loop stands still. */
 async function startStaff(t: TestContext, options: Partial<StaffMailsOptions> = {}, send?: () => Promise<void>) {
   const noted: { staff?: StaffMails } = {}
   const started = await startMailSubscriber(t, {
@@ -41,7 +41,7 @@ async function startStaff(t: TestContext, options: Partial<StaffMailsOptions> = 
   })
   const staff = makeStaff(started.db, options)
   noted.staff = staff
-  // Simulates that a minute has passed, so that the next mail is due.
+  // A minute later: the next mail is due.
   const nextMinute = async () => {
     await started.db.pool.query(`update staff_mails set mailed_at = mailed_at - interval '1 minute'`)
     await staff.queueDue()
@@ -88,7 +88,7 @@ test('new orders are reported once, in at most one mail a minute to each address
   assert.ok(mail.text.includes(`\n2, €25.00\n${url}\n3, €25.00\n`), mail.text)
   assert.ok(unescaped(mail.html).includes(`<li><a href="${url}">2, €25.00</a></li>`), mail.html)
   assert.ok(![mail.text, mail.html].some((body) => /ada@|evil/.test(body)))
-  // The same events arrive again, with a later change of an order.
+  // A redelivery, a replay and later changes of the orders.
   await publish([first, second, third, makeOrderEvent({ type: 'storefront.order.confirmed', order: { user_id: userId } })])
   await nextMinute()
   assert.equal((await staffMails(db)).length, 4)
@@ -110,7 +110,7 @@ test('with `hourly`, the orders before the full hour are in one mail, and with `
   const { db, publish, staff } = await startStaff(t, { orders: 'hourly', language: 'de' })
   const userId = await insertUser(db, 'ada@example.com')
   await publish([1, 2].map((number) => numbered(userId, number)))
-  // These orders become due only with the next hour.
+  // At the change of an hour they would be due.
   await db.pool.query(`update staff_notices set noticed_at = date_trunc('hour', now() + interval '1 minute')`)
   await staff.queueDue()
   assert.deepEqual(await subjects(db), [])
@@ -182,7 +182,7 @@ test('an address that temporarily accepts no mail has one waiting mail, and dela
     [receiverOfStaff('one@store.example'), slow],
   )
   assert.ok(slow !== receiverOfAddress('slow@store.example') && !slow.includes('@'))
-  // Simulates that the mail to the other address was sent.
+  // The other mail went out.
   await db.pool.query('delete from account_mails where receiver <> $1', [slow])
   const wait = (minutes: number) => db.pool.query(`update account_mails set expires_at = expires_at - interval '${minutes} minutes'`)
   await wait(1)
@@ -191,7 +191,7 @@ test('an address that temporarily accepts no mail has one waiting mail, and dela
   assert.deepEqual(await inAMinute(3), ['slow: New order 1', 'one: New order 2 and 1 more'])
   await db.pool.query('delete from account_mails where receiver <> $1', [slow])
   assert.deepEqual(await inAMinute(4), ['slow: New order 1', 'one: New order 4'])
-  // Simulates that the waiting mail was sent.
+  // The mail went out.
   await db.pool.query('delete from account_mails')
   assert.deepEqual(await inAMinute(5), ['one: New order 5', 'slow: New order 5'])
 })
@@ -280,7 +280,7 @@ test('an undelivered mail is reported, and again when it fails again, but not th
     returned.id,
   ])
   await db.pool.query('update email_deliveries set user_id = gen_random_uuid() where event_id = $1', [erased.id])
-  // The address was corrected. The notice to the former address fails, too, and is not reported.
+  // A corrected address: the notice to the former one fails, too.
   await db.pool.query(
     `insert into email_deliveries (event_id, user_id, order_id, event_type, content, status, failed_at, queued_at)
     select order_id || '.9.former', user_id, order_id, 'storefront.order.readdressed', content, status, now(), queued_at

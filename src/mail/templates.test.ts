@@ -187,7 +187,7 @@ test('no built-in template makes a mail program load anything, neither for order
   const templates = [...buildTemplates(MAIL_TEXTS.en)].filter(([name]) => name.endsWith('.html'))
   assert.ok(templates.length >= 32, String(templates.length))
   for (const [name, text] of templates) {
-    // The only exception is the shop's picture, if it has set one.
+    // The shop's picture is loaded, where it has set one.
     const withoutLogo = text.replace(/<img src="\{\{logo_url\}\}"/, '')
     assert.doesNotMatch(withoutLogo, /<(img|script|link|iframe|object|video|audio|source|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
     // The only addresses are links to the shop, to the order, to a parcel and to the console. They are followed only if

@@ -18,10 +18,7 @@ import type { CorruptMessage } from './topic.ts'
 // biome-ignore lint/suspicious/noExplicitAny: made to be wrong
 type Anything = any
 
-/**
- * Each way to spoil an event, with the reason for its refusal. A function without a parameter returns a value that
- * replaces the whole message.
- */
+/** A value that takes no event replaces the whole message. */
 const DEFECTS: [reason: string, spoil: (event: Anything) => unknown][] = [
   ['it has no order', () => null],
   ['it has no order', () => []],

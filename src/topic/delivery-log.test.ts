@@ -59,7 +59,7 @@ test('keeps the first times of an event that another message publishes again aft
   await write(pool, PUBLISHED, (log) => log.published([event]))
   await write(pool, LATER, (log) => log.published([again]))
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: null }]]))
-  // The first message was lost before it reached the lake.
+  // The first message was lost before the lake had it.
   await write(pool, LATER, (log) => log.inLake([again.sequence]))
   assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: LATER }]]))
   await write(pool, STORED, (log) => log.inLake([event.sequence]))
@@ -124,7 +124,7 @@ test('returns when messages reached the lake, which is recorded by ranges of seq
   )
 })
 
-/** Published events of one order each, with consecutive sequences. */
+/** Events of one order each, at consecutive sequences. */
 function makePublished(count: number, first = FIRST): [PublishedEvent, PublishedEvent, ...PublishedEvent[]] {
   return Array.from({ length: count }, (_, index) => ({ eventId: `${randomUUID()}.1`, sequence: first + index })) as [
     PublishedEvent,

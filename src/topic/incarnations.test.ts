@@ -19,7 +19,7 @@ test("of several processes, one opens the next incarnation with the API's role, 
   const { addresses, pool } = await createTestDatabase(t)
   const api = createPool({ url: addresses.api, size: 4, applicationName: 'test', onError: () => {} })
   t.after(() => api.end())
-  // The first connection has begun the first incarnation.
+  // The first connection has begun the first one.
   const identity = await readIdentity(api)
   const next = { ...opening, identity, publishedOrderNumber: 250_000, firstSequence: EPOCH_SEQUENCES + 1, lost: { after: 7, upTo: 9 } }
   const opened = await Promise.all(Array.from({ length: 4 }, () => openIncarnation(api, { ...next, isReconciled: false })))
@@ -27,14 +27,13 @@ test("of several processes, one opens the next incarnation with the API's role, 
   const [, second] = await listIncarnations(api)
   assert.deepEqual(second?.lost, { after: 7, upTo: 9 })
   assert.ok(second.number > 0)
-  // Opening an incarnation with lower numbers does not decrease any number.
+  // An opening with lower numbers decreases nothing.
   assert.equal(await openIncarnation(api, { ...opening, identity, expected: second.number }), true)
   const [, , third] = await listIncarnations(api)
   assert.ok((third?.number ?? 0) > second.number)
   const { rows: ends } = await pool.query<{ end: number }>('select order_number::integer as end from database_incarnations order by number')
   const [, secondEnd = 0, thirdEnd = 0] = ends.map(({ end }) => end)
-  // The number of the incarnation is the seconds since 2026. Another restore of the same backup therefore gets other
-  // numbers.
+  // The incarnation's number is the seconds since 2026, so another restore of the same backup gets other numbers.
   assert.equal(secondEnd, 250_000 + 10_000 + 100 * (second.number % 100_000))
   assert.ok(thirdEnd >= secondEnd + 10_000 && (thirdEnd - secondEnd) % 100 === 0)
   const { rows } = await pool.query(

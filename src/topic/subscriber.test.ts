@@ -120,8 +120,7 @@ test('a subscriber that another process has taken over is on standby, and never 
   onCleanup(t, () => other.release(true))
   let taken: Promise<unknown> = Promise.resolve()
   const subscription: Subscription = topic.subscribe('fenced', async (_messages, _signal, fence) => {
-    // Another process that has found the lock free waits for it here. It therefore gets the lock before this one
-    // retries.
+    // A process that found the lock free waits for it here, and has it before this one retries.
     taken = other.query('select pg_advisory_lock(hashtextextended($1, 0))', [subscriberLockKey('fenced')])
     await db.pool.query('update topic_subscribers set fence = fence + 1 where name = $1', ['fenced'])
     await fence?.check()

@@ -16,7 +16,7 @@ for (const hanging of [1, 4, 50]) {
     const isArrived = (id: string) => good.requests.some(({ headers }) => headers['webhook-id'] === id)
     let longestMs = 0
     const awaited: Promise<void>[] = []
-    // Each round has 20 events. It begins after the previous round was queued for all endpoints.
+    // Rounds of 20 events, each after the one before has been queued for all endpoints.
     for (let round = 0; round < 10; round++) {
       const events = Array.from({ length: 20 }, () => makeNewEvent())
       await publish(...events)
@@ -31,8 +31,7 @@ for (const hanging of [1, 4, 50]) {
     }
     await Promise.all(awaited)
     t.diagnostic(`${hanging} hanging: the longest delay of ${sentAt.size} webhooks was ${Math.round(longestMs)} ms`)
-    // The limit is high, because the machine may pause. Without shares for receivers, it takes a quarter of a minute or
-    // more.
+    // The machine may stand still; without shares it is a quarter of a minute or more.
     assert.ok(longestMs < 5_000, `${Math.round(longestMs)} ms`)
   })
 }

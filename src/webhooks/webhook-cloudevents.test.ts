@@ -5,7 +5,7 @@ import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
 import { isAuthentic, startWebhookReceiver } from '../../test/webhook-receiver.ts'
 import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 
-/** The part of the SDK that this test uses: https://github.com/cloudevents/sdk-javascript. */
+/** What this test uses of the SDK, https://github.com/cloudevents/sdk-javascript. */
 interface CloudEventsSdk {
   HTTP: {
     /** Throws if the message is not a CloudEvent. */

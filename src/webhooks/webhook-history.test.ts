@@ -27,7 +27,7 @@ test('events from before an endpoint was added are not posted to it, neither in 
   const [first, second] = [await add(old.url), await add(newer.url)]
   await db.pool.query(`update webhook_endpoints set created_at = created_at - interval '2 days' where id = $1`, [first.id])
   const before = [ago(DAY_MS), ago(6 * MINUTE_MS)]
-  // The clock of this event is behind that of the database, or the event was in flight when the endpoint was added.
+  // This event's clock is behind the database's, or it was still on its way when the endpoint was added.
   const skewed = ago(4 * MINUTE_MS)
   const after = makeNewEvent()
   await publish(ago(3 * DAY_MS), ...before, skewed, after)

@@ -6,7 +6,7 @@ import { startWebhookReceiver } from '../../test/webhook-receiver.ts'
 
 const HOUR = 3_600
 
-/** The number of seconds until the only queued delivery is due. */
+/** The number of seconds until the one open delivery is due. */
 const UNTIL_DUE = `select extract(epoch from due_at - now())::float8 as seconds from webhook_deliveries where lease is null`
 
 for (const [status, retryAfter] of [

@@ -15,7 +15,7 @@ test('for 24 hours after a rotation both secrets sign, then only the new one', a
   const receiver = await startWebhookReceiver(t)
   const [{ id, secret: old }, other] = [await add(receiver.url, ['storefront.order.created']), await add(receiver.url, [])]
   const rotate = async () => (await rotateSecret(db.pool, encryption, id, new Date())) ?? assert.fail('no endpoint')
-  /** Returns which secrets sign a request after this number of hours, and how many signatures it has. */
+  /** The secrets that sign a request after this number of hours, and the number of its signatures. */
   const signers = async (hours: number, secrets: string[]) => {
     clock.passedMs = hours * HOUR_MS
     const event = makeNewEvent()

@@ -31,8 +31,7 @@ function watchKept(t: TestContext): () => number {
 }
 
 test('signs its own example as Standard Webhooks does', () => {
-  // The example is from the tests of the reference libraries:
-  // https://github.com/standard-webhooks/standard-webhooks/tree/main/libraries
+  // From the reference libraries' tests, https://github.com/standard-webhooks/standard-webhooks/tree/main/libraries
   const headers = signWebhook(
     ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
     'msg_p5jXN8AQM9LWM0D4loKWxJek',
@@ -106,7 +105,7 @@ test('reads only the beginning of an endless answer', { timeout: 60_000 }, async
   })
   assert.equal((await makeSender(t).send(receiver.url, HEADERS, BODY)).status, 200)
   await closed
-  // Nearly all of these bytes are in the buffers of the two sockets, whose size the system chooses.
+  // Nearly all of it is in the buffers of the two sockets, which are as large as the system likes.
   assert.ok(written < 128_000_000, String(written))
 })
 

@@ -51,7 +51,7 @@ test('a delivery that is not accepted is retried with the same id, whatever the 
   assert.equal(delivered.last_error, null)
   assert.deepEqual(new Set(receiver.requests.map(({ headers }) => headers['webhook-id'])), new Set([event.id]))
   assert.ok(receiver.requests.every((request) => isAuthentic(secret, request)))
-  // This statement comes after the one that stores the outcome.
+  // A statement after that of the outcome.
   await eventually(async () => (await endpoint(id)).failing_since === null)
 })
 

@@ -24,10 +24,10 @@ import { repairLake } from './repair-lake.ts'
 
 const now = () => new Date()
 
-// The tests must not run across midnight, because files of two days are not merged.
+// Files of two days are not merged.
 await farFromMidnight()
 
-/** Starts a store whose lake has this number of files with two events each. */
+/** Each file has two events. */
 const startWithFiles = (t: TestContext, files: number) => startStoreWithFiles(t, Array(files).fill(2))
 
 const repairOn = (store: AuditedStore, lake: LakeStore, at = now) =>
@@ -86,7 +86,7 @@ test('rewrites damaged files, keeps the damaged versions, and changes nothing th
     lostRows: [],
     tablesFailure: null,
   })
-  // Merging and writing continue after the repair.
+  // Merging and writing continue.
   assert.deepEqual((await compactLake({ store: store.lakeStore, isWanted: () => true })).failures, [])
   await store.startPipeline()
   await store.trade(2)
@@ -128,20 +128,20 @@ test('recreates events of a damaged file from orders if the topic has lost them,
   const store = await startWithFiles(t, 2)
   const [path = ''] = await pathsOf(store)
   const [kept, gone] = partitionMessages(ORDERS, await store.topic.read(0, 2)).messages
-  // This damages only the time of ingestion, so every row can still be read.
+  // Damages the time of ingestion only, so every row can still be read.
   const bytes = await readFile(path)
   await store.pool.query('delete from topic_messages where id = any ($1)', [[kept?.event.id, gone?.event.id]])
   await flipByte(path, bytes.length - 60)
   const { written, lost } = await repairOn(store, store.lakeStore)
   assert.deepEqual([written, lost], [2, []])
   assert.deepEqual((await readEvents(store.lakeStore)).length, 4)
-  // The replay publishes the events that the topic lacks, under new sequences.
+  // The other command publishes what the topic lacks, under new sequences.
   await store.replay()
   assert.deepEqual((await store.verify()).findings, [])
 })
 
 for (const [what, damage] of [
-  // With this damage, the rows can still be read.
+  // The rows can still be read.
   ['a damaged footer', async (path: string) => flipByte(path, (await readFile(path)).length - 60)],
   ['half of a file', (path: string) => truncate(path, 1_000)],
   ['a file that is gone', (path: string) => rm(path)],
@@ -189,7 +189,7 @@ for (const [what, gone, lost] of [
     const [first = assert.fail(), second = assert.fail(), later = assert.fail()] = await filesOf(store)
     const messages = [...(await readMessages(store, first)), ...(await readMessages(store, second))]
     const [a = assert.fail(), b = assert.fail(), c = assert.fail(), d = assert.fail()] = messages
-    // Both files have events of the same period.
+    // Both have events of the same period.
     await addFile(store, [a, d], [first, second])
     await addFile(store, [b, c])
     const hourLater = new Date(later.newest + 3_600_000).toISOString()
@@ -261,7 +261,7 @@ test('recreates the events of a damaged file or names them, even if the metadata
   assert.equal((await readEvents(store.lakeStore)).length, 6)
 })
 
-/** Commits like an earlier release, whose snapshots did not decide which files count. */
+/** Commits as a release did whose snapshots did not decide. */
 async function overwriteAsBefore({ lakeStore }: AuditedStore): Promise<void> {
   const table = new TableStore(lakeStore, ORDER_EVENTS.name)
   const base = await readBase(table)
@@ -328,13 +328,13 @@ for (const [step, what] of [
       asleep.resolve()
       await woken.promise
     })
-    // The date is that of the next day, so that the file gets another name.
+    // Around midnight, so that its file gets another name.
     const late = repairOn(store, paused, () => new Date(Date.now() + 86_400_000)).then(
       () => 'done',
       (error: Error) => error.name,
     )
     await asleep.promise
-    // Does what a server does with a silent client: it ends the sessions, which releases both locks.
+    // A server does this with a silent client: both locks are released.
     await store.pool.query(
       `select pg_terminate_backend(pid)
       from pg_stat_activity

@@ -17,14 +17,11 @@ import { orderPartition } from '../verify/compared-partition.ts'
 import { replay } from './replay.ts'
 
 const { pool, url, addresses, name } = await createTestDatabase({ after })
-// No process reads this slot, so events that the topic lacks count as lost.
+// Nothing reads this slot, so events that the topic lacks are lost.
 await pool.query(`select pg_create_logical_replication_slot('order_of_replay', 'pgoutput')`)
 
 const STATUSES = ['pending', 'confirmed', 'shipped', 'delivered', 'returned'] as const
-/**
- * For some orders, the time of each version as seconds within an hour. The times are in any order, as with clocks that
- * jump.
- */
+/** The time of each version of some orders by clocks that jump: seconds within an hour, in any order. */
 const histories = (most: number) =>
   fc.array(fc.array(fc.integer({ min: 0, max: 3_599 }), { minLength: 1, maxLength: STATUSES.length }), {
     minLength: most / 2,
@@ -56,7 +53,7 @@ async function insertOrders(db: Pool, seconds: readonly (readonly number[])[]): 
   )
 }
 
-/** The versions of each order, in the order of the topic. */
+/** The versions of each order in the topic's order. */
 async function versionsOn(topic: Topic): Promise<Map<string, number[]>> {
   const byOrder = new Map<string, number[]>()
   for (let position = 0; ; ) {
@@ -89,7 +86,7 @@ async function startAgain(): Promise<void> {
   await forgetInSlot()
 }
 
-/** Moves the slot past the orders, so that it contains none of their changes. */
+/** Advances the slot past the orders, so that it contains none of them. */
 async function forgetInSlot(): Promise<void> {
   await pool.query(`select pg_replication_slot_advance('order_of_replay', pg_current_wal_lsn())`)
   await recordCreatedSlot(pool, 'order_of_replay')
@@ -102,7 +99,7 @@ test('publishes the versions of each order in their order, whatever their times 
       await insertOrders(pool, seconds)
       await forgetInSlot()
       await replayTo(postgres, { since: new Date(Date.UTC(2026, 2, 1, 10, 0, since)) })
-      // Each version was published after all versions before it.
+      // No version was published without the ones before it.
       for (const [id, found] of await versionsOn(postgres))
         assert.deepEqual(
           found,

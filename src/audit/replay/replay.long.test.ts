@@ -16,14 +16,14 @@ import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
 
 const now = () => new Date()
 
-// The tests must not run across midnight, because files of two days are not merged.
+// Files of two days are not merged.
 await farFromMidnight()
 
 async function readTopic(store: AuditedStore): Promise<Map<string, OrderEvent>> {
   return new Map(partitionMessages(ORDERS, await store.topic.read(0, 10_000)).messages.map(({ event }) => [event.id, event]))
 }
 
-/** The event ids of one order, in the order of the topic. */
+/** Event ids of one order, in the topic's order. */
 async function sequenceOf(store: AuditedStore, orderId: string): Promise<string[]> {
   return [...(await readTopic(store)).keys()].filter((id) => id.startsWith(orderId))
 }

@@ -24,7 +24,7 @@ interface Way {
   name: string
   backUp: string
   restore: string
-  /** A statement that prints the restore target as a line of the configuration. */
+  /** Prints the restore target as a line of the configuration. */
   target?: string
 }
 
@@ -43,8 +43,7 @@ const TO_NAME = toPoint(
   `select format('recovery_target_name = %L', 'before the import') from pg_create_restore_point('before the import')`,
 )
 
-// Each way is tested with one of the topics, because it does not depend on where the topic is. With each topic, one
-// copy and a restore to a point in time are tested.
+// Each way once, and a copy and a point in time with each topic: a way does not depend on where the topic is.
 const topics = [
   { where: 'PostgreSQL', skip: debianPostgresMissing, ways: [DUMP, TO_TIME, TO_NAME], open: async () => ({}) },
   {
@@ -55,7 +54,7 @@ const topics = [
   },
 ]
 
-// The tests run concurrently, because they wait most of the time.
+// Concurrent, because most of the time is waiting.
 describe("the documented restores of a PostgreSQL of one's own", { concurrency: true }, () => {
   for (const { where, skip, ways, open } of topics) {
     test(`restores leave orders, topic, mails and lake in agreement, one after the other, with the topic in ${where}`, {
@@ -91,8 +90,7 @@ describe("the documented restores of a PostgreSQL of one's own", { concurrency: 
       for (const way of ways) {
         await t.test(way.name, async () => {
           const variables = { ...adminOf(server), BACKUP: server.makeFolder() }
-          // The mails of these orders must be delivered before the backup. A mail in flight at that moment would be
-          // retried half a minute after the restore.
+          // Delivered before the backup: a mail in flight at that moment is retried half a minute after the restore.
           const kept = [await running.place(), await running.place()]
           const [changed] = kept
           assert.ok(changed)
@@ -101,7 +99,7 @@ describe("the documented restores of a PostgreSQL of one's own", { concurrency: 
           await server.run(way.backUp, variables)
           let target = ''
           if (moment !== undefined) {
-            // The archived log restores orders that were placed after the base backup.
+            // The log restores orders that were placed after the base backup.
             kept.push(await running.place())
             await running.untilDelivered()
             target = await server.run(`psql "$ADMIN/postgres" -Atc "${moment}"`, variables)

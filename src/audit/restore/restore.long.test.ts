@@ -11,7 +11,7 @@ import { dataFolder } from '../../db/embedded/data-folder.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
 import { openLakeStore } from '../../lake/open-lake-store.ts'
 
-// The tests must not run across midnight, because files of two days are not merged.
+// Files of two days are not merged.
 await farFromMidnight()
 
 const topics = [
@@ -50,7 +50,7 @@ for (const { where, skip, open } of topics) {
       assert.match(failing[0] ?? '', /^restore: the database was restored to an earlier state .*storefront replay/)
       const named = await restored.verify()
       assert.deepEqual(summarise(named), ['database restored 1'])
-      // One order gets the change that was lost, one gets another change, and the third had no lost change.
+      // The same change as the lost one, another change, and a change of an order without a lost one.
       const versions = [await restored.cancel(first), await restored.confirm(second), await restored.cancel(third)]
       assert.ok(versions.every((version) => version > 1_000))
       const fresh = [await restored.place(), await restored.place(), await restored.place()]
@@ -90,7 +90,7 @@ for (const { where, skip, open } of topics) {
       assert.deepEqual((await restored.verify()).findings, [])
       await restored.stop()
 
-      // The restore is detected only once, so the next start reports nothing.
+      // The restore is detected once, and the next start reports nothing.
       const again = await store.start()
       assert.deepEqual(await again.failing(), [])
       const { rows } = await again.pool.query('select from database_incarnations')

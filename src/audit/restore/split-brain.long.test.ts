@@ -27,8 +27,7 @@ test('the lake refuses an old database that still runs after its backup was rest
   const restored = await restoredStore.start()
   const fresh = await restored.place()
   await restored.untilDelivered()
-  // On a slow machine the old store has already written its tables. They name the old place until the restored store
-  // writes them.
+  // On a slow machine the old store has made its tables, which name its place until the restored one makes them.
   const report = await eventually(
     async () => {
       const found = await restored.verify()
@@ -53,7 +52,7 @@ test('the lake refuses an old database that still runs after its backup was rest
   assert.deepEqual(await restored.failing(), [])
   assert.deepEqual((await restored.verify()).findings, [])
 
-  // The store that started last can write, until the operator stops it and runs a replay.
+  // The store that started last wins, until the operator stops it and runs a replay.
   const restarted = await store.start()
   const strayed = await restarted.place()
   const isInLake = async ({ id }: { id: string }) => (await readLakeRows(store.dataDir)).some(({ orderId }) => orderId === id)

@@ -43,7 +43,7 @@ function* leavesOf(value: unknown, path: Path = []): Generator<Path> {
   else for (const [name, member] of Object.entries(value)) yield* leavesOf(member, [...path, Array.isArray(value) ? Number(name) : name])
 }
 
-/** Another value of the same form: a time becomes another time, an id another id, and a status another status. */
+/** Another value of the same form: a time stays a time, an id an id, and a status a status. */
 function other(value: unknown): unknown {
   if (typeof value === 'number') return value + 1
   if (typeof value === 'boolean') return !value

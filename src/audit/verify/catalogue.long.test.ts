@@ -15,7 +15,7 @@ import { compareCatalogue } from './verify.ts'
 
 async function makeShop(t: TestContext) {
   const store = await startStore(t, { roles: ['api', 'stream'] })
-  // Waits until the stream reads its slot, because the first fill of the topic publishes earlier events in no order.
+  // Wait for the slot: the first fill of the topic publishes earlier events in no order.
   const slot = [catalogueSlotOf(store.url)]
   await eventually(
     async () => (await store.pool.query('select from pg_replication_slots where active and slot_name = $1', slot)).rowCount === 1,
@@ -43,10 +43,7 @@ async function makeShop(t: TestContext) {
   return { store, create, compare, options, findings, replay }
 }
 
-/**
- * Returns the report about topic and products with all findings. The lake is left out, because no process writes to it
- * here.
- */
+/** The report of the topic and of the products, with all findings. No process writes the lake. */
 async function compareTopic(options: Parameters<typeof compareCatalogue>[0]) {
   const { catalogue, findings } = await compareCatalogue(options)
   return { ...catalogue, findings }
@@ -98,7 +95,7 @@ test('finds events that are missing in the topic, stored twice or out of order, 
   await store.pool.query('delete from catalogue_messages where id in ($1, $2)', [`${id}.2`, `${id}.3`])
   assert.deepEqual(await findings(), [['catalogue', 'missing', [`${id}.2`, `${id}.3`]]])
   assert.deepEqual(await replay(), { recorded: 0, published: 2, dropped: [] })
-  // These events follow later versions, which is normal for events that are published late.
+  // They come after later versions, as what is published late does.
   assert.deepEqual(await findings(), [])
   await store.pool.query(`update catalogue_messages set sequence = default where id = $1`, [`${id}.1`])
   assert.deepEqual(await findings(), [['catalogue', 'unordered', [`${id}.2`, `${id}.3`, `${id}.4`, `${id}.5`]]])
@@ -194,7 +191,7 @@ test('products of a renamed category count as still to be recorded, and a replay
   const topic = createPostgresTopic(CATALOGUE, { pool, url: store.url, logger: silent })
   const body = { sku: 'A', name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' } }
   const { id } = (await store.call('POST', '/admin/products', { token, body })).json
-  // No process with the role `stream` is running that would rename the products.
+  // No process with the role `stream` walks through them.
   await pool.query(`update categories set name = 'Lights', slug = 'lights', renamed_at = now()`)
   const lake = await openLake(store.config)
   onCleanup(t, () => lake.close())

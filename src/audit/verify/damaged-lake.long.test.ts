@@ -25,7 +25,7 @@ test('finds a flipped byte in a file without a checksum, if it changes the conte
   const path = await writeOldFile(store.lake, messages, new Date().toISOString().slice(0, 10))
   await new LakeFiles(store.lakeStore, 'orders', () => new Date()).newestSequence()
   assert.deepEqual((await store.verify()).findings, [], 'a file of the first release is right')
-  // The time of ingestion is stored nowhere else, so a change of it cannot be found.
+  // The time of ingestion is stored nowhere else.
   const readContents = async () =>
     (await queryFolder(store.lake, 'select * exclude (ingested_at) from order_events order by sequence')).rows
   const contents = await readContents()

@@ -43,7 +43,7 @@ test('tables that were written while a file was missing are reported, and repair
   const [first = assert.fail()] = before.files
   assert.ok(await commitFiles(before, { added: [], removed: [first] }, new Date()))
   await writeDerivedTables(lake)
-  // Restores everything except the tables.
+  // Everything but the tables is as it was.
   assert.ok(await commitFiles(await readSnapshot(lake, 'orders'), { added: [first.data] }, new Date()))
   const { findings } = await store.verify()
   assert.deepEqual(summarise({ findings } as VerifyReport), ['tables missing 7'])

@@ -18,7 +18,7 @@ import { recordRefill } from '../../change-stream/slot-positions.ts'
 import { formatReport } from './format-report.ts'
 import type { VerifyReport } from './verify.ts'
 
-/** The files of the lake, the oldest first. */
+/** The lake's files, oldest first. */
 async function filesOf(lake: string): Promise<string[]> {
   const names = await readdir(join(lake, 'orders'), { recursive: true })
   return names
@@ -28,7 +28,7 @@ async function filesOf(lake: string): Promise<string[]> {
 }
 
 test('repeated runs report no fault of a busy store', async (t) => {
-  // On a slow machine, one customer places orders for a long time.
+  // On a slow machine one customer trades for a long time.
   const store = await startAuditedStore(t, { maxPendingOrdersPerUser: null })
   await store.startPipeline()
   let isTrading = true
@@ -46,7 +46,7 @@ test('repeated runs report no fault of a busy store', async (t) => {
     await trading
   }
   await store.untilDelivered()
-  // A copy of a mail counts neither as a repeated mail nor as a mail without an event.
+  // A mail that was sent again is neither doubled nor of no event.
   await store.pool.query(
     `insert into email_deliveries (event_id, order_id, user_id, event_type, status)
     select event_id || '.copy1', order_id, user_id, event_type, status from email_deliveries limit 1`,
@@ -123,7 +123,7 @@ test('reports an undecided result while a reader of the slot neither confirms th
   assert.match(text, /\ntopic .*; 2 events on the way, .*so they may be missing\n/)
   assert.match(text, /\ncannot tell whether anything is missing: see topic$/)
   assert.doesNotMatch(text, /nothing is missing/)
-  // Missing mails are reported nevertheless, together with the undecided places.
+  // Missing mails are reported all the same, together with the undecided places.
   await store.pool.query(`delete from email_deliveries where event_id <> all ($1)`, [orders.map((id) => `${id}.1`)])
   const ill = await store.verify(300)
   assert.deepEqual([summarise(ill), ill.undecided], [['mails missing 1'], ['topic']])
@@ -139,13 +139,13 @@ test('reports a subscriber with too much lag as undecided, because it may have l
   await store.trade(2)
   await store.untilDelivered()
   await stop()
-  // What remains looks like a new lake, and so would a wrong folder.
+  // The rest looks like a new lake, and so does a wrong folder.
   await rm(store.lake, { recursive: true })
   await store.pool.query('delete from email_deliveries')
   await store.pool.query(`delete from topic_subscribers where name = 'email'`)
   const fresh = await store.verify(60_000)
   assert.deepEqual([fresh.findings, fresh.mails.lag.events, fresh.lake.lag.events, fresh.undecided], [[], 2, 2, []])
-  // The row of the order must have the time of its event.
+  // The order is as old as its event.
   const longAgo = '2026-01-01T00:00:00.000Z'
   const { rows } = await store.pool.query<{ order_id: string }>(
     `update topic_messages set event = replace(event::text, event ->> 'time', $1)::json
@@ -242,7 +242,7 @@ test('finds an event whose payment or parcel differs from its order', async (t) 
     report.findings.map(({ place, kind, examples }) => [place, kind, examples]),
     [
       ['topic', 'altered', [`${first}.2`, `${second}.3`].sort()],
-      // The lake has the parcels, but not the references of transitions.
+      // The lake has parcels, and no references of moves.
       ['lake', 'altered', [`${second}.3`]],
     ],
   )
@@ -251,7 +251,7 @@ test('finds an event whose payment or parcel differs from its order', async (t) 
 test('finds an event that follows a later version of its order, unless a replay has published it', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
-  // The stream reads the slot only after the first fill of the topic has ended.
+  // The first fill of the topic ends before the stream reads the slot.
   const isRead = async () =>
     (await store.pool.query('select from pg_replication_slots where active and slot_name = $1', [orderSlotOf(store.url)])).rowCount === 1
   await eventually(isRead, { what: 'the stream reads its slot' })

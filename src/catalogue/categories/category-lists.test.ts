@@ -29,7 +29,7 @@ const PATHS = [
 const DAYS = ['2026-01-01T00:00:00.000Z', '2026-01-02T00:00:00.000Z', '2026-01-03T00:00:00.000Z']
 const products: (Listed & { paths: string[][] })[] = []
 
-// Each product is in one to three categories, and each sort key has ties.
+// Each product in one to three categories, with ties in every sort key.
 for (let i = 0; i < 40; i++) {
   const paths = [PATHS[i % 7], PATHS[(i * 3 + 1) % 7], PATHS[(i * 5 + 2) % 7]].slice(0, 1 + (i % 3)).map((path) => path ?? [])
   const answer = await store.call('POST', '/admin/products', {
@@ -50,7 +50,7 @@ for (let i = 0; i < 40; i++) {
 }
 
 const isBelow = (path: readonly string[], root: readonly string[]) => root.every((name, level) => path[level] === name)
-/** The expected products of a subtree. */
+/** The products of a subtree. */
 const inside = (...root: string[]) => products.filter(({ paths }) => paths.some((path) => isBelow(path, root)))
 
 async function readPages(query: string): Promise<Listed[]> {

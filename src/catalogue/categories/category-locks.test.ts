@@ -20,9 +20,7 @@ async function* toLines(products: readonly ImportedProduct[]): AsyncGenerator<Im
   for (const [index, each] of products.entries()) yield { line: index + 1, product: each }
 }
 const importAll = (products: readonly ImportedProduct[]) => importCatalogue(pool, toLines(products), (_, reason) => assert.fail(reason))
-/**
- * Runs `work` repeatedly while other calls run too. An AppError is no failure, for example if a category was deleted.
- */
+/** Runs `work` again and again beside others. A refusal, such as of a category that is gone, is no failure. */
 const repeat = async (work: () => Promise<unknown>) => {
   for (let round = 0; round < ROUNDS; round++) {
     await work().catch((error: unknown) => {

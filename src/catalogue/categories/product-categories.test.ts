@@ -66,7 +66,7 @@ test('a text alone replaces the first category, and `categories` replaces all of
   const reordered = (await patch(id, { categories: [[c], [a]] })).json
   assert.deepEqual([reordered.category, pathsOf(reordered)], [c, [[c], [a]]])
   assert.deepEqual(pathsOf((await patch(id, { name: 'Another' })).json), [[c], [a]])
-  // This is the statement of the previous release.
+  // The previous release's statement.
   await store.pool.query('update products set category = $2 where id = $1', [id, b])
   assert.deepEqual(pathsOf((await call('GET', `/products/${id}`)).json), [[b], [a]])
   assert.equal(await countOf(b), 1)
@@ -154,7 +154,7 @@ test("a former name moves products to the category that has it now, even before 
   )
   const name = unique('Renamed')
   await patchCategory(category.id, { name })
-  // No other category has the former name yet, so it still means the same category.
+  // Nobody else has the former name: it still means the same category.
   assert.deepEqual(pathsOf((await patch(patched.id, { category: category.name })).json), [[name]])
   const other = await add(category.name)
   assert.deepEqual(pathsOf((await patch(untouched.id, { description: 'Of something else' })).json), [[name]])

@@ -9,7 +9,7 @@ setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 const BATCH = 100
 
-/** The first products after `afterId`, of `total` products that have `length` characters each. */
+/** `total` products of `length` characters, by id. */
 const read = (total: number, length: number, afterId: string) =>
   Array.from({ length: Math.min(BATCH, total - Number(afterId)) }, (_, index) => ({ id: String(Number(afterId) + index + 1), length }))
 const render = ({ id, length }: { id: string; length: number }) => `${id.padEnd(length - 1)}\n`

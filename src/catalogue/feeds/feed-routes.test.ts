@@ -237,8 +237,7 @@ test('100 clients that read nothing hold no database connection, and give way to
       socket.pause()
       socket.write(`GET ${NDJSON} HTTP/1.1\r\nhost: localhost\r\nx-forwarded-for: 192.0.2.${index}\r\n\r\n`)
     }
-    // This reads over a raw connection, because the store may reset it while requests of the other clients still
-    // arrive.
+    // Over a connection, which the store may reset while requests of the others still arrive.
     await eventually(async () => (await readOverConnection(NDJSON)).split('\n').filter((line) => line.startsWith('{')).length === PRODUCTS)
     await eventually(async () => (await countOpenTransactions()) === 0)
     assert.equal((await store.call('GET', '/products?sort=name')).status, 200)
@@ -246,7 +245,7 @@ test('100 clients that read nothing hold no database connection, and give way to
     for (const socket of sockets) socket.destroy()
     await store.pool.query(`update products set description = ''`)
   }
-  // Each client that disconnected has freed its place.
+  // Each that went away has given its place back.
   await eventually(async () => {
     const answers = await Promise.all(Array.from({ length: 64 }, (_, index) => readOverConnection(XML, `192.0.2.${index}`)))
     return answers.every((text) => text.startsWith('HTTP/1.1 200 ') && text.includes('</rss>'))

@@ -12,7 +12,7 @@ const isLimited = (error: unknown) => error instanceof AppError && error.code ==
 const isOverloaded = (error: unknown) => error instanceof AppError && error.code === 'overloaded'
 
 let lastClient = 0
-/** Returns the network of a new client. */
+/** The network of another client. */
 const client = () => `192.0.2.${++lastClient}`
 
 test('refuses a feed beyond the limit while all clients are reading', () => {
@@ -43,7 +43,7 @@ test('disconnects the client that has waited longest', async (t) => {
       now -= 400
     }
   }
-  // Both clients have waited only for a short time.
+  // Both have waited for a short time.
   now = 600
   assert.throws(() => feeds.open(client(), () => {}), isOverloaded)
   now = 5_000

@@ -21,7 +21,7 @@ test('a client that disconnects before its feed begins takes no place', async (t
       return isAnswered.promise
     },
   }
-  // The other members are not needed, because nothing is read.
+  // The other members are unused, because nothing is read.
   const context = { version, openFeeds, lifetimes: { browserSeconds: 1, sharedSeconds: 1 } } as unknown as CatalogueContext
   const server = fastify()
   t.after(() => server.close())

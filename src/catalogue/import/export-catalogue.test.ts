@@ -137,7 +137,7 @@ for (const format of ['ndjson', 'csv'] as const) {
   })
 }
 
-/** A product as operators and as shoppers see it, with its stock and without ids and times. */
+/** A product as operators and as shoppers see it, with its stock, without ids and times. */
 async function readPages(store: TestStore, slug: string) {
   const { id } = (await store.call('GET', `/products/by-slug/${slug}`)).json
   const { token } = await registerOperator(store)

@@ -30,7 +30,7 @@ const label = (max: number) =>
     .filter((text) => HAS_VISIBLE.test(text))
 const identifier = (max: number) => label(max).filter((text) => !HAS_INVISIBLE.test(text))
 const plain = { noNullPrototype: true }
-// Products are stored in NFC, whatever form their file uses.
+// A product is stored in NFC, however its file spells it.
 const inNfc = <T>(value: T): T => JSON.parse(JSON.stringify(value).normalize('NFC')) as T
 const pixels = fc.option(fc.integer({ min: 1, max: 100_000 }))
 const image = fc.record(

@@ -6,7 +6,7 @@ import { inPieces } from '../../../test/in-pieces.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 
-// Exposes the garbage collector, because garbage that is not collected yet must not count as used memory.
+// Garbage that is not collected yet must not count.
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
@@ -34,7 +34,7 @@ async function read(file: string | Uint8Array, format?: ImportFormat, pieces: re
   return Array.fromAsync(readImportLines(inPieces(bytes, pieces), { format, currency: 'EUR' }))
 }
 
-/** Returns `<line>: <sku or reason>` for each line, which is what a person sees of an import. */
+/** `<line>: <sku or reason>` of every line: what a person sees of an import. */
 async function summary(file: string | Uint8Array, format?: ImportFormat): Promise<string[]> {
   const lines = await read(file, format)
   return lines.map((line) => `${line.line}: ${'product' in line ? line.product.sku : line.error}`)

@@ -244,7 +244,7 @@ async function importBeside(statement: string, values: unknown[], line: object) 
     await other.query('commit')
     return await imported
   } finally {
-    // The connection is closed, because an open transaction would block other tests.
+    // Closed: an open transaction would hold up other tests.
     other.release(true)
   }
 }

@@ -114,10 +114,7 @@ test('every product has a picture in a colour, which is well-formed and has no s
   }
 })
 
-/**
- * Returns the first fault of an SVG, or null. Tags are read strictly: each must be closed in order, and must be a shape
- * with plain attributes.
- */
+/** Reads tags strictly: each is closed in order, and is a shape with plain attributes. */
 function findFaultInSvg(text: string): string | null {
   const open: string[] = []
   const tag = /<(\/?)(svg|g|path|rect|circle|ellipse)((?: [a-zA-Z-]+="[^"<&]*")*)(\/?)>/y

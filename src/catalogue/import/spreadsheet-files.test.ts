@@ -23,7 +23,7 @@ const withPrices = (a: string, b: string) =>
 
 async function read(bytes: Buffer, encoding?: string) {
   const results: string[] = []
-  // The file arrives in pieces of 7 bytes, because a network can divide it anywhere.
+  // Pieces of 7 bytes, because a network divides a file anywhere.
   for await (const line of readImportLines(inPieces(bytes, [7]), { format: 'csv', currency: 'EUR', encoding })) {
     if ('error' in line) results.push(`${line.line}: ${line.error}`)
     else {

@@ -14,7 +14,7 @@ import { createCataloguePurge, deleteOldPurges } from './purge-catalogue.ts'
 
 const logger = pino({ level: 'silent' })
 
-/** Starts a purge service with one cache, which is the function `purge`. Without it there is no cache. */
+/** A purge service with a cache that the test implements. */
 async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags: readonly string[]) => Promise<void>) | null) {
   const { url, pool } = database
   const deliveries = new DeliveryQueue({ pool, logger, longestPauseSeconds: 0 })

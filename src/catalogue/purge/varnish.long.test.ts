@@ -13,7 +13,7 @@ import { ADVERTISING_PARAMETERS } from '../../http/advertising-parameters.ts'
 import { PROBLEMS } from '../../http/problem.ts'
 import { productTag } from '../events.ts'
 
-// One store is behind one Varnish, which the store purges. Answers stay fresh for an hour, so only a purge renews them.
+// One store behind one Varnish, which the store purges. Answers stay fresh for an hour, so only a purge renews them.
 const options = { skip: varnishMissing }
 const [backendPort, purgePort] = varnishMissing === false ? [await freePort(), await freePort()] : [0, 0]
 const running = varnishMissing === false ? await start() : null
@@ -247,7 +247,7 @@ test("never sends a reader another reader's request id", options, async () => {
 
 test('sends a request to the other process if one process hangs', options, async (t) => {
   const { store } = setup()
-  // This server answers Varnish's probe and no other request.
+  // Answers the probe of Varnish and no other request.
   const hanging = createServer((asked, answer) => void (asked.url === '/livez' && answer.end()))
   await new Promise<void>((resolve) => void hanging.listen(0, '127.0.0.1', resolve))
   t.after(() => {

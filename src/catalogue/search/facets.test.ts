@@ -8,8 +8,7 @@ const store = await startStore({ after })
 const LAMPS = 11_000
 const CHAIRS = 8_000
 
-// Each steel product has brand A, and each product of brand A is steel. The planner expects that only some products are
-// both.
+// Each steel product is of brand A and each of brand A is steel: the planner expects that only some are both.
 await store.pool.query(
   `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, brand, attributes)
   select gen_random_uuid(), 'A' || n, 'Lamp ' || n, 'Lamps', 100 + n, 'EUR', true, 'A', '{"material": "steel"}'::jsonb

@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { registerOperator } from '../../../test/register-operator.ts'
 import { type CallOptions, startStore } from '../../../test/store.ts'
 
-// PostgreSQL's word list of a product (tsvector) has at most 1 MiB. These tests show that no permitted text exceeds it.
+// A word list of a product in PostgreSQL (tsvector) has at most 1 MiB. No text that a product may have is above that.
 const store = await startStore({ after })
 const { token } = await registerOperator(store)
 const call = (method: string, path: string, options: CallOptions = {}) => store.call(method, path, { token, ...options })
@@ -12,10 +12,7 @@ const { id } = (await call('POST', '/admin/products', { body: { ...PRODUCT, sku:
 const patch = (body: object) => call('PATCH', `/admin/products/${id}`, { body, headers: { 'if-match': '*' } })
 const LANGUAGES = ['da', 'de', 'el', 'es', 'fi', 'fr', 'he', 'hu', 'it', 'ja', 'ko', 'nl', 'no', 'pl', 'pt', 'ru', 'sv', 'tr', 'uk', 'zh']
 
-/**
- * Translations of 100,000 characters together. `texts(from, length)` gives each language words that no other language
- * has.
- */
+/** 100,000 characters: `texts(from, length)` of each language has no words of another one. */
 function translate(languages: readonly string[], texts: (from: number, length: number) => string) {
   const length = Math.min(10_000, Math.floor(100_000 / languages.length) - 300)
   return Object.fromEntries(
@@ -26,22 +23,22 @@ function translate(languages: readonly string[], texts: (from: number, length: n
   )
 }
 
-/** Different words, each made of `prefix` and a number. */
+/** Different words of `prefix` and a number. */
 const words = (prefix: string) => (from: number, length: number) => {
   let text = ''
   for (let number = from; text.length < length; number++) text += `${prefix}${number.toString(36)} `
   return text.slice(0, length)
 }
 /**
- * Different words of one character with three bytes, as long as there are such characters. These words need the most
- * room in addition to their letters.
+ * Different words of one character of three bytes, as far as there are any, which need most room beside their
+ * letters.
  */
 const han = (from: number, length: number) =>
   Array.from({ length }, (_, index) => (index % 2 === 1 ? ' ' : String.fromCodePoint(0x4e00 + ((from + index) % 20_000)))).join('')
 const rare = (from: number, length: number) =>
   Array.from({ length: length / 2 }, (_, index) => String.fromCodePoint(0x20000 + ((from + index) % 40_000))).join('')
 
-// U+FDFA is one character that becomes 18 in the search.
+// U+FDFA is one character that is 18 in the search.
 for (const [name, texts] of [
   ['one character that becomes 18', (_: number, length: number) => '\ufdfa'.repeat(length)],
   ['such characters in different words', words('\ufdfa')],

@@ -21,7 +21,7 @@ async function read(path: string): Promise<{ data: Listed[]; next: string | unde
   return { data: answer.json.data, next: link('next'), prev: link('prev') }
 }
 
-/** Inserts products that all have the searched word. `age` is in minutes. */
+/** Products of the ages given in minutes, all of which have the word. */
 async function insert(products: readonly { sku: string; name: string; age: number; group?: string | null }[]): Promise<void> {
   await store.pool.query(
     `insert into products (id, sku, name, description, category, variant_group, price_amount, price_currency, in_stock, created_at)
@@ -77,7 +77,7 @@ test('a walk by relevance shows each unchanged product and group once, those wit
       fc.integer({ min: 9, max: 60 }),
       fc.constantFrom('next', 'prev'),
       fc.boolean(),
-      // The indexes of the products that have the name, and then the group of each other product.
+      // The products that have the name, and the group of each of the others.
       fc.uniqueArray(fc.nat(COUNT - 1), { maxLength: 30 }),
       fc.integer({ min: 2, max: COUNT }),
       fc.array(fc.array(step, { maxLength: 4 }), { maxLength: 12 }),

@@ -47,7 +47,7 @@ const PRODUCTS = [
   product('Part', { sku: '3e1x-7', description: '‘Velvet’—soft…really' }),
 ]
 
-/** The names of the products that each search finds. */
+/** What each search finds, by name. */
 const SEARCHES: Record<string, string[]> = {
   moonbeam: ['“Moonbeam” Lamp'],
   '“moonbeam”': ['“Moonbeam” Lamp'],
@@ -88,7 +88,7 @@ const SEARCHES: Record<string, string[]> = {
   紙: ['AT&T 折り紙 ガラス鍋'],
   ラス鍋: ['AT&T 折り紙 ガラス鍋'],
   'table -lamp': ['Café Table'],
-  // No product has these words, so similar words are searched.
+  // No product has these words: similar ones are searched.
   магнетофон: ['Магнитофон «Ёлочка»'],
   φαναρη: ['ΟΔΟΣ Φανάρι'],
   mooonbeam: ['“Moonbeam” Lamp'],
@@ -111,7 +111,7 @@ async function assertSearches(pool: Pool): Promise<void> {
   for (const { name } of PRODUCTS) assert.ok((await search(pool, name)).includes(name), `${name} is found by its own name`)
 }
 
-/** All characters, except those of large uniform blocks with thousands of characters. */
+/** Every character but those of which there are thousands of a kind. */
 function allCharacters(): string[] {
   const characters: string[] = []
   for (let code = 1; code <= 0x10ffff; code++) {
@@ -121,11 +121,11 @@ function allCharacters(): string[] {
   return characters
 }
 
-/** The characters for which `toWords` and the database produce different words. */
+/** Characters that `toWords` and the database do not take for the same words. */
 async function findDifferent(pool: Pool): Promise<string[]> {
   const characters = allCharacters()
   const { rows } = await pool.query<{ character: string; words: string }>(
-    // Characters that are newer than the server's Unicode version stay unchanged there.
+    // Characters newer than the server's Unicode stay unchanged there.
     `select character, search_text('x' || character || 'Y') as words
      from unnest($1::text[], $2::text[]) as ours (character, decomposed)
      where normalize(character, nfkd) = decomposed`,

@@ -11,7 +11,7 @@ async function find(q: string): Promise<string[]> {
   return answer.json.data.map(({ name }: { name: string }) => name).toSorted()
 }
 
-/** Each list has spellings of the same thing. A product written in any of them is found by all of them. */
+/** Spellings of one thing: a product in any of them is found by all of them. */
 const SPELLINGS: readonly (readonly string[])[] = [
   ['gr49', 'gr 49', 'Gr. 49', 'GR-49', 'gr.49', 'Gr_49'],
   ['100ml', '100 ml', '100-ML'],
@@ -29,10 +29,7 @@ const SPELLINGS: readonly (readonly string[])[] = [
   ['ガラス鍋', 'ガラス鍋 '],
   ['手机iphone', '手机 iPhone'],
 ]
-/**
- * Each list has spellings of the same thing as one word, with or without signs in it. Spellings with blanks are
- * missing, because a search for the one word does not find them.
- */
+/** Spellings of which only those that are one word, or have a sign between the words, find those that are one word. */
 const SIGNED: readonly (readonly string[])[] = [
   ['wifi', 'Wi-Fi', 'WiFi', 'wi‑fi', 'WI_FI'],
   ['att', 'AT&T', 'A.T.T.'],

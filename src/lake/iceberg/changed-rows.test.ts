@@ -7,7 +7,7 @@ import { ChangedRows } from './changed-rows.ts'
 import { DERIVED_TABLES } from './lake-table.ts'
 
 const ROWS = 500_000
-/** The number of rows that DuckDB reads as one group. */
+/** DuckDB reads rows in groups of this size. */
 const GROUP = 122_880
 
 test("each file's rows are read without reading those of other files, and each row is in one file", async () => {

@@ -33,7 +33,7 @@ test('an expiry that pauses until its version is free again deletes no file of a
   ids.push(...(await writeFiles(t, committing, [2], { from: 4 })))
   const table = new TableStore(lake.store, ORDER_EVENTS.name)
   const { newest } = await table.read()
-  // This commit stands for the last of a hundred commits.
+  // This stands for the last of a hundred commits.
   assert.ok(newest && (await table.commit(newest.version + MAX_PREVIOUS_METADATA + 1, newest.metadata)))
   woken.resolve()
   await expiry

@@ -73,7 +73,7 @@ test('a late event of an earlier version changes only the number of events of it
   await write([{ sequence: 3, event: version(2) }])
   assert.equal(await refresh(store), ORDER_TABLES)
   await assertFresh(store)
-  // A replay publishes the event again, and the lake skips it.
+  // A replay publishes it again, and the lake leaves it out.
   await write([{ sequence: 4, event: version(2) }])
   assert.equal(await refresh(store), ORDER_TABLES)
   await assertFresh(store)

@@ -18,7 +18,7 @@ const store = await startStore({ after })
 const lake = new LocalLakeStore(join(store.config.dataDir, 'lake'))
 const { key } = await makeKey(store, ['figures:read'])
 
-/** A client that is independent of this project. It calls the store without a network. */
+/** An independent client, which speaks to the store without a network. */
 function catalogueFor(token: string, { server } = store): IcebergRestCatalog {
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
     const headers = Object.fromEntries(new Headers(init?.headers))
@@ -31,7 +31,7 @@ function catalogueFor(token: string, { server } = store): IcebergRestCatalog {
   return new IcebergRestCatalog({ baseUrl: 'http://shop.example/iceberg', auth: { type: 'bearer', token }, fetch })
 }
 
-/** Follows the catalogue from its configuration to the metadata of each table. Writes the tables before that. */
+/** Walks from the configuration to the metadata of each table, and writes the tables on the way. */
 async function walk(t: TestContext, catalogue: IcebergRestCatalog, store: LakeStore): Promise<void> {
   assert.ok((await catalogue.loadConfig()).endpoints?.includes('GET /v1/{prefix}/namespaces'))
   const { namespaces } = await catalogue.listNamespaces()
@@ -166,7 +166,7 @@ test('an unreadable lake is 503 as the protocol requires, and a large body is ne
   server.fault = () => undefined
   assert.equal((await remote.call('GET', tables, { token: reader })).status, 200, 'the bucket is back')
 
-  // No call reads a body, so no body can be too large.
+  // No call reads a body, so none can be too large.
   const body = { name: 'x'.repeat(2_000_000) }
   const { status, json } = await remote.call('POST', tables, { token: reader, body })
   assert.deepEqual([status, json.error.code, json.error.message], [405, 405, json.detail])

@@ -13,14 +13,14 @@ import { idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-h
 import { readConfig } from '../../config.ts'
 import { NatsClient, natsConnectOptions } from './connection.ts'
 
-/** Creates the topic from settings, as an operator would configure it. */
+/** The topic as an operator configures it. */
 async function makeTopic(t: TestContext, settings: Record<string, string>) {
   const nats = readConfig(settings).nats
   assert.ok(nats !== null)
   return connectNatsTopic(t, await createTestDatabase(t), '', { nats, name: 'orders' })
 }
 
-/** Asserts that publishing, reading and subscribing work with these settings. */
+/** Publishes, reads and subscribes. */
 async function assertWorks(t: TestContext, settings: Record<string, string>): Promise<void> {
   const topic = await makeTopic(t, settings)
   const before = await topic.newestSequence()
@@ -62,7 +62,7 @@ describe('the login', () => {
 })
 
 describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
-  /** Starts a server with a certificate of `authority`. By default, the certificate is for the server's own address. */
+  /** A server with a certificate of `authority`, by default for the server's own address. */
   const startTlsServer = async (t: TestContext, authority: Authority, more = '', name?: string) => {
     const { certFile, keyFile } = authority.issue('server', name)
     const files = { cert_file: certFile, key_file: keyFile, ca_file: authority.caFile }

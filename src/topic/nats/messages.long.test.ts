@@ -21,17 +21,14 @@ async function makeTopic(t: TestContext) {
   return { db, topic: connectNatsTopic(t, db, url), manager: await connectManager(t, url), stream: db.name.toUpperCase() }
 }
 
-/** Events of two orders. The second version of the first order is between the first versions of both. */
+/** Events of two orders: the first version of each, and the second of the first between them. */
 function makeVersions(): OutgoingMessage[] {
   const first = makeOrderEvent()
   const second = makeOrderEvent({ order: { id: first.subject, version: 2, status: 'confirmed' } })
   return [first, second, makeOrderEvent()].map((event) => ({ position: '', event }))
 }
 
-/**
- * Makes the broker withhold all messages outside of the filter from the next consumer, which then reports that nothing
- * is pending.
- */
+/** Makes the broker withhold all but some messages from the next consumer, and report that nothing is pending. */
 async function restrictFirstConsumer(t: TestContext, filter: string): Promise<{ made: number }> {
   const consumers = { made: 0 }
   const api: ConsumerAPI = Object.getPrototypeOf((await connectManager(t, url)).consumers)
@@ -44,7 +41,7 @@ async function restrictFirstConsumer(t: TestContext, filter: string): Promise<{ 
   return consumers
 }
 
-/** Flips a bit in the payload of a message, in the files of the server. */
+/** Flips a bit of a message's payload in the server's files. */
 function spoil(directory: string, message: OutgoingMessage | undefined): void {
   const files = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.blk'))
   for (const file of files.map((name) => join(directory, name))) {
@@ -60,7 +57,7 @@ function spoil(directory: string, message: OutgoingMessage | undefined): void {
 
 type Reader = (t: TestContext, topic: Topic) => Promise<Recording>
 
-/** Reads by a subscription, which must be failing until a message was handled. */
+/** A subscription that must be failing until a message has been handled. */
 async function readBySubscription(t: TestContext, topic: Topic): Promise<Recording> {
   const recording = new Recording()
   const subscription: Subscription = await subscribe(t, topic, 'reader', async (messages, signal) => {
@@ -108,8 +105,8 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
       const sent = [first, second, third]
       await topic.publish(sent)
       const consumers = await restrictFirstConsumer(t, '>')
-      // Simulates a leader that never had the last message. When the next consumer is created, the broker has chosen
-      // another leader.
+      // This is a leader that never had the last message, until the broker has chosen another server for the next
+      // consumer.
       const api: StreamAPI = Object.getPrototypeOf((await connectManager(t, url)).streams)
       const { getMessage, info } = api
       const isHidden = (subject: string | undefined) => consumers.made === 1 && subject === `${stream.toLowerCase()}.${third.event.id}`

@@ -41,8 +41,8 @@ async function makeTopic(t: TestContext, partition: TopicPartition<OrderEvent> =
 }
 
 /**
- * Returns the topic with retries for messages without an acknowledgement, as the change stream makes them. It does not
- * retry if a test has stopped the broker.
+ * A topic that retries messages without an acknowledgement, as the change stream does, unless a test has stopped the
+ * broker.
  */
 function withRetries(topic: Topic, isStopped: () => boolean): Topic {
   const publishOnce = topic.publish.bind(topic)

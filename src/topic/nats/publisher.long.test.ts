@@ -27,10 +27,10 @@ import { openStream, type TopicStream } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
-/** The delay before a failure is reported. Other messages are stored meanwhile. */
+/** Delay of a failure's report, in which other messages are stored. */
 const MISHAP_MS = 100
 
-/** Creates a topic that records what it has stored, and a manager that shows the broker's own view. */
+/** A topic that records what it has stored, and the broker's own view of it. */
 async function makeTopic(t: TestContext) {
   const db = await createTestDatabase(t)
   const told: PublishedEvent[] = []
@@ -38,7 +38,7 @@ async function makeTopic(t: TestContext) {
   return { db, topic, told, manager: await connectManager(t, url) }
 }
 
-/** Creates publishers for one stream, and a function that reads the stream's content. */
+/** Publishers on one stream, and its content. */
 async function makePublisher(t: TestContext) {
   const { name, pool } = await createTestDatabase(t)
   const client = new NatsClient(natsSettings(url), 'test', silent)
@@ -60,13 +60,12 @@ async function makePublisher(t: TestContext) {
 }
 
 /**
- * What fails. `message`: the message is lost. `acknowledgement`: the message is stored and only its acknowledgement is
- * lost. `proposed` and `refused`: a server's two replies to a second copy while the first one is in flight. The first
- * one is then lost.
+ * `message`: it is lost. `acknowledgement`: it is lost, the message is stored. `proposed` and `refused`: a server's
+ * replies to a second copy while the first one is in flight, which is then lost.
  */
 type Mishap = 'message' | 'acknowledgement' | 'proposed' | 'refused'
 
-/** Fails once for each event id, in the given way. */
+/** The failure, once per event id. */
 class MishapAcks extends PubAcks {
   readonly #stream: string
   readonly #mishaps: Map<string, Mishap>
@@ -91,7 +90,7 @@ class MishapAcks extends PubAcks {
   }
 }
 
-/** The row of an order that has had these statuses, a second after each other. */
+/** The row of an order that passed through these statuses, one second each. */
 function makeRecord(statuses: readonly OrderStatus[]): OrderRecord {
   const { data } = makeOrderEvent()
   const { total, ...order } = data.order
@@ -114,7 +113,7 @@ function makeRecord(statuses: readonly OrderStatus[]): OrderRecord {
   }
 }
 
-/** Waits until the broker has forgotten the message id, so that it no longer detects duplicates by it. */
+/** Waits until the broker has forgotten the message id. */
 async function forget(manager: JetStreamManager, { name }: TopicStream, message: OutgoingMessage | undefined): Promise<void> {
   await manager.streams.update(name, { duplicate_window: nanos(100) })
   await eventually(async () => {
@@ -153,16 +152,14 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     const [stored, next, claimed] = [first, second, makeOrderEvent()].map((event) => ({ position: '', event }))
     assert.ok(stored && next && claimed)
     await publisher.publish([stored])
-    // Simulates a server that has stored a message of a former leader, which was replaced before the other servers had
-    // the message.
+    // This server has stored a message of a leader that was replaced before the others had it.
     const api = Object.getPrototypeOf(jetstream.manager.direct)
     const { getMessage } = api
     t.mock.method(api, 'getMessage', async function (this: unknown, name: string, query: { last_by_subj?: string }) {
       const subject = query.last_by_subj?.replace(claimed.event.id, stored.event.id)
       return getMessage.call(this, name, { ...query, ...(subject && { last_by_subj: subject }) })
     })
-    // The second version waits until the first one is refused as a duplicate. The other messages are therefore looked
-    // up before they are sent.
+    // The second version waits for the refusal of the first, so the rest is looked up before it is sent.
     await publisher.publish([stored, next, claimed])
     assert.deepEqual(
       (await readStored()).map(({ id }) => id),
@@ -241,7 +238,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
       assert.equal(Number(version), (versions.get(order) ?? 0) + 1, id)
       versions.set(order, Number(version))
     }
-    // A reader that continues after any of these messages misses nothing.
+    // A reader that continues after any of them misses nothing.
     const positions = new Map(sent.map(({ event, position }) => [event.id, position]))
     const missing = new Set(positions.values())
     for (const { id = '', position } of stored) {

@@ -16,7 +16,7 @@ const MEGABYTE = 1_000_000
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 
-/** Creates a pull from a consumer of a new stream. */
+/** A pull from a consumer of a new stream. */
 async function openPull(t: TestContext, url = server?.url ?? '') {
   const client = new NatsClient(natsSettings(url), 'test', silent)
   t.after(() => client.close())
@@ -99,7 +99,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     const { name, pull, manager } = await openPull(t)
     pull.request(10)
     const taken = pull.take()
-    // Some servers do not report the deletion.
+    // Some servers do not report it.
     const message = /409 consumer deleted|503|consumer not found/
     const refused = assert.rejects(taken, message)
     await manager.consumers.delete(name, 'reader')
@@ -131,7 +131,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     wire.swallow()
     const manager = await connectManager(t, server?.url ?? '')
     await manager.jetstream().publish(`${name}.x`)
-    // The server must have sent the message, because otherwise it is not lost.
+    // A message that the server has not sent is not lost.
     await eventually(async () => (await manager.consumers.info(name, 'reader')).delivered.consumer_seq === 1)
     wire.cut()
     const taking = async () => {
@@ -155,10 +155,7 @@ describe('a pull', { skip: NO_NATS }, () => {
   })
 })
 
-/**
- * Returns the result of `work`, or `not yet` after a few turns of the event loop. Work that needs neither clock nor
- * server ends within them, however slow they are.
- */
+/** Work that needs neither clock nor server is done after a few turns of the event loop, however long those take. */
 async function withoutTime<T>(work: Promise<T>): Promise<T | 'not yet'> {
   const turns = async () => {
     for (let turn = 0; turn < 10; turn++) await setImmediate()

@@ -12,7 +12,7 @@ import { ORDERS } from '../partitions.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
 
 const logger = pino({ level: 'silent' })
-/** The tables of the catalogue partition, with the events of the conformance suite. */
+/** The tables of the catalogue, with the events of the suite. */
 const CATALOGUE_PLACE = { ...ORDERS, name: 'catalogue' } as const
 
 interface PostgresTopicUnderTest extends TopicUnderTest {
@@ -48,7 +48,7 @@ topicConformance('the partition of the catalogue in PostgreSQL', (t) => makeTopi
 test('a reader never sees a message before another one with a lower sequence that is still being committed', async (t) => {
   const { db, topic, connect } = await makeTopic(t)
   const [slow, quick] = [makeOutgoing(1), makeOutgoing(1, 2)]
-  // This trigger holds the first publisher between taking its sequence and its commit.
+  // Holds the first publisher between its sequence and its commit.
   await db.pool.query(`create function hold() returns trigger language plpgsql as $$
     begin perform pg_advisory_xact_lock(42); return null; end $$`)
   await db.pool.query(`create trigger hold after insert on topic_messages for each row when (new.id = '${slow[0]?.event.id}')
