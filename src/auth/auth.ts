@@ -106,8 +106,7 @@ function createSessionGuard({ pool, adminFactors, now }: Pick<AuthContext, 'pool
         )
     },
     async assertFreshProof(caller, when) {
-      if (caller.role === 'guest' && when === 'always')
-        throw new AppError('forbidden', 'Guests have nothing to sign in with: register first.')
+      if (caller.role === 'guest' && when === 'always') throw new AppError('forbidden', 'Guests cannot sign in. Register first.')
       const { isRequired } = await findSecondFactors(pool, await getUser(pool, caller.userId))
       if (!isRequired && when !== 'always') return
       if (!(await isFresh(caller, isRequired))) {

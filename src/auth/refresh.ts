@@ -38,7 +38,7 @@ export async function refresh(context: Context, refreshToken: string, client: Cl
   } else {
     client.record('refresh_failed', { ...who, reason: result })
   }
-  throw new AppError('invalid_refresh_token', 'The refresh token is unknown, expired, used before or revoked.')
+  throw new AppError('invalid_refresh_token', 'The refresh token is unknown, expired, used before or revoked. Log in again.')
 }
 
 async function exchange(tx: Transaction, context: Context, refreshToken: string, presented: TokenRow): Promise<TokenSet | Refusal> {

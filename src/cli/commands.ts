@@ -60,14 +60,14 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'doctor',
     options: { json },
-    help: 'examines settings, database, replication slot, clocks, disks, broker, mail server, bucket and caches, and prints what to do; changes nothing; exit status 1 when there is a problem',
+    help: 'examines settings, database, replication slot, clocks, disks, broker, mail server, bucket and caches, and prints what to do, without changing anything; exit status 1 when there is a problem',
     needs: 'nothing',
     run: async ({ terminal }, { json }) => (await import('./doctor-command.ts')).printDiagnosis(terminal, json),
   }),
   defineCommand({
     name: 'backup',
     arguments: [{ name: 'FOLDER' }],
-    help: 'copies the embedded database and its secrets into a new folder, beside a running store or without one; not the lake',
+    help: 'copies the embedded database and its secrets into a new folder, also while the store runs; does not copy the lake',
     needs: 'settings',
     run: async (context, _values, target = '') => (await import('./database-commands.ts')).backUp(context, target),
   }),
@@ -105,8 +105,8 @@ export const COMMANDS: readonly Command[] = [
     name: 'catalogue export',
     options: {
       format: oneOf(FORMATS, 'ndjson unless given'),
-      stock: flag('with the stock of each product'),
-      'for-spreadsheets': flag('guards texts that a spreadsheet would run as formulas; with --format csv'),
+      stock: flag('writes the stock of each product, too'),
+      'for-spreadsheets': flag('guards texts that a spreadsheet would run as formulas; needs --format csv'),
     },
     findContradiction: ({ format, 'for-spreadsheets': isGuarded }) =>
       isGuarded && format === 'ndjson' ? '--for-spreadsheets needs --format csv' : null,
@@ -135,7 +135,7 @@ export const COMMANDS: readonly Command[] = [
     options: {
       source,
       'dry-run': dryRun,
-      'without-unusable-passwords': flag('a customer whose hash cannot be used has no password'),
+      'without-unusable-passwords': flag('imports a customer whose hash cannot be used without a password'),
       json,
     },
     help: "moves another shop's customers in, from NDJSON, with their old password hashes; exit status 0 only when the store has every one",
@@ -165,12 +165,12 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'lake maintain',
     options: { 'keep-hours': keepHours },
-    help: 'does now what the role `lake` does by itself: merges small files, brings the tables of the newest state up to date, ends old snapshots, and deletes the files that none has',
+    help: 'does now what the role `lake` does regularly: merges small files, brings the tables of the newest state up to date, ends old snapshots, and deletes files that belong to no snapshot',
     run: async (context, { 'keep-hours': hours }) => (await import('./lake-commands.ts')).maintain(context, hours),
   }),
   defineCommand({
     name: 'lake repair',
-    help: 'sets aside damaged files of events in the lake and those with duplicated or altered rows, and rewrites them; adds missing events; makes damaged metadata again',
+    help: 'sets aside damaged files of events in the lake and those with duplicated or altered rows, and rewrites them; adds missing events; rebuilds damaged metadata',
     run: async (context) => (await import('./pipeline-commands.ts')).repair(context),
   }),
   ...NOTIFICATION_COMMANDS,
@@ -240,14 +240,14 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'admin remove',
     arguments: [{ name: 'EMAIL' }],
-    help: "takes the role from an operator and ends its sessions; the account is a customer's then; the last admin stays",
+    help: "takes the role from an operator and ends the sessions; the account becomes a customer's; the last admin keeps the role",
     run: async (context, _, email = '') => (await import('./account-commands.ts')).changeRole(context, email, null),
   }),
   defineCommand({
     name: 'activities',
     options: {
-      actor: text('ID|system', 'only those of this operator or key, or of commands'),
-      subject: text('SUBJECT_ID', 'only those about this product, order, account, …'),
+      actor: text('ID|system', 'only activities of this operator or key, or of commands'),
+      subject: text('SUBJECT_ID', 'only activities about the product, order, account or other subject with this id'),
       action: text('ACTION', 'only calls of this operation, or this command'),
       since,
       limit,
@@ -270,7 +270,7 @@ export const COMMANDS: readonly Command[] = [
     options: {
       fast: flag('places the orders of the past month at once, 1500 unless --orders is given'),
       orders: count,
-      force: flag('also in a store that has orders of others'),
+      force: flag('places orders also in a store that has orders of others'),
     },
     help: 'places invented orders, which are confirmed, shipped, cancelled and returned, in the store that runs or in one that it runs itself, until Ctrl-C; refused where somebody else has ordered',
     needs: 'settings',
@@ -281,7 +281,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'keys create',
     arguments: [{ name: 'NAME' }],
     options: { scopes, 'expires-in-days': expiresInDays },
-    help: 'makes an API key for a machine, which belongs to no account, and prints it, once',
+    help: 'makes an API key for a machine and prints it once; the key belongs to no account',
     run: async (context, { scopes: named = [], 'expires-in-days': days }, name = '') =>
       (await import('./key-commands.ts')).createKey(context, name, { scopes: named, expiresInDays: days }),
   }),
@@ -295,7 +295,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'keys rotate',
     arguments: [{ name: 'ID' }],
     options: { 'overlap-hours': overlapHours },
-    help: 'gives an API key another secret and prints it, once; the present one stays valid for a time',
+    help: 'gives an API key another secret and prints it once; the current one stays valid for a time',
     run: async (context, { 'overlap-hours': hours }, id = '') => (await import('./key-commands.ts')).rotateKey(context, id, hours),
   }),
   defineCommand({
@@ -318,7 +318,7 @@ export const COMMANDS: readonly Command[] = [
   }),
   defineCommand({
     name: 'issuer change',
-    help: 'issues access tokens for the present `BASE_URL`; restart every process of the API with it',
+    help: 'issues access tokens for the current `BASE_URL`; restart every process of the API with it',
     run: async (context) => (await import('./account-commands.ts')).moveIssuer(context),
   }),
   defineCommand({

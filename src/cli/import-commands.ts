@@ -78,7 +78,8 @@ async function report(
   file: string,
   run: (options: MoveInOptions) => Promise<MoveInResult & { updated?: number; present?: number }>,
 ): Promise<number> {
-  if (!(await stat(file)).isFile()) throw new OperatorError(`${file} is no file: an import reads one that can be read again`)
+  if (!(await stat(file)).isFile())
+    throw new OperatorError(`${file} is not a file on disk: save the lines to one, because an import may read it again`)
   const progress = createProgress()
   progress.show(`Reading ${file}`)
   const onProblem = (line: number, reason: string) => {

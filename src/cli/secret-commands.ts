@@ -20,7 +20,7 @@ export async function changeSecret(settings: Contexts['settings']): Promise<numb
   // A typing error in an invisible secret would lock the store.
   const repeated = given !== null && process.stdin.isTTY ? await readPassword('The same again: ') : given
   if (given === null || repeated === null) return EXIT_INTERRUPTED
-  if (given !== repeated) throw new ConfigError('the two are not the same: nothing was changed')
+  if (given !== repeated) throw new ConfigError('the two secrets are not the same; nothing was changed')
   const next = checkSecret('the new secret', given.trim())
   return withDatabase(settings, async ({ pool, addresses }) => {
     const change = await changeSecretTo(next, secret, { pool, url: addresses.api })

@@ -150,7 +150,7 @@ async function createStore(
   { signal, onRefused }: { signal: AbortSignal; onRefused: (error: OperatorError) => void },
 ): Promise<{ app: App; addresses: DatabaseAddresses }> {
   if (config.webConcurrency > 1 && !config.roles.includes('api'))
-    logger.warn(`WEB_CONCURRENCY=${config.webConcurrency} has no effect without the role api: this is one process`)
+    logger.warn(`WEB_CONCURRENCY=${config.webConcurrency} has no effect without the role api: the store runs as one process`)
   const [own, ...others] = processConfigs(config)
   const { createApp, database } = await loadStore({
     ...own,

@@ -7,7 +7,7 @@ const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
   categories_name_unique: { code: 'category_name_taken', message: 'The parent has a category with this name already.' },
   categories_no_cycle: { code: 'category_misplaced', message: 'A category cannot be below itself.' },
   categories_parent_id_fkey: { code: 'category_not_empty', message: 'The category has others below it. Move or delete them first.' },
-  categories_slug_unique: { code: 'slug_taken', message: 'Another category has the slug.' },
+  categories_slug_unique: { code: 'slug_taken', message: 'Another category has this slug. Choose another one.' },
   orders_client_reference_unique: {
     code: 'client_reference_taken',
     message: 'There is an order with this client_reference already.',

@@ -28,7 +28,8 @@ export function endAtTinyChunks(raw: IncomingMessage): (chunk: Buffer) => void {
     chunks++
     bytes += length
     if (chunks < WINDOW_CHUNKS) return
-    if (bytes < MIN_WINDOW_BYTES) raw.destroy(new AppError('malformed_request', 'The body comes in chunks that are too small.'))
+    if (bytes < MIN_WINDOW_BYTES)
+      raw.destroy(new AppError('malformed_request', 'The body comes in chunks that are too small. Send larger ones.'))
     chunks = 0
     bytes = 0
   }

@@ -70,7 +70,7 @@ export function decodeCursor<T extends TSchema>(scope: readonly unknown[], curso
 }
 
 function invalidCursor(): AppError {
-  return new AppError('invalid_cursor', 'The cursor is not one of this list with these filters.', {
+  return new AppError('invalid_cursor', 'The cursor does not belong to this list with these filters. Begin again without a cursor.', {
     errors: [{ parameter: 'cursor', detail: 'is not a cursor of this list' }],
   })
 }

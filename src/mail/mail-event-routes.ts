@@ -54,7 +54,10 @@ export function mailEventRoutes(server: HttpServer, { pool, isSigned }: MailEven
     async ({ headers, signedBody, body }) => {
       if (isSigned === null) throw notFound('receiver of mail events')
       if (!isSigned(headers, signedBody ?? ''))
-        throw new AppError('invalid_signature', 'The signature does not fit the body and the secret, or is more than five minutes old.')
+        throw new AppError(
+          'invalid_signature',
+          'The signature does not match the body and the secret, or its timestamp is not of the last five minutes.',
+        )
       if (Value.Check(MailReportSchema, body)) {
         const { message_id: messageId, reason = 'the mail came back' } = body.data
         const isKnown = await recordMailReport(pool, { type: body.type, messageId, reason })

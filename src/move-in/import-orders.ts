@@ -152,7 +152,7 @@ export async function untilPublished(pool: Pool, slotName: string, position: str
     if (rows[0]?.is_behind !== true) return
     if (performance.now() > deadline) {
       throw new OperatorError(
-        'the change stream publishes nothing: see /readyz of its process; the import continues where it was when it is run again',
+        'the change stream publishes nothing: /readyz of its process shows why; run the import again later, which continues where it stopped',
       )
     }
     await delay(POLL_MS)

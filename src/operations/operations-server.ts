@@ -58,7 +58,7 @@ export class OperationsServer {
       logger.info({ host, port: this.port }, 'metrics and health are at the operations port')
     } catch (error) {
       if (isRequired || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
-      logger.warn({ host, port }, 'the operations port is taken: this start has no metrics; set OPS_PORT to another one, or to off')
+      logger.warn({ host, port }, 'the operations port is taken, so this start has no metrics; set OPS_PORT to another port, or to off')
     }
   }
 

@@ -78,7 +78,7 @@ export async function assertErasable(tx: Queryable, orderId: string): Promise<vo
   if (order.has_account) return
   const { rowCount } = await tx.query(sql`update deleted_accounts set oldest_change_at = '-infinity' where user_id = ${order.user_id}`)
   if (rowCount === 0)
-    throw new AppError('order_erased', 'The account of this order and its personal data are erased: it takes no more of them.')
+    throw new AppError('order_erased', 'The account of this order was deleted and its personal data were erased, so none can be added.')
 }
 
 /** Newest first. Throws `not_found`. */

@@ -56,7 +56,7 @@ function voidAdjustment(order: Order, version: number) {
 function assertAdjustable({ status }: Order): void {
   // An ended order takes only payments and refunds.
   if (ruleOf(status).phase !== 'ended') return
-  throw new AppError('illegal_transition', `What is charged for an order that is ${status} cannot be changed.`, {
+  throw new AppError('illegal_transition', `The charges of an order that is ${status} cannot be changed.`, {
     members: { current_status: status, allowed_transitions: [] },
   })
 }

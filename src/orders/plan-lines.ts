@@ -88,7 +88,10 @@ function assertUnshipped({ status }: Order, requested: readonly RequestedLine[],
     return quantity < shipped ? [{ pointer: `#/lines/${index}/quantity`, detail: `is less than the ${shipped} that are shipped` }] : []
   })
   if (errors.length === 0) return
-  throw new AppError('too_late_to_amend', 'Units that are shipped stay in the order.', { errors, members: { current_status: status } })
+  throw new AppError('too_late_to_amend', 'Units that are shipped cannot be removed from the order.', {
+    errors,
+    members: { current_status: status },
+  })
 }
 
 function priceLines(
@@ -112,7 +115,11 @@ function priceLines(
 
 function refuseNothingLeft(order: Order): AppError {
   const { id, status } = order
-  return new AppError('illegal_transition', `Nothing would be left to ship. Cancel it by POST /admin/orders/${id}/cancellations.`, {
-    members: { current_status: status, allowed_transitions: transitionsOf(status, stateOf(order).lines) },
-  })
+  return new AppError(
+    'illegal_transition',
+    `Nothing would be left to ship. Cancel the units instead: POST /admin/orders/${id}/cancellations.`,
+    {
+      members: { current_status: status, allowed_transitions: transitionsOf(status, stateOf(order).lines) },
+    },
+  )
 }

@@ -352,7 +352,9 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
 /** Turns the error of an unusable URL into `invalid_body`. Rethrows any other error. */
 function explain(error: unknown): never {
   if (!(error instanceof WebhookRefused)) throw error
-  throw new AppError('invalid_body', 'The endpoint cannot be set up.', { errors: [{ pointer: '#/url', detail: error.message }] })
+  throw new AppError('invalid_body', 'The endpoint cannot be set up. See `errors`.', {
+    errors: [{ pointer: '#/url', detail: error.message }],
+  })
 }
 
 function disabled(id: string): AppError {

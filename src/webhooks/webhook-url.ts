@@ -19,8 +19,8 @@ export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string 
     throw new WebhookRefused(`the URL must start with https://${http}`)
   }
   // Lists and logs would show credentials. The signature proves the sender.
-  if (url.username !== '' || url.password !== '') throw new WebhookRefused('the URL must hold no user name and no password')
-  if (url.hash !== '') throw new WebhookRefused('the URL must hold no fragment')
+  if (url.username !== '' || url.password !== '') throw new WebhookRefused('the URL must contain no user name and no password')
+  if (url.hash !== '') throw new WebhookRefused('the URL must contain no fragment')
   if (url.href.length > MAX_LENGTH) throw new WebhookRefused(`the URL is longer than ${MAX_LENGTH} characters`)
   if (!isPrivateAllowed && !mayBePublic(url))
     throw new WebhookRefused('the URL names a private address; set WEBHOOK_ALLOW_PRIVATE=on if that is intended')

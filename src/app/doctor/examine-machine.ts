@@ -28,7 +28,7 @@ export async function examineDisks(config: Config, hanging: Promise<string | nul
   const dead = await hanging
   if (dead !== null) return [problem('disk', `${dead} does not answer within ${timeoutMs / 1_000} s`, DEAD_DISK_REMEDY)]
   const { dataDir } = config
-  const remedy = 'make room on it, or move the folder to a larger disk; storefront lake maintain and old logs give some'
+  const remedy = 'make room on it, or move the folder to a larger disk; storefront lake maintain frees some, and so does deleting old logs'
   return check('disk', { remedy, timeoutMs }, async () => {
     const existing = foldersOf(config).filter((path) => existsSync(path))
     if (existing.length === 0) return [ok('disk', `${dataDir} does not exist`)]

@@ -19,7 +19,7 @@ export function examineSettings(config: Config, misspelt: readonly string[], ver
     isNew
       ? ok('versions', found)
       : problem('versions', found, `run it on Node.js ${MIN_NODE} or later, such as the one that npm ci installs`),
-    ...(warnings.length > 0 ? warnings : [ok('settings', 'they go together')]),
+    ...(warnings.length > 0 ? warnings : [ok('settings', 'the settings can be used together')]),
     ...(config.roles.includes('api') ? [examineProxies(config), examineRepeats(config)] : []),
   ]
 }

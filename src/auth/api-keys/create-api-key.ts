@@ -37,7 +37,7 @@ export async function createApiKey(pool: Pool, { name, scopes, expiresAt }: KeyI
     const { actor } = auditContext
     // The lock delays a change of the role, which then finds this key.
     const role = actor.type === 'admin' && actor.id !== null ? await lockRole(tx, actor.id) : null
-    if (actor.type === 'key') throw new AppError('forbidden', 'An API key makes no keys.')
+    if (actor.type === 'key') throw new AppError('forbidden', 'API keys cannot make API keys. Use the session of an account.')
     if (role !== null) assertHasScopes(role, scopes)
     await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront api keys', 0))`)
     if ((await countActiveKeys(tx, now)) >= MAX_ACTIVE_KEYS) {

@@ -25,7 +25,8 @@ export async function linkSignIn(
   client: Client,
 ): Promise<LinkedSignIn> {
   const { pool, throttle, now } = context
-  if (caller.role !== 'customer') throw new AppError('forbidden', 'Operators sign in with the second factors of the store only.')
+  if (caller.role !== 'customer')
+    throw new AppError('forbidden', 'Operators cannot sign in with a provider. They use the second factors of the store.')
   await throttle.countSignIn(client)
   const person = await takePerson(context, input)
   if (person === null) {
@@ -37,11 +38,11 @@ export async function linkSignIn(
     const account = await lockCaller(tx, caller, now())
     const linked = await findLinkedAccount(tx, person)
     if (linked !== null && linked.id !== account.id)
-      throw new AppError('sign_in_taken', 'This sign-in opens another account. Use one of your own.')
+      throw new AppError('sign_in_taken', 'This sign-in at the provider belongs to another account of the store. Use one of your own.')
     if (linked !== null) return { linkedAt: linked.linked_at, isNew: false }
     const linkedAt = now()
     if (!(await insertSignIn(tx, account.id, person, linkedAt)))
-      throw new AppError('provider_linked', 'The account signs in as somebody else with this provider. Remove that first.')
+      throw new AppError('provider_linked', 'The account already has another sign-in with this provider. Remove that one first.')
     await sendNotice(tx, context, 'sign_in_linked', account)
     return { linkedAt, isNew: true }
   })

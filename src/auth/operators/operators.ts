@@ -68,7 +68,7 @@ export async function lockOperators(tx: Transaction, { actor }: AuditContext): P
   const { rows } = await tx.query<{ role: AccountRole }>(sql`select role from users where id = ${actor.id}`)
   const [present] = rows
   if (present === undefined || !permits(present.role, 'access:write'))
-    throw new AppError('forbidden', 'This account may no longer do this.')
+    throw new AppError('forbidden', 'The role of this account no longer permits this. Ask an admin.')
 }
 
 /** The account, locked until `tx` ends; null if there is none. An `email` never finds a guest. */

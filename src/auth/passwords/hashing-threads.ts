@@ -43,7 +43,7 @@ export class HashingThreads {
     const worker = this.#idle.pop() ?? (this.#busy.size < this.#options.threads ? this.#startThread() : undefined)
     if (worker !== undefined) this.#assign(worker, job)
     else if (this.#waiting.length < this.#options.maxWaiting) this.#waiting.push(job)
-    else reject(new AppError('overloaded', 'Too many people are logging in at this moment.', RETRY_LATER))
+    else reject(new AppError('overloaded', 'Too many people are logging in at this moment. Retry in a moment.', RETRY_LATER))
     return promise
   }
 

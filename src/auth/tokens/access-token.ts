@@ -126,5 +126,9 @@ function toCaller({ sub, sid, role }: JWTPayload): AccountCaller {
 }
 
 export function invalidToken(cause?: unknown): AppError {
-  return new AppError('invalid_token', 'The access token is missing something, was changed, has expired or was revoked.', { cause })
+  return new AppError(
+    'invalid_token',
+    'The access token is incomplete, was changed, has expired or was revoked. Refresh it or log in again.',
+    { cause },
+  )
 }

@@ -17,7 +17,8 @@ import type { CategoryPatch, NewCategory } from './category-input.ts'
 export async function createCategory(catalogue: ChangedCatalogue, input: NewCategory, auditContext: AuditContext): Promise<Category> {
   const { name, slug, parent_id = null, position } = input
   return changeTree(catalogue, async (tx) => {
-    if ((await countRoom(tx)) === 0) throw new AppError('too_many_categories', `There are ${MAX_CATEGORIES} categories or more.`)
+    if ((await countRoom(tx)) === 0)
+      throw new AppError('too_many_categories', `The store has ${MAX_CATEGORIES} or more categories, which is the limit. Delete one first.`)
     await assertParent(tx, parent_id)
     const id = randomUUIDv7()
     const chosen = slug === undefined ? await freeSlug(tx, { id, name, parentId: parent_id }) : await readSlug(tx, slug)
@@ -100,7 +101,9 @@ async function getMatching(tx: Transaction, id: string, ifMatch: IfMatch): Promi
   const category = await getCategory(tx, id)
   const etag = categoryETag(category)
   if (ifMatch === null || ifMatch.has(etag)) return category
-  throw new AppError('precondition_failed', 'The category is not in a state that If-Match names.', { headers: { etag: `"${etag}"` } })
+  throw new AppError('precondition_failed', 'The category has changed since the version in If-Match. Read it again.', {
+    headers: { etag: `"${etag}"` },
+  })
 }
 
 async function assertParent(tx: Transaction, parentId: string | null): Promise<void> {

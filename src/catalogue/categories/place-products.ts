@@ -91,7 +91,7 @@ export async function placeProducts(
     await tx.query(sql`select from categories where id = ${categoryId} for no key update`)
     const current = await readOrder(tx, categoryId)
     if (ifMatch !== null && !ifMatch.has(current.etag)) {
-      throw new AppError('precondition_failed', 'The order of the products is not in a state that If-Match names.', {
+      throw new AppError('precondition_failed', 'The order of the products has changed since the version in If-Match. Read it again.', {
         headers: { etag: `"${current.etag}"` },
       })
     }

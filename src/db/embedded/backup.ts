@@ -54,7 +54,8 @@ export async function backUpCluster(folder: DataFolder, url: string, target: str
 async function copyCluster(folder: DataFolder, url: string, draft: string): Promise<BackupSummary> {
   const copier = new Copier(draft)
   await using server = await connectToAny(url, 'storefront-backup')
-  if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0) throw new OperatorError('a cluster with tablespaces is not backed up')
+  if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0)
+    throw new OperatorError('a database cluster with tablespaces cannot be backed up by this command')
   // The slot retains the WAL from here on. PostgreSQL drops this temporary slot with the session.
   await server.query(`select pg_create_physical_replication_slot('storefront_backup_' || pg_backend_pid(), true, true)`)
   await server.query(`select pg_backup_start('storefront', true)`)
@@ -146,7 +147,7 @@ async function readManifest(source: string): Promise<Manifest> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code !== undefined && code !== 'ENOENT' && code !== 'ENOTDIR') throw error
-    throw new OperatorError(`${source} is no backup of storefront backup, or not a whole one`, { cause: error })
+    throw new OperatorError(`${source} is not a complete backup made by storefront backup`, { cause: error })
   }
 }
 
@@ -224,7 +225,7 @@ async function claimDraft(draft: string): Promise<void> {
     await mkdir(draft, { mode: 0o700 })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    throw new OperatorError(`${draft} is there: another backup writes to it, or one was killed; delete it if no backup runs`, {
+    throw new OperatorError(`${draft} exists: another backup writes to it, or one was killed; delete it if no backup runs`, {
       cause: error,
     })
   }
