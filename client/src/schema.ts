@@ -19,7 +19,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Deletes the caller's account; its orders stay for the retention period
+         * Deletes the caller's account, but keeps its orders for the retention period
          * @description Erases at once the e-mail addresses, the name, the language, the password, linked providers, passkeys, authenticator app and recovery codes, all sessions and tokens, and answers kept for retries. Keeps each order with its number, lines, amounts, times, reference and the id of the account, also in events and in the data lake. The shipping address of an order, with name and phone, and its note are erased RETAIN_ORDER_ADDRESS_DAYS after its last change (ten years, unless the shop has chosen less). They are erased at once if that time has passed, but not before the order was shipped or cancelled. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["deleteAccount"];
@@ -793,7 +793,7 @@ export interface paths {
         };
         /**
          * Operators and their roles, in pages
-         * @description The oldest accounts first. What each role may do is in docs/inside/security.md. Needs the scope `access:write`.
+         * @description The oldest accounts come first. docs/inside/security.md lists what each role may do. Needs the scope `access:write`.
          */
         get: operations["listOperators"];
         put?: never;
@@ -948,7 +948,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Customers and guests with the sums of their orders, by address if only the address is searched, otherwise newest first
+         * Customers and guests with the sums of their orders, newest first, or sorted by address if only `email` is given
          * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `customers:read`.
          */
         get: operations["searchCustomers"];
@@ -975,7 +975,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Erases the account of a customer or guest; its orders stay for the retention period
+         * Erases the account of a customer or guest, but keeps its orders for the retention period
          * @description Erases and keeps the same data as `DELETE /me`. Needs the scope `customers:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["eraseCustomer"];
@@ -1054,7 +1054,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancels an order by the link in a mail about it, while the shop lets its customers
+         * Cancels an order by the link in a mail about it, if the shop allows it in the status of the order
          * @description Like `POST /orders/{id}/cancel` by the customer. The stock is returned in the same transaction.
          */
         post: operations["cancelOrderByLink"];
@@ -1193,7 +1193,7 @@ export interface paths {
         };
         /**
          * All categories, as a tree
-         * @description Cached like a list of products. `GET /products/facets` has the numbers of products.
+         * @description Caches may keep the answer, like a list of products. `GET /products/facets` counts the products in each category.
          */
         get: operations["listCategories"];
         put?: never;
@@ -1401,7 +1401,7 @@ export interface paths {
         };
         /**
          * The stock changes other than orders, newest first, in pages
-         * @description Counts, deliveries and imports, and who made them. Sales are in the orders. Needs the scope `stock:read`.
+         * @description Lists counts, deliveries and imports, and who made them. Sales are in the orders. Needs the scope `stock:read`.
          */
         get: operations["listStockAdjustments"];
         put?: never;
@@ -1490,7 +1490,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancels one of the caller's orders, while the shop lets its customers
+         * Cancels one of the caller's orders, if the shop allows it in the order's status
          * @description Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The units return to the stock in the same transaction. With `If-Match` the order is cancelled only if it still has that version.
          */
         post: operations["cancelOrder"];
@@ -1528,7 +1528,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * All orders, newest first by number, with `from` or `to` by time, in pages
+         * All orders in pages, newest first: sorted by number, or by time with `from` or `to`
          * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. With `q` the orders are always sorted by number. If `q` is combined with other filters, a page may have few orders or none although more pages follow. Needs the scope `orders:read`.
          */
         get: operations["searchOrders"];
@@ -1714,7 +1714,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Records what was paid back of a payment of an order
+         * Records a refund of a payment of an order
          * @description The store moves no money. Refunds cannot exceed what was paid: `refund_exceeded` has the amount that is left. The payment becomes `partially_refunded` or `refunded`, and a later report of that state by the provider changes nothing. Possible in every status. The total of the order stays the same. A refund alone sends no mail: later mails about the order show it. A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. Needs the scope `orders:adjust`.
          */
         post: operations["refundOrder"];
@@ -1776,7 +1776,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The best orders, customers and products for what an operator types
+         * The orders, customers and products that best match a search
          * @description Up to 5 of each: the order with this number and the first orders of `GET /admin/orders?q=`, the first customers of `GET /admin/customers?q=`, and the first products of `GET /products?q=`, without products whose words only resemble the search. Without the scope `customers:read` the list of customers is empty. Needs the scope `orders:read`.
          */
         get: operations["searchEverything"];
@@ -1856,7 +1856,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Orders and revenue of today, other days or the last hours, with the period before
+         * Orders and revenue of the last hours or days, and of the period before
          * @description The figures are collected once a minute and kept for 61 days. Send the `ETag` as `If-None-Match`: the answer is 304 until new figures are collected. Amounts are in minor units. Orders that were imported from another shop do not count. The last step is still running, so its values can increase. A day of the shop begins at midnight in its time zone, and has 23 or 25 hours when the clocks change. Needs the scope `figures:read`.
          */
         get: operations["getFigures"];
@@ -1876,7 +1876,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many orders wait to be confirmed, shipped and paid, and how long
+         * How many orders wait to be confirmed, shipped and paid, and for how long
          * @description The current state. Send the `ETag` as `If-None-Match`: the answer is 304 while nothing has changed. Needs the scope `orders:read`.
          */
         get: operations["getOrdersToDo"];
@@ -1957,7 +1957,7 @@ export interface paths {
         };
         /**
          * The endpoints of webhooks and their state, in pages
-         * @description The oldest first, without their secrets. Needs the scope `webhooks:read`.
+         * @description The oldest endpoints come first. Secrets are not shown. Needs the scope `webhooks:read`.
          */
         get: operations["listWebhooks"];
         put?: never;
@@ -2085,7 +2085,7 @@ export interface paths {
         };
         /**
          * An endpoint's deliveries, newest first, in pages
-         * @description One for each event that the endpoint subscribes to. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `webhooks:read`.
+         * @description The list has one delivery for each event that the endpoint subscribes to. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `webhooks:read`.
          */
         get: operations["listWebhookDeliveries"];
         put?: never;
@@ -2749,7 +2749,7 @@ export interface components {
         };
         Amendment: {
             order: components["schemas"]["AdminOrder"];
-            /** @description Whether nothing was changed. */
+            /** @description True for a preview, in which nothing was changed. */
             is_preview: boolean;
             /** @description The amount that the amendment adds to the total. Negative if the total falls. */
             amount: {
@@ -3583,17 +3583,17 @@ export interface components {
             send_after: string | null;
             /** @description When the next attempt is made. Null if it is due at once, or if there will be none. */
             next_attempt_at: string | null;
-            /** @description When the mail server accepted it. Null if it has not yet. */
+            /** @description When the mail server accepted the mail. Null if it has not yet. */
             sent_at: string | null;
             /** @description When the mail last failed permanently, also if it was queued again since. Null if it never did. */
             failed_at: string | null;
             /** @description Why the last attempt failed, such as the answer of the mail server. */
             last_error: string | null;
-            /** @description When the mail provider reported that it came back. Null if it has not. */
+            /** @description When the mail provider reported that the mail came back. Null if it has not. */
             bounced_at: string | null;
-            /** @description Why it came back, without addresses. */
+            /** @description Why the mail came back, without addresses. */
             bounce_reason: string | null;
-            /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null if it has not. */
+            /** @description When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if there is no such report. */
             complained_at: string | null;
             /** @description The content that is sent, or was sent. Null if it can no longer be known: the account was deleted, or the mail was sent and its order is no longer in the database with its whole history. Also null if this process cannot use the mail templates. */
             rendered: components["schemas"]["RenderedMail"] | null;
@@ -3607,7 +3607,7 @@ export interface components {
             data: {
                 /** @description The `Message-ID` of the mail, or its `X-Storefront-Event`. */
                 message_id: string;
-                /** @description Why it came back, such as the answer of the mail server. The beginning is kept. */
+                /** @description Why the mail came back, such as the answer of the mail server. Only the beginning is stored. */
                 reason?: string;
             };
         } | {
@@ -3650,17 +3650,17 @@ export interface components {
             send_after: string | null;
             /** @description When the next attempt is made. Null if it is due at once, or if there will be none. */
             next_attempt_at: string | null;
-            /** @description When the mail server accepted it. Null if it has not yet. */
+            /** @description When the mail server accepted the mail. Null if it has not yet. */
             sent_at: string | null;
             /** @description When the mail last failed permanently, also if it was queued again since. Null if it never did. */
             failed_at: string | null;
             /** @description Why the last attempt failed, such as the answer of the mail server. */
             last_error: string | null;
-            /** @description When the mail provider reported that it came back. Null if it has not. */
+            /** @description When the mail provider reported that the mail came back. Null if it has not. */
             bounced_at: string | null;
-            /** @description Why it came back, without addresses. */
+            /** @description Why the mail came back, without addresses. */
             bounce_reason: string | null;
-            /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null if it has not. */
+            /** @description When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if there is no such report. */
             complained_at: string | null;
         };
         MailSummaryPage: {
@@ -3742,7 +3742,7 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description An adjustment that is repeated with the same reference is made only once. */
+            /** @description Makes a retry safe: an adjustment with the same reference is made only once. */
             reference?: string | null;
         };
         NewAmendment: {
@@ -3757,7 +3757,7 @@ export interface components {
             /** @description Name each product once. Other products stay as they are. */
             lines?: components["schemas"]["LineAmendment"][];
             reason?: string | null;
-            /** @description An amendment that is repeated with the same reference is made only once. */
+            /** @description Makes a retry safe: an amendment with the same reference is made only once. */
             reference?: string | null;
         };
         NewApiKey: {
@@ -3796,7 +3796,7 @@ export interface components {
             /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description A change of this kind that is repeated with the same reference is made only once. */
+            /** @description Makes a retry safe: a change of this kind with the same reference is made only once. */
             reference?: string | null;
         };
         NewCategory: {
@@ -3907,7 +3907,7 @@ export interface components {
             text: string;
         };
         NewPasskey: {
-            /** @description One line. */
+            /** @description A name for the list of passkeys, on one line. */
             name: string;
             passkey: components["schemas"]["PasskeyAttestation"];
         };
@@ -3985,7 +3985,7 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description The id of the refund. The customer can see it. A refund with the same reference is recorded once. */
+            /** @description The id of the refund. The customer can see it. Makes a retry safe: a refund with the same reference is recorded only once. */
             reference: string;
             reason?: string | null;
             payment?: components["schemas"]["PaymentName"];
@@ -4008,7 +4008,7 @@ export interface components {
             /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description A change of this kind that is repeated with the same reference is made only once. */
+            /** @description Makes a retry safe: a change of this kind with the same reference is made only once. */
             reference?: string | null;
             /** @description Whether the goods can be sold again. */
             restock: boolean;
@@ -4025,7 +4025,7 @@ export interface components {
             /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description A change of this kind that is repeated with the same reference is made only once. */
+            /** @description Makes a retry safe: a change of this kind with the same reference is made only once. */
             reference?: string | null;
             tracking?: components["schemas"]["Tracking"] | null;
         };
@@ -4355,7 +4355,7 @@ export interface components {
             };
         };
         PasskeyChange: {
-            /** @description One line. */
+            /** @description A name for the list of passkeys, on one line. */
             name: string;
         };
         PasskeyRequest: {
@@ -5198,7 +5198,7 @@ export interface components {
         StockCount: {
             /** @description Units that can be sold. Null if the stock is not tracked. */
             stock: number | null;
-            /** @description The available number that the caller knows. For clients that cannot send `If-Match`. */
+            /** @description The value of `available` that the caller has read. For clients that cannot send `If-Match`. */
             expected?: number | null;
             reference?: string | null;
             reason?: string | null;
@@ -5224,7 +5224,7 @@ export interface components {
             change?: components["schemas"]["OrderChange"];
             /** @description The change was made in another shop and moved in. */
             imported?: boolean;
-            /** @description When its event was on the topic. Null if it is not yet there, or if the time was not recorded. */
+            /** @description When the event of the change was published to the topic. Null if it is not there yet, or if the time was not recorded. */
             published_at: string | null;
             mail: {
                 /** @enum {string} */
@@ -5233,9 +5233,9 @@ export interface components {
                 queued_at: string;
                 sent_at: string | null;
                 failed_at: string | null;
-                /** @description When the mail provider reported that it came back. Null if it has not. */
+                /** @description When the mail provider reported that the mail came back. Null if it has not. */
                 bounced_at: string | null;
-                /** @description When the mail provider reported that the customer called it spam. Null if it has not. */
+                /** @description When the mail provider reported that the customer called the mail spam. Null if there is no such report. */
                 complained_at: string | null;
                 attempts: number;
             } | null;
@@ -5247,13 +5247,13 @@ export interface components {
                 queued_at: string;
                 sent_at: string | null;
                 failed_at: string | null;
-                /** @description When the mail provider reported that it came back. Null if it has not. */
+                /** @description When the mail provider reported that the mail came back. Null if it has not. */
                 bounced_at: string | null;
-                /** @description When the mail provider reported that the customer called it spam. Null if it has not. */
+                /** @description When the mail provider reported that the customer called the mail spam. Null if there is no such report. */
                 complained_at: string | null;
                 attempts: number;
             }[];
-            /** @description When it was in the data lake. Null if it is not yet there, or if the time was not recorded. */
+            /** @description When the change was stored in the data lake. Null if it is not there yet, or if the time was not recorded. */
             lake_at: string | null;
         };
         TokenSet: {
@@ -5382,7 +5382,7 @@ export interface components {
         Transition: {
             to: components["schemas"]["OrderStatus"];
             reason?: string | null;
-            /** @description A transition that is repeated with the same reference is made only once. */
+            /** @description Makes a retry safe: a transition with the same reference is made only once. */
             reference?: string | null;
             tracking?: components["schemas"]["Tracking"] | null;
             /** @description For `returned`: whether the goods can be sold again. By default they cannot. */
@@ -5497,9 +5497,9 @@ export interface components {
             attempts: number;
             /** Format: date-time */
             queued_at: string;
-            /** @description When the receiver accepted it. */
+            /** @description When the receiver accepted the event. Null if it has not yet. */
             delivered_at: string | null;
-            /** @description Why the last attempt failed. */
+            /** @description Why the last attempt failed. Null if there is none. */
             last_error: string | null;
         };
         WebhookDeliveryPage: {
@@ -6905,7 +6905,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the browser is given. */
+            /** @description The options for the passkey call of the browser. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7372,7 +7372,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the browser is given. */
+            /** @description The options for the passkey call of the browser. */
             200: {
                 headers: {
                     [name: string]: unknown;

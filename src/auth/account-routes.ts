@@ -113,7 +113,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       cost: 'password',
       stepUp: true,
       operationId: 'deleteAccount',
-      summary: "Deletes the caller's account; its orders stay for the retention period",
+      summary: "Deletes the caller's account, but keeps its orders for the retention period",
       description: WHAT_IS_KEPT,
       answers: { 204: 'The account and all its sessions are gone.' },
       refuses: ['last_admin'],

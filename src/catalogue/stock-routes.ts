@@ -41,7 +41,7 @@ const CountBody = Type.Object(
     stock: Stock,
     expected: Type.Optional(
       Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
-        description: 'The available number that the caller knows. For clients that cannot send `If-Match`.',
+        description: 'The value of `available` that the caller has read. For clients that cannot send `If-Match`.',
       }),
     ),
     reference: Type.Optional(Type.Union([Reference("The caller's name for the count."), Type.Null()])),
@@ -167,7 +167,7 @@ export function stockRoutes(server: HttpServer, catalogue: CatalogueContext): vo
       access: 'stock:read',
       operationId: 'listStockAdjustments',
       summary: 'The stock changes other than orders, newest first, in pages',
-      description: 'Counts, deliveries and imports, and who made them. Sales are in the orders.',
+      description: 'Lists counts, deliveries and imports, and who made them. Sales are in the orders.',
       params: ProductParams,
       page: PageOf(StockAdjustmentSchema),
       answer: 'A page of the changes.',

@@ -30,7 +30,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
     {
       access: 'customers:read',
       operationId: 'searchCustomers',
-      summary: 'Customers and guests with the sums of their orders, by address if only the address is searched, otherwise newest first',
+      summary: 'Customers and guests with the sums of their orders, newest first, or sorted by address if only `email` is given',
       description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
       filters: CustomerSearch,
       limit: CustomerLimit,
@@ -92,7 +92,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       access: 'customers:write',
       stepUp: true,
       operationId: 'eraseCustomer',
-      summary: 'Erases the account of a customer or guest; its orders stay for the retention period',
+      summary: 'Erases the account of a customer or guest, but keeps its orders for the retention period',
       description: 'Erases and keeps the same data as `DELETE /me`.',
       params: Params,
       answers: { 204: 'The account and all its sessions are gone.' },

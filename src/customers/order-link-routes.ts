@@ -59,7 +59,7 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
       access: 'public',
       cost: 'change',
       operationId: 'cancelOrderByLink',
-      summary: 'Cancels an order by the link in a mail about it, while the shop lets its customers',
+      summary: 'Cancels an order by the link in a mail about it, if the shop allows it in the status of the order',
       description: 'Like `POST /orders/{id}/cancel` by the customer. The stock is returned in the same transaction.',
       body: Link,
       answers: { 200: [LinkedOrderSchema, 'The cancelled order.'] },

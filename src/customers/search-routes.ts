@@ -25,7 +25,7 @@ export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool
     {
       access: 'orders:read',
       operationId: 'searchEverything',
-      summary: 'The best orders, customers and products for what an operator types',
+      summary: 'The orders, customers and products that best match a search',
       description:
         `Up to ${LIMIT} of each: the order with this number and the first orders of \`GET /admin/orders?q=\`, the first customers of \`GET /admin/customers?q=\`, and the first products of ` +
         '`GET /products?q=`, without products whose words only resemble the search. Without the scope `customers:read` the list of customers is empty.',

@@ -13,7 +13,7 @@ export function figuresRoutes(server: HttpServer, options: FiguresOptions): void
     {
       access: 'figures:read',
       operationId: 'getFigures',
-      summary: 'Orders and revenue of today, other days or the last hours, with the period before',
+      summary: 'Orders and revenue of the last hours or days, and of the period before',
       description:
         'The figures are collected once a minute and kept for 61 days. Send the `ETag` as `If-None-Match`: the answer is 304 until new figures are ' +
         'collected. Amounts are in minor units. Orders that were imported from another shop do not count. The last step is still running, so its values can increase. ' +
@@ -42,7 +42,7 @@ export function figuresRoutes(server: HttpServer, options: FiguresOptions): void
   toDo('orders', {
     access: 'orders:read',
     operationId: 'getOrdersToDo',
-    summary: 'How many orders wait to be confirmed, shipped and paid, and how long',
+    summary: 'How many orders wait to be confirmed, shipped and paid, and for how long',
     answer: [OrdersToDoSchema, 'The counts.'],
     read: () => cache.ordersToDo(),
   })

@@ -92,14 +92,16 @@ export const MailSummarySchema = Type.Object(
     queued_at: Type.String({ format: 'date-time' }),
     send_after: Time('The mail is not sent before this time, because of the hourly limit of its account.'),
     next_attempt_at: Time('When the next attempt is made. Null if it is due at once, or if there will be none.'),
-    sent_at: Time('When the mail server accepted it. Null if it has not yet.'),
+    sent_at: Time('When the mail server accepted the mail. Null if it has not yet.'),
     failed_at: Time('When the mail last failed permanently, also if it was queued again since. Null if it never did.'),
     last_error: Type.Union([Type.String(), Type.Null()], {
       description: 'Why the last attempt failed, such as the answer of the mail server.',
     }),
-    bounced_at: Time('When the mail provider reported that it came back. Null if it has not.'),
-    bounce_reason: Type.Union([Type.String(), Type.Null()], { description: 'Why it came back, without addresses.' }),
-    complained_at: Time('When the mail provider reported that the customer called it spam: it is not sent again. Null if it has not.'),
+    bounced_at: Time('When the mail provider reported that the mail came back. Null if it has not.'),
+    bounce_reason: Type.Union([Type.String(), Type.Null()], { description: 'Why the mail came back, without addresses.' }),
+    complained_at: Time(
+      'When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if there is no such report.',
+    ),
   },
   { title: 'MailSummary', examples: [EXAMPLE_MAIL_SUMMARY] },
 )

@@ -44,7 +44,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     {
       access: 'orders:read',
       operationId: 'searchOrders',
-      summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
+      summary: 'All orders in pages, newest first: sorted by number, or by time with `from` or `to`',
       description:
         'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. With `q` the ' +
         'orders are always sorted by number. If `q` is combined with other filters, a page may have few orders or none although more pages follow.',

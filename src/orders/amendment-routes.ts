@@ -69,7 +69,7 @@ const NewAmendment = Type.Object(
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
-        description: 'An amendment that is repeated with the same reference is made only once.',
+        description: 'Makes a retry safe: an amendment with the same reference is made only once.',
       }),
     ),
   },
@@ -79,7 +79,7 @@ const NewAmendment = Type.Object(
 const AmendmentSchema = Type.Object(
   {
     order: AdminOrderSchema,
-    is_preview: Type.Boolean({ description: 'Whether nothing was changed.' }),
+    is_preview: Type.Boolean({ description: 'True for a preview, in which nothing was changed.' }),
     amount: Type.Object(SignedMoneySchema.properties, {
       description: 'The amount that the amendment adds to the total. Negative if the total falls.',
     }),

@@ -27,7 +27,7 @@ const NewAdjustment = Type.Object(
     }),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
-        description: 'An adjustment that is repeated with the same reference is made only once.',
+        description: 'Makes a retry safe: an adjustment with the same reference is made only once.',
       }),
     ),
   },
@@ -56,7 +56,8 @@ const NewRefund = Type.Object(
     ),
     reference: Type.String({
       ...ReferenceSchema,
-      description: 'The id of the refund. The customer can see it. A refund with the same reference is recorded once.',
+      description:
+        'The id of the refund. The customer can see it. Makes a retry safe: a refund with the same reference is recorded only once.',
     }),
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
     payment: Type.Optional(
@@ -181,7 +182,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
     {
       access: 'orders:adjust',
       operationId: 'refundOrder',
-      summary: 'Records what was paid back of a payment of an order',
+      summary: 'Records a refund of a payment of an order',
       description:
         'The store moves no money. Refunds cannot exceed what was paid: `refund_exceeded` has the amount that is left. The payment becomes `partially_refunded` or `refunded`, ' +
         'and a later report of that state by the provider changes nothing. Possible in every status. The total of the order stays the same. A refund alone sends no ' +

@@ -12,9 +12,9 @@ const MailStateSchema = Type.Object({
   queued_at: Type.String({ format: 'date-time' }),
   sent_at: Time,
   failed_at: Time,
-  bounced_at: Type.Union(Time.anyOf, { description: 'When the mail provider reported that it came back. Null if it has not.' }),
+  bounced_at: Type.Union(Time.anyOf, { description: 'When the mail provider reported that the mail came back. Null if it has not.' }),
   complained_at: Type.Union(Time.anyOf, {
-    description: 'When the mail provider reported that the customer called it spam. Null if it has not.',
+    description: 'When the mail provider reported that the customer called the mail spam. Null if there is no such report.',
   }),
   attempts: Type.Integer(),
 })
@@ -29,12 +29,12 @@ const TimelineEntrySchema = Type.Object(
     change: Type.Optional(OrderChangeSchema),
     imported: Type.Optional(Type.Boolean({ description: 'The change was made in another shop and moved in.' })),
     published_at: Type.Union(Time.anyOf, {
-      description: 'When its event was on the topic. Null if it is not yet there, or if the time was not recorded.',
+      description: 'When the event of the change was published to the topic. Null if it is not there yet, or if the time was not recorded.',
     }),
     mail: Type.Union([MailStateSchema, Type.Null()]),
     mail_copies: Type.Array(MailStateSchema, { description: 'Copies of the mail that an operator has sent again, oldest first.' }),
     lake_at: Type.Union(Time.anyOf, {
-      description: 'When it was in the data lake. Null if it is not yet there, or if the time was not recorded.',
+      description: 'When the change was stored in the data lake. Null if it is not there yet, or if the time was not recorded.',
     }),
   },
   { title: 'TimelineEntry' },

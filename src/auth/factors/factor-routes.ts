@@ -109,7 +109,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'beginPasskeyRegistration',
       summary: 'Begins to register a passkey',
       description: 'The challenge can be used once, within five minutes, by this session.',
-      answers: { 200: [NewPasskeyRequest, 'What the browser is given.'] },
+      answers: { 200: [NewPasskeyRequest, 'The options for the passkey call of the browser.'] },
     },
     (request) => askForNewPasskey(context, callerOf(request)),
   )

@@ -113,7 +113,7 @@ export const PasskeySignIn = Type.Object(
   { passkey: Assertion },
   { title: 'PasskeySignIn', examples: [{ passkey: EXAMPLE_ASSERTION }], ...strict },
 )
-const PasskeyName = Type.String({ ...Name, maxLength: 100, description: 'One line.' })
+const PasskeyName = Type.String({ ...Name, maxLength: 100, description: 'A name for the list of passkeys, on one line.' })
 export const NewPasskey = Type.Object(
   { name: PasskeyName, passkey: Attestation },
   { title: 'NewPasskey', examples: [{ name: EXAMPLE_PASSKEY.name, passkey: EXAMPLE_ATTESTATION }], ...strict },

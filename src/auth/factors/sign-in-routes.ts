@@ -38,7 +38,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       summary: 'Begins a sign-in with a passkey',
       description:
         'The answer is the same for everybody, because the passkey identifies the account. The challenge is valid for five minutes.',
-      answers: { 200: [PasskeyRequest, 'What the browser is given.'] },
+      answers: { 200: [PasskeyRequest, 'The options for the passkey call of the browser.'] },
       refuses: ['rate_limited'],
     },
     (request) => askForPasskey(context, clientOf(request)),

@@ -45,7 +45,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       access: 'access:write',
       operationId: 'listOperators',
       summary: 'Operators and their roles, in pages',
-      description: 'The oldest accounts first. What each role may do is in docs/inside/security.md.',
+      description: 'The oldest accounts come first. docs/inside/security.md lists what each role may do.',
       page: PageOf(OperatorSchema),
       answer: 'A page of the operators.',
       position: IdPosition,

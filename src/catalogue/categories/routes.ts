@@ -27,7 +27,7 @@ export function categoryRoutes(server: HttpServer, context: CatalogueContext): v
       isReadableByAnyOrigin: true,
       operationId: 'listCategories',
       summary: 'All categories, as a tree',
-      description: 'Cached like a list of products. `GET /products/facets` has the numbers of products.',
+      description: 'Caches may keep the answer, like a list of products. `GET /products/facets` counts the products in each category.',
       query: Type.Object({}, { additionalProperties: false }),
       answers: { 200: [TreeSchema, 'The tree, from the top.'] },
     },
