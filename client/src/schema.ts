@@ -82,7 +82,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Sets a new password by a mailed token and ends every session
+         * Sets a new password with a mailed token and ends every session
          * @description The token works once. Every session of the account ends at once.
          */
         post: operations["confirmPasswordReset"];
@@ -162,8 +162,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begins to prove the e-mail address that the caller's account has
-         * @description Mails a token to the address, for `POST /me/email/confirm` within 24 hours. The account then gets the orders that guests placed with the address, and a sign-in with a provider that has proven the address finds the account. The request replaces an earlier one, also for another address. Guests have no account.
+         * Begins to prove the current e-mail address of the caller's account
+         * @description Mails a token to the address, for `POST /me/email/confirm` within 24 hours. The account then gets the orders that guests placed with the address, and a sign-in with a provider that has proven the address finds the account. The request replaces an earlier one, also for another address. Guests cannot call it, because they have no account.
          */
         post: operations["requestEmailProof"];
         delete?: never;
@@ -410,7 +410,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Opens a session by a passkey, without a password
+         * Opens a session with a passkey, without a password
          * @description Answers the challenge of `POST /auth/passkey/options`, which can be used once, from a page of the store or its shop. The device must verify the user.
          */
         post: operations["signInWithPasskey"];
@@ -1937,7 +1937,7 @@ export interface paths {
         };
         /**
          * The state of the pipeline from the replication slot to mails, webhooks and lake
-         * @description Any process of the API can answer. Each part is read for at most two seconds, and a part that fails does not affect the others. Poll with `If-None-Match`. Needs the scope `pipeline:read`.
+         * @description Any process of the API can answer. Each part is read for at most two seconds, and a part that fails does not affect the others. Send the `ETag` as `If-None-Match` to poll. Needs the scope `pipeline:read`.
          */
         get: operations["getPipeline"];
         put?: never;
@@ -2067,7 +2067,7 @@ export interface paths {
         put?: never;
         /**
          * Sends an endpoint a test event
-         * @description Its type is `storefront.webhook.test`, which no endpoint has to list. It is signed like every other, and tried once: its delivery shows the outcome. A test that is still queued is not queued again. Needs the scope `webhooks:write`.
+         * @description The event has the type `storefront.webhook.test`, which no endpoint needs to subscribe to. It is signed like every event and attempted once, and the list of deliveries shows the outcome. A test that is still queued is not queued again. Needs the scope `webhooks:write`.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -2125,7 +2125,7 @@ export interface paths {
         };
         /**
          * Runs of verify and replay, newest first, in pages
-         * @description Runs that operators started here or on the command line, such as a nightly job. Kept for 90 days. Needs the scope `pipeline:read`.
+         * @description Runs that operators started here or on the command line, such as a nightly job. They are kept for 90 days. Needs the scope `pipeline:read`.
          */
         get: operations["listAudits"];
         put?: never;
@@ -10445,9 +10445,9 @@ export interface operations {
                  * @example EUR
                  */
                 currency?: string;
-                /** @description In minor units of `currency`, by default of each product's own currency. */
+                /** @description A price in minor units of `currency`, or by default of each product's own currency. */
                 min_price?: number;
-                /** @description In minor units of `currency`, by default of each product's own currency. */
+                /** @description A price in minor units of `currency`, or by default of each product's own currency. */
                 max_price?: number;
                 /** @description `true`: only products that are in stock. `false`: only products that are not. */
                 in_stock?: boolean;
@@ -10566,9 +10566,9 @@ export interface operations {
                  * @example EUR
                  */
                 currency?: string;
-                /** @description In minor units of `currency`, by default of each product's own currency. */
+                /** @description A price in minor units of `currency`, or by default of each product's own currency. */
                 min_price?: number;
-                /** @description In minor units of `currency`, by default of each product's own currency. */
+                /** @description A price in minor units of `currency`, or by default of each product's own currency. */
                 max_price?: number;
                 /** @description `true`: only products that are in stock. `false`: only products that are not. */
                 in_stock?: boolean;
@@ -10578,7 +10578,7 @@ export interface operations {
                 group?: string;
                 /** @description Only products with these attributes, such as `attr=material=wool`, or `attr=weight_g>=100` for numbers. A product must meet every condition, but only one of several values of the same attribute. Any value of a list counts. */
                 attr?: string[];
-                /** @description Adds the attributes. */
+                /** @description `attributes` adds the numbers of products by attribute. */
                 include?: "attributes";
             };
             header?: never;
@@ -13428,7 +13428,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What the order would be. */
+            /** @description The order as it would be placed now. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13830,9 +13830,9 @@ export interface operations {
                 user_id?: string;
                 /** @description Only the order with this number. */
                 number?: string;
-                /** @description The e-mail address of an account or a guest that exists, or the address that an amendment has given an order. */
+                /** @description Only orders of the account or guest with this e-mail address, or orders to which an amendment has given this address. */
                 email?: string;
-                /** @description Orders with a line of this product. */
+                /** @description Only orders with a line of this product. */
                 product_id?: string;
                 /** @description Only orders that are not shipped as a whole and have no payment that is authorized or paid. */
                 unpaid?: true;
@@ -16438,7 +16438,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The report was recorded, or ignored because its type is of no interest. */
+            /** @description The report was recorded, or ignored because the store does not use its type. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -18530,7 +18530,7 @@ export interface operations {
             query?: {
                 /** @description The language of the mail. By default the store's language. */
                 language?: "en" | "de" | "fr" | "es";
-                /** @description BCP 47, such as `de-AT`, for the amounts. By default as usual in the language. */
+                /** @description The locale of the amounts (BCP 47), such as `de-AT`. By default the usual one of the language. */
                 locale?: string;
             };
             header?: never;
@@ -19260,7 +19260,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description One JSON object a line. */
+            /** @description One JSON object per line. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19315,7 +19315,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description One JSON object a line. */
+            /** @description One JSON object per line. */
             200: {
                 headers: {
                     [name: string]: unknown;

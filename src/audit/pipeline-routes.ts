@@ -133,7 +133,7 @@ export function pipelineRoutes(server: HttpServer, { pipeline }: { pipeline: Pip
       operationId: 'getPipeline',
       summary: 'The state of the pipeline from the replication slot to mails, webhooks and lake',
       description:
-        'Any process of the API can answer. Each part is read for at most two seconds, and a part that fails does not affect the others. Poll with `If-None-Match`.',
+        'Any process of the API can answer. Each part is read for at most two seconds, and a part that fails does not affect the others. Send the `ETag` as `If-None-Match` to poll.',
       answers: { 200: [PipelineSchema, 'The state now.'] },
     },
     async (request, reply) => sendPolled(request, reply, present(await pipeline.read())),

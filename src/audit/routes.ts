@@ -78,7 +78,7 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
       access: 'pipeline:read',
       operationId: 'listAudits',
       summary: 'Runs of verify and replay, newest first, in pages',
-      description: 'Runs that operators started here or on the command line, such as a nightly job. Kept for 90 days.',
+      description: 'Runs that operators started here or on the command line, such as a nightly job. They are kept for 90 days.',
       filters: Filters,
       page: PageOf(AuditRunSchema),
       answer: 'A page of the runs.',

@@ -165,7 +165,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       access: 'public',
       cost: 'password',
       operationId: 'confirmPasswordReset',
-      summary: 'Sets a new password by a mailed token and ends every session',
+      summary: 'Sets a new password with a mailed token and ends every session',
       description: 'The token works once. Every session of the account ends at once.',
       body: ResetConfirmation,
       answers: { 204: 'The password is changed.' },

@@ -162,7 +162,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         description:
           'Each line is a whole product as in `POST /admin/products`, or has `stock_delta` and `reference` instead of `stock`. Without `slug` an existing slug stays. In `text/csv` the first line names the columns. Properties without a column stay, and an empty cell clears its property. `price` is in major units. The `line` of a result is the first line of its record. `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line of the answer has the counts. If the import was cut short, it has `error`, `code` and the last `line` with a result. `code` is `import_too_slow` after 25 seconds, `unavailable` or `internal`.',
         consumes: IMPORT_TYPES,
-        answers: { 200: [{ content: { 'application/x-ndjson': { schema: Type.String() } } }, 'One JSON object a line.'] },
+        answers: { 200: [{ content: { 'application/x-ndjson': { schema: Type.String() } } }, 'One JSON object per line.'] },
       },
       async (request, reply) => {
         if (request.body === undefined) throw new AppError('unsupported_media_type', `Send the products as ${IMPORT_TYPES.join(' or ')}.`)

@@ -15,7 +15,7 @@ const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-
 const Price = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
-  description: "In minor units of `currency`, by default of each product's own currency.",
+  description: "A price in minor units of `currency`, or by default of each product's own currency.",
 })
 
 /** A name with a value, or with the bound of a number. */
@@ -80,7 +80,10 @@ const filters = {
 }
 
 export const FacetsQuery = Type.Object(
-  { ...filters, include: Type.Optional(Type.Enum(['attributes'], { description: 'Adds the attributes.' })) },
+  {
+    ...filters,
+    include: Type.Optional(Type.Enum(['attributes'], { description: '`attributes` adds the numbers of products by attribute.' })),
+  },
   { additionalProperties: false },
 )
 export const ProductQuery = Type.Object(

@@ -50,7 +50,7 @@ export function mailEventRoutes(server: HttpServer, { pool, isSigned }: MailEven
         'Sign the request with `MAIL_EVENTS_SECRET` (Standard Webhooks 1.0.0): it needs `webhook-id`, a `webhook-timestamp` of the last five minutes, and ' +
         "`webhook-signature`. The order's timeline shows the report, and `GET /admin/mails?undelivered=true` lists the mails that came back. A report may be repeated: only the first one of each type counts.",
       body: MailEventSchema,
-      answers: { 204: 'The report was recorded, or ignored because its type is of no interest.' },
+      answers: { 204: 'The report was recorded, or ignored because the store does not use its type.' },
       refuses: ['invalid_signature', 'not_found'],
     },
     async ({ headers, signedBody, body }) => {

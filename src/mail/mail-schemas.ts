@@ -171,7 +171,7 @@ export const MailTemplateQuery = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 35,
-        description: 'BCP 47, such as `de-AT`, for the amounts. By default as usual in the language.',
+        description: 'The locale of the amounts (BCP 47), such as `de-AT`. By default the usual one of the language.',
       }),
     ),
   },

@@ -126,7 +126,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
           'with the same reference, or `{line, order_id, ok: false, code, detail}`.',
         consumes: [NDJSON],
         produces: [NDJSON],
-        answers: { 200: [{ content: { [NDJSON]: { schema: Type.String() } } }, 'One JSON object a line.'] },
+        answers: { 200: [{ content: { [NDJSON]: { schema: Type.String() } } }, 'One JSON object per line.'] },
         refuses: ['payload_too_large', 'invalid_body'],
       },
       async (request, reply) => {

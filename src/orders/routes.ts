@@ -132,7 +132,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         },
         { title: 'QuoteRequest', additionalProperties: false, examples: [{ items: EXAMPLE_NEW_ORDER.items }] },
       ),
-      answers: { 200: [QuoteSchema, 'What the order would be.'] },
+      answers: { 200: [QuoteSchema, 'The order as it would be placed now.'] },
       refuses: ['unknown_product', 'currency_not_available', 'mixed_currencies', 'total_too_large'],
     },
     ({ body: { items, currency = null, billing_address } }) => {

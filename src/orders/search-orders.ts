@@ -32,9 +32,9 @@ export const OrderSearch = Type.Object({
   ),
   number: Type.Optional(OrderNumber('Only the order with this number.')),
   email: Type.Optional(
-    EmailFilter('The e-mail address of an account or a guest that exists, or the address that an amendment has given an order.'),
+    EmailFilter('Only orders of the account or guest with this e-mail address, or orders to which an amendment has given this address.'),
   ),
-  product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
+  product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Only orders with a line of this product.' })),
   unpaid: Type.Optional(
     Type.Boolean({
       enum: [true],

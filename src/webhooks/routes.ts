@@ -263,7 +263,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       access: 'webhooks:write',
       operationId: 'testWebhook',
       summary: 'Sends an endpoint a test event',
-      description: `Its type is \`${TEST_EVENT_TYPE}\`, which no endpoint has to list. It is signed like every other, and tried once: its delivery shows the outcome. A test that is still queued is not queued again.`,
+      description: `The event has the type \`${TEST_EVENT_TYPE}\`, which no endpoint needs to subscribe to. It is signed like every event and attempted once, and the list of deliveries shows the outcome. A test that is still queued is not queued again.`,
       params: Params,
       answers: { 202: [WebhookTest, 'The event is queued.'] },
       refuses: ['webhook_disabled'],

@@ -44,10 +44,10 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
       access: 'caller',
       cost: 'change',
       operationId: 'requestEmailProof',
-      summary: "Begins to prove the e-mail address that the caller's account has",
+      summary: "Begins to prove the current e-mail address of the caller's account",
       description:
         'Mails a token to the address, for `POST /me/email/confirm` within 24 hours. The account then gets the orders that guests placed with the address, ' +
-        'and a sign-in with a provider that has proven the address finds the account. The request replaces an earlier one, also for another address. Guests have no account.',
+        'and a sign-in with a provider that has proven the address finds the account. The request replaces an earlier one, also for another address. Guests cannot call it, because they have no account.',
       answers: { 202: [Accepted, 'A token is mailed.'] },
     },
     async (request) => {

@@ -51,7 +51,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       access: 'public',
       cost: 'token',
       operationId: 'signInWithPasskey',
-      summary: 'Opens a session by a passkey, without a password',
+      summary: 'Opens a session with a passkey, without a password',
       description:
         'Answers the challenge of `POST /auth/passkey/options`, which can be used once, from a page of the store or its shop. The device must verify the user.',
       body: PasskeySignIn,
