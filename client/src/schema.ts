@@ -511,7 +511,7 @@ export interface paths {
         put?: never;
         /**
          * Creates the account whose address a mailed token verifies, and logs it in
-         * @description The token proves that the caller owns the mailbox. The password proves that the same person registered, because anybody can register with the address of somebody else. After a wrong password the token can be used again.
+         * @description The token proves that the caller owns the mailbox. The password proves that the same person registered, because anybody can register with any address. After a wrong password the token can be used again.
          */
         post: operations["verifyEmail"];
         delete?: never;
@@ -629,7 +629,7 @@ export interface paths {
         };
         /**
          * Leads the browser to a provider
-         * @description Send the browser there with `location.href`, not with `fetch`. If the provider does not answer, the browser returns to `return_to#oidc-error=unavailable`. A refusal is an HTML page if the request accepts `text/html`, as browsers do.
+         * @description Send the browser there with `location.href`, not with `fetch`. If the provider does not answer, the browser returns to `return_to#oidc-error=unavailable`. A refusal is an HTML page if the request accepts `text/html`.
          */
         get: operations["startProviderSignIn"];
         put?: never;
@@ -649,7 +649,7 @@ export interface paths {
         };
         /**
          * Leads the browser from a provider back to the page that began the sign-in
-         * @description Register this address at the provider, which sends the browser here with `code` and `state`, or with `error`. It works once for each sign-in, with the cookie of `startProviderSignIn`. A refusal is an HTML page if the request accepts `text/html`, as browsers do.
+         * @description Register this address at the provider, which sends the browser here with `code` and `state`, or with `error`. It works once for each sign-in, with the cookie of `startProviderSignIn`. A refusal is an HTML page if the request accepts `text/html`.
          */
         get: operations["finishProviderSignIn"];
         put?: never;
@@ -735,7 +735,7 @@ export interface paths {
         put?: never;
         /**
          * Makes a key for a machine, and shows it once
-         * @description Send the key as `Authorization: Bearer`. It may make the calls of its scopes, as long as its maker has these scopes, too. Calls about an own account, such as `GET /me`, are refused. Changes that the key makes name it as actor: `{"type": "key", "id": …}`. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Send the key as `Authorization: Bearer`. It may make the calls of its scopes, as long as its maker has these scopes, too. Calls such as `GET /me` are refused. Changes that the key makes name it as actor: `{"type": "key", "id": …}`. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -2505,7 +2505,7 @@ export interface components {
             sign_ins: components["schemas"]["LinkedSignIn"][];
             /** @description Whether a mailed token or a provider has proven the address. `POST /me/email/proof` mails a token. */
             is_email_verified: boolean;
-            /** @description The new address that was sent to `POST /me/email` and is not confirmed yet. Null if there is none. */
+            /** @description The new address that was sent to `POST /me/email` and is not confirmed yet. */
             pending_email: string | null;
         };
         AccountChange: {

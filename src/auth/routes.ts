@@ -104,8 +104,8 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'verifyEmail',
       summary: 'Creates the account whose address a mailed token verifies, and logs it in',
       description:
-        'The token proves that the caller owns the mailbox. The password proves that the same person registered, because anybody can register with the address ' +
-        'of somebody else. After a wrong password the token can be used again.',
+        'The token proves that the caller owns the mailbox. The password proves that the same person registered, because anybody can register ' +
+        'with any address. After a wrong password the token can be used again.',
       body: Verification,
       answers: { 200: [LoggedIn, 'The account, and the tokens of its first session.'] },
       refuses: ['invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited'],

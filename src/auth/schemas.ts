@@ -42,7 +42,7 @@ export const AccountSchema = Type.Object(
       description: 'Whether a mailed token or a provider has proven the address. `POST /me/email/proof` mails a token.',
     }),
     pending_email: Type.Union([Type.String(), Type.Null()], {
-      description: 'The new address that was sent to `POST /me/email` and is not confirmed yet. Null if there is none.',
+      description: 'The new address that was sent to `POST /me/email` and is not confirmed yet.',
     }),
   },
   { title: 'Account', examples: [EXAMPLE_ACCOUNT] },

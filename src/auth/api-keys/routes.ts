@@ -89,7 +89,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       operationId: 'createApiKey',
       summary: 'Makes a key for a machine, and shows it once',
       description:
-        'Send the key as `Authorization: Bearer`. It may make the calls of its scopes, as long as its maker has these scopes, too. Calls about an own account, such as `GET /me`, are refused. ' +
+        'Send the key as `Authorization: Bearer`. It may make the calls of its scopes, as long as its maker has these scopes, too. Calls such as `GET /me` are refused. ' +
         'Changes that the key makes name it as actor: `{"type": "key", "id": …}`.',
       body: ApiKeyInput,
       answers: { 201: [NewApiKeySchema, 'The key, with its text.'] },

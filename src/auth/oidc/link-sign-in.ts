@@ -25,8 +25,7 @@ export async function linkSignIn(
   client: Client,
 ): Promise<LinkedSignIn> {
   const { pool, throttle, now } = context
-  if (caller.role !== 'customer')
-    throw new AppError('forbidden', 'Operators cannot sign in with a provider. They use the second factors of the store.')
+  if (caller.role !== 'customer') throw new AppError('forbidden', 'Operators cannot sign in with a provider.')
   await throttle.countSignIn(client)
   const person = await takePerson(context, input)
   if (person === null) {
@@ -38,7 +37,7 @@ export async function linkSignIn(
     const account = await lockCaller(tx, caller, now())
     const linked = await findLinkedAccount(tx, person)
     if (linked !== null && linked.id !== account.id)
-      throw new AppError('sign_in_taken', 'This sign-in at the provider belongs to another account of the store. Use one of your own.')
+      throw new AppError('sign_in_taken', 'This sign-in belongs to another account of the store. Use one of your own.')
     if (linked !== null) return { linkedAt: linked.linked_at, isNew: false }
     const linkedAt = now()
     if (!(await insertSignIn(tx, account.id, person, linkedAt)))

@@ -52,7 +52,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
       summary: 'Leads the browser to a provider',
       description:
         'Send the browser there with `location.href`, not with `fetch`. If the provider does not answer, the browser returns to `return_to#oidc-error=unavailable`. ' +
-        'A refusal is an HTML page if the request accepts `text/html`, as browsers do.',
+        'A refusal is an HTML page if the request accepts `text/html`.',
       params: ProviderParams,
       query: StartQuery,
       answers: { 303: '`Location` leads to the provider. A cookie binds its answer to this browser.' },
@@ -81,7 +81,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
       summary: 'Leads the browser from a provider back to the page that began the sign-in',
       description:
         'Register this address at the provider, which sends the browser here with `code` and `state`, or with `error`. It works once for each sign-in, with the cookie of ' +
-        '`startProviderSignIn`. A refusal is an HTML page if the request accepts `text/html`, as browsers do.',
+        '`startProviderSignIn`. A refusal is an HTML page if the request accepts `text/html`.',
       params: ProviderParams,
       answers: { 303: '`Location` leads to `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`.' },
       refuses: ['malformed_request', 'invalid_sign_in'],
