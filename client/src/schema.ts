@@ -1490,7 +1490,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancels one of the caller's orders, if the shop allows it in the order's status
+         * Cancels one of the caller's orders, if the shop allows it
          * @description Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The units return to the stock in the same transaction. With `If-Match` the order is cancelled only if it still has that version.
          */
         post: operations["cancelOrder"];
@@ -1715,7 +1715,7 @@ export interface paths {
         put?: never;
         /**
          * Records a refund of a payment of an order
-         * @description The store moves no money. Refunds cannot exceed what was paid: `refund_exceeded` has the amount that is left. The payment becomes `partially_refunded` or `refunded`, and a later report of that state by the provider changes nothing. Possible in every status. The total of the order stays the same. A refund alone sends no mail: later mails about the order show it. A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. Needs the scope `orders:adjust`.
+         * @description The store moves no money. Refunds cannot exceed what was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, and a later report of that state by the provider changes nothing. Possible in every status. The total of the order stays the same. A refund alone sends no mail: later mails about the order show it. A repeated request with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. Needs the scope `orders:adjust`.
          */
         post: operations["refundOrder"];
         delete?: never;
@@ -2621,7 +2621,7 @@ export interface components {
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
             original_total: components["schemas"]["Money"];
-            /** @description Charges and discounts besides the lines, such as shipping. */
+            /** @description Charges and discounts besides the lines. */
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
@@ -2678,7 +2678,7 @@ export interface components {
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
             original_total: components["schemas"]["Money"];
-            /** @description Charges and discounts besides the lines, such as shipping. */
+            /** @description Charges and discounts besides the lines. */
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
@@ -3742,7 +3742,7 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description Makes a retry safe: an adjustment with the same reference is made only once. */
+            /** @description An adjustment with the same reference is made only once. */
             reference?: string | null;
         };
         NewAmendment: {
@@ -3757,7 +3757,7 @@ export interface components {
             /** @description Name each product once. Other products stay as they are. */
             lines?: components["schemas"]["LineAmendment"][];
             reason?: string | null;
-            /** @description Makes a retry safe: an amendment with the same reference is made only once. */
+            /** @description An amendment with the same reference is made only once. */
             reference?: string | null;
         };
         NewApiKey: {
@@ -3796,7 +3796,7 @@ export interface components {
             /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description Makes a retry safe: a change of this kind with the same reference is made only once. */
+            /** @description A change of this kind with the same reference is made only once. */
             reference?: string | null;
         };
         NewCategory: {
@@ -3985,7 +3985,7 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description The id of the refund. The customer can see it. Makes a retry safe: a refund with the same reference is recorded only once. */
+            /** @description The id of the refund. The customer can see it. A refund with the same reference is recorded only once. */
             reference: string;
             reason?: string | null;
             payment?: components["schemas"]["PaymentName"];
@@ -4008,7 +4008,7 @@ export interface components {
             /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description Makes a retry safe: a change of this kind with the same reference is made only once. */
+            /** @description A change of this kind with the same reference is made only once. */
             reference?: string | null;
             /** @description Whether the goods can be sold again. */
             restock: boolean;
@@ -4025,7 +4025,7 @@ export interface components {
             /** @description Name each product once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description Makes a retry safe: a change of this kind with the same reference is made only once. */
+            /** @description A change of this kind with the same reference is made only once. */
             reference?: string | null;
             tracking?: components["schemas"]["Tracking"] | null;
         };
@@ -4131,7 +4131,7 @@ export interface components {
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
             original_total: components["schemas"]["Money"];
-            /** @description Charges and discounts besides the lines, such as shipping. */
+            /** @description Charges and discounts besides the lines. */
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
@@ -4213,7 +4213,7 @@ export interface components {
             updated_at: string;
             status_history: components["schemas"]["StatusChange"][];
             original_total: components["schemas"]["Money"];
-            /** @description Charges and discounts besides the lines, such as shipping. */
+            /** @description Charges and discounts besides the lines. */
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
@@ -5382,7 +5382,7 @@ export interface components {
         Transition: {
             to: components["schemas"]["OrderStatus"];
             reason?: string | null;
-            /** @description Makes a retry safe: a transition with the same reference is made only once. */
+            /** @description A transition with the same reference is made only once. */
             reference?: string | null;
             tracking?: components["schemas"]["Tracking"] | null;
             /** @description For `returned`: whether the goods can be sold again. By default they cannot. */

@@ -69,7 +69,7 @@ const NewAmendment = Type.Object(
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
-        description: 'Makes a retry safe: an amendment with the same reference is made only once.',
+        description: 'An amendment with the same reference is made only once.',
       }),
     ),
   },

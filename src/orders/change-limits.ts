@@ -9,7 +9,7 @@ export const MAX_CHANGES_BYTES = 512 * 1024
 
 export function assertFewChanges({ statusHistory }: Order, kind: OrderChange['type'] | 'refunded'): void {
   const count = statusHistory.filter(({ change }) => change !== undefined && kindOf(change) === kind).length
-  if (count >= MAX_CHANGES) throw new AppError('too_many_changes', `The order has ${MAX_CHANGES} changes of this kind, which is the limit.`)
+  if (count >= MAX_CHANGES) throw new AppError('too_many_changes', `The order has ${MAX_CHANGES} changes of this kind.`)
 }
 
 export function changeReferenceTaken({ version }: Pick<Order, 'version'>, what: string): AppError {

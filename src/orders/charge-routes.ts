@@ -27,7 +27,7 @@ const NewAdjustment = Type.Object(
     }),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
-        description: 'Makes a retry safe: an adjustment with the same reference is made only once.',
+        description: 'An adjustment with the same reference is made only once.',
       }),
     ),
   },
@@ -56,8 +56,7 @@ const NewRefund = Type.Object(
     ),
     reference: Type.String({
       ...ReferenceSchema,
-      description:
-        'The id of the refund. The customer can see it. Makes a retry safe: a refund with the same reference is recorded only once.',
+      description: 'The id of the refund. The customer can see it. A refund with the same reference is recorded only once.',
     }),
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
     payment: Type.Optional(
@@ -184,7 +183,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       operationId: 'refundOrder',
       summary: 'Records a refund of a payment of an order',
       description:
-        'The store moves no money. Refunds cannot exceed what was paid: `refund_exceeded` has the amount that is left. The payment becomes `partially_refunded` or `refunded`, ' +
+        'The store moves no money. Refunds cannot exceed what was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, ' +
         'and a later report of that state by the provider changes nothing. Possible in every status. The total of the order stays the same. A refund alone sends no ' +
         'mail: later mails about the order show it. A repeated request with the same `reference` changes nothing. The answer is then the current order with ' +
         '`Idempotency-Replayed: true`, even if `If-Match` no longer holds.',

@@ -71,7 +71,7 @@ export const OrderSchema = Type.Object(
     updated_at: Type.String({ format: 'date-time' }),
     status_history: Type.Array(StatusChangeSchema),
     original_total: MoneySchema,
-    adjustments: Type.Array(AdjustmentSchema, { description: 'Charges and discounts besides the lines, such as shipping.' }),
+    adjustments: Type.Array(AdjustmentSchema, { description: 'Charges and discounts besides the lines.' }),
     payment: Type.Union([PaymentSchema, Type.Null()], {
       description: 'The payment as the provider has reported it. Null if the provider has reported nothing.',
     }),

@@ -24,7 +24,7 @@ const common = {
   reason: Type.Optional(Type.Union([Reason, Type.Null()])),
   reference: Type.Optional(
     Type.Union([ReferenceSchema, Type.Null()], {
-      description: 'Makes a retry safe: a change of this kind with the same reference is made only once.',
+      description: 'A change of this kind with the same reference is made only once.',
     }),
   ),
 }

@@ -117,7 +117,7 @@ function toUnits(items: Order['items'], requested: readonly LineQuantity[], mova
     return quantity > available ? [{ product_id, requested: quantity, available }] : []
   })
   if (exceeded.length > 0) {
-    throw new AppError('quantity_exceeded', 'The order has fewer units with which this is possible. See `exceeded`.', {
+    throw new AppError('quantity_exceeded', 'The order has fewer units with which this is possible.', {
       members: { exceeded },
     })
   }

@@ -150,7 +150,7 @@ function cancellingRoutes(server: HttpServer, { pool, lockedRows, now, cancellab
       access: 'caller',
       cost: 'change',
       operationId: 'cancelOrder',
-      summary: "Cancels one of the caller's orders, if the shop allows it in the order's status",
+      summary: "Cancels one of the caller's orders, if the shop allows it",
       description:
         'Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The units return to the stock in the same transaction. With `If-Match` the order is cancelled only if it still has that version.',
       params: OrderParams,

@@ -38,7 +38,7 @@ export const Transition = Type.Object(
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
-        description: 'Makes a retry safe: a transition with the same reference is made only once.',
+        description: 'A transition with the same reference is made only once.',
       }),
     ),
     tracking: Type.Optional(Type.Union([TrackingSchema, Type.Null()])),
