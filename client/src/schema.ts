@@ -1963,7 +1963,7 @@ export interface paths {
         put?: never;
         /**
          * Adds an endpoint, and shows its secret once
-         * @description The endpoint gets events whose `time` is from now on. Orders contain names and addresses of customers, so the scope `orders:read` is needed, too. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The endpoint gets events whose `time` is from now on. The scope `orders:read` is needed, too. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -1984,7 +1984,7 @@ export interface paths {
         post?: never;
         /**
          * Removes an endpoint and its deliveries
-         * @description The endpoint is disabled at once. Removing millions of deliveries takes a while: if the call times out, repeat it. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The endpoint is disabled at once. Removing millions of deliveries takes a while: repeat it after a timeout. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["deleteWebhook"];
         options?: never;
@@ -2451,7 +2451,7 @@ export interface paths {
         put?: never;
         /**
          * Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)
-         * @description Each line is a whole product as in `POST /admin/products`, or has `stock_delta` and `reference` instead of `stock`. Without `slug` an existing slug stays. In `text/csv` the first line names the columns. Properties without a column stay, and an empty cell clears its property. `price` is in major units. The `line` of a result is the first line of its record. `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line of the answer has the counts. If the import was cut short, it has `error`, `code` and the last `line` with a result. `code` is `import_too_slow` after 25 seconds, `unavailable` or `internal`. Needs the scope `products:write`.
+         * @description Each line is a whole product as in `POST /admin/products`, or has `stock_delta` and `reference` instead of `stock`. Without `slug` an existing slug stays. In `text/csv` the first line names the columns. Properties without a column stay, and an empty cell clears its property. `price` is in major units. `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line of the answer has the counts. If the import was cut short, it has `error`, `code` and the last `line` with a result. `code` is `import_too_slow` after 25 seconds, `unavailable` or `internal`. Needs the scope `products:write`.
          */
         post: operations["importProducts"];
         delete?: never;
@@ -3593,7 +3593,7 @@ export interface components {
             bounced_at: string | null;
             /** @description Why the mail came back, without addresses. */
             bounce_reason: string | null;
-            /** @description When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if there is no such report. */
+            /** @description When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if not. */
             complained_at: string | null;
             /** @description The content that is sent, or was sent. Null if it can no longer be known: the account was deleted, or the mail was sent and its order is no longer in the database with its whole history. Also null if this process cannot use the mail templates. */
             rendered: components["schemas"]["RenderedMail"] | null;
@@ -3607,7 +3607,7 @@ export interface components {
             data: {
                 /** @description The `Message-ID` of the mail, or its `X-Storefront-Event`. */
                 message_id: string;
-                /** @description Why the mail came back, such as the answer of the mail server. Only the beginning is stored. */
+                /** @description Why the mail came back, such as the answer of the mail server. */
                 reason?: string;
             };
         } | {
@@ -3660,7 +3660,7 @@ export interface components {
             bounced_at: string | null;
             /** @description Why the mail came back, without addresses. */
             bounce_reason: string | null;
-            /** @description When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if there is no such report. */
+            /** @description When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if not. */
             complained_at: string | null;
         };
         MailSummaryPage: {
@@ -5484,7 +5484,7 @@ export interface components {
         WebhookChange: {
             /**
              * Format: uri
-             * @description An https URL whose host has a public address, which is checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.
+             * @description An https URL with a public address, checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.
              */
             url?: string;
             /** @description Null means every type of order event, also those of later releases. Types of catalogue events must be named. */
@@ -5497,9 +5497,9 @@ export interface components {
             attempts: number;
             /** Format: date-time */
             queued_at: string;
-            /** @description When the receiver accepted the event. Null if it has not yet. */
+            /** @description When the receiver accepted the event. */
             delivered_at: string | null;
-            /** @description Why the last attempt failed. Null if there is none. */
+            /** @description Why the last attempt failed. */
             last_error: string | null;
         };
         WebhookDeliveryPage: {
@@ -5536,7 +5536,7 @@ export interface components {
         WebhookInput: {
             /**
              * Format: uri
-             * @description An https URL whose host has a public address, which is checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.
+             * @description An https URL with a public address, checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.
              */
             url: string;
             /** @description Null means every type of order event, also those of later releases. Types of catalogue events must be named. */

@@ -163,5 +163,5 @@ async function getMatching(tx: Transaction, id: string, ifMatch: IfMatch): Promi
 function assertMatching(product: StoredProduct, ifMatch: IfMatch): void {
   if (isNamedBy(product, ifMatch)) return
   const headers = { etag: `"${productETag(product)}"` }
-  throw new AppError('precondition_failed', 'The product has changed since the version in If-Match. Read it again.', { headers })
+  throw new AppError('precondition_failed', 'The product has changed since the version in If-Match.', { headers })
 }

@@ -15,9 +15,7 @@ const MailReportSchema = Type.Object({
   type: Type.Enum(['mail.bounced', 'mail.complained'], { description: '`mail.complained`: the customer reported the mail as spam.' }),
   data: Type.Object({
     message_id: Type.String({ minLength: 1, maxLength: 998, description: 'The `Message-ID` of the mail, or its `X-Storefront-Event`.' }),
-    reason: Type.Optional(
-      Type.String({ description: 'Why the mail came back, such as the answer of the mail server. Only the beginning is stored.' }),
-    ),
+    reason: Type.Optional(Type.String({ description: 'Why the mail came back, such as the answer of the mail server.' })),
   }),
 })
 const MailEventSchema = Type.Union(

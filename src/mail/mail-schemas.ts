@@ -99,9 +99,7 @@ export const MailSummarySchema = Type.Object(
     }),
     bounced_at: Time('When the mail provider reported that the mail came back. Null if it has not.'),
     bounce_reason: Type.Union([Type.String(), Type.Null()], { description: 'Why the mail came back, without addresses.' }),
-    complained_at: Time(
-      'When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if there is no such report.',
-    ),
+    complained_at: Time('When the mail provider reported that the customer called the mail spam. It is then not sent again. Null if not.'),
   },
   { title: 'MailSummary', examples: [EXAMPLE_MAIL_SUMMARY] },
 )

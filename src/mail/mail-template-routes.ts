@@ -55,7 +55,7 @@ export function mailTemplateRoutes(server: HttpServer, { templates }: { template
 
 function assertUsable(templates: MailTemplates | null): MailTemplates {
   if (templates !== null) return templates
-  throw new AppError('unavailable', 'This process cannot use the mail templates. Its log has the reason, near the start.')
+  throw new AppError('unavailable', 'This process cannot use the mail templates. Its log has the reason.')
 }
 
 function presentTemplate({ name, kind, hasAmounts, ownFiles }: MailTemplate, language: Language, locale: string) {

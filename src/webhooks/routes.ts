@@ -79,7 +79,7 @@ const Url = Type.String({
   format: 'uri',
   maxLength: 2_000,
   description:
-    'An https URL whose host has a public address, which is checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.',
+    'An https URL with a public address, checked now and for each connection. The setting `WEBHOOK_ALLOW_PRIVATE` allows other URLs.',
 })
 const EventTypes = Type.Union(
   [Type.Array(Type.Enum([...EVENT_TYPES]), { minItems: 1, maxItems: EVENT_TYPES.length, uniqueItems: true }), Type.Null()],
@@ -104,8 +104,8 @@ const DeliverySchema = Type.Object(
     status: Status,
     attempts: Type.Integer(),
     queued_at: Type.String({ format: 'date-time' }),
-    delivered_at: NullableTime('When the receiver accepted the event. Null if it has not yet.'),
-    last_error: NullableText('Why the last attempt failed. Null if there is none.'),
+    delivered_at: NullableTime('When the receiver accepted the event.'),
+    last_error: NullableText('Why the last attempt failed.'),
   },
   { title: 'WebhookDelivery', examples: [EXAMPLE_WEBHOOK_DELIVERY] },
 )
@@ -141,8 +141,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       stepUp: true,
       operationId: 'createWebhook',
       summary: 'Adds an endpoint, and shows its secret once',
-      description:
-        'The endpoint gets events whose `time` is from now on. Orders contain names and addresses of customers, so the scope `orders:read` is needed, too.',
+      description: 'The endpoint gets events whose `time` is from now on. The scope `orders:read` is needed, too.',
       body: WebhookInput,
       answers: { 201: [NewWebhookSchema, 'The endpoint, with its secret.'] },
       refuses: ['webhook_exists', 'too_many_webhooks'],
@@ -190,7 +189,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       stepUp: true,
       operationId: 'deleteWebhook',
       summary: 'Removes an endpoint and its deliveries',
-      description: 'The endpoint is disabled at once. Removing millions of deliveries takes a while: if the call times out, repeat it.',
+      description: 'The endpoint is disabled at once. Removing millions of deliveries takes a while: repeat it after a timeout.',
       params: Params,
       answers: { 204: 'The endpoint is removed.' },
     },

@@ -101,7 +101,7 @@ async function getMatching(tx: Transaction, id: string, ifMatch: IfMatch): Promi
   const category = await getCategory(tx, id)
   const etag = categoryETag(category)
   if (ifMatch === null || ifMatch.has(etag)) return category
-  throw new AppError('precondition_failed', 'The category has changed since the version in If-Match. Read it again.', {
+  throw new AppError('precondition_failed', 'The category has changed since the version in If-Match.', {
     headers: { etag: `"${etag}"` },
   })
 }

@@ -91,7 +91,7 @@ export async function placeProducts(
     await tx.query(sql`select from categories where id = ${categoryId} for no key update`)
     const current = await readOrder(tx, categoryId)
     if (ifMatch !== null && !ifMatch.has(current.etag)) {
-      throw new AppError('precondition_failed', 'The order of the products has changed since the version in If-Match. Read it again.', {
+      throw new AppError('precondition_failed', 'The order of the products has changed since the version in If-Match.', {
         headers: { etag: `"${current.etag}"` },
       })
     }
