@@ -98,7 +98,7 @@ export function importFile({ signal, tell, update, act, title, keep }: ScreenCon
       ? nothing
       : html`<progress max="1" .value=${progress.part} aria-label="Sent"></progress><p role="status">${progress.text}</p>
       <div><button type="button" @click=${() => running?.abort()}>Cancel</button></div>`
-  const hint = t`NDJSON, or CSV with a header (sku, name, category, price, …; docs/shop/stock.md). Each line is a whole product.`
+  const hint = t`NDJSON, or CSV with a header (sku, name, category, price, …; docs/shop/catalogue.md). Each line is a whole product.`
   return () => html`<a href=${addressOf('products')}>← All products</a><h2>Import products</h2>
     ${card(
       t`File`,
