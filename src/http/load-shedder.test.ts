@@ -72,6 +72,17 @@ test('refuses searches first, then lists, orders last, and essential calls never
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
 })
 
+test('refuses nothing after a burst while nothing waits, though the level still falls', async () => {
+  let pressure = 2
+  const { shedder, statuses } = await createServer([{ sheds: 'orders', pressure: () => pressure }])
+  for (const _ of SHED_CLASSES) stepOneClass(shedder)
+  assert.deepEqual(await statuses(), [503, 503, 503, 200])
+  pressure = 0
+  assert.deepEqual(await statuses(), [200, 200, 200, 200])
+  pressure = 0.1
+  assert.deepEqual(await statuses(), [503, 503, 503, 200])
+})
+
 test('counts a refusal by a full queue too', async () => {
   const { server, shed } = await createServer([])
   assert.equal((await server.inject('/full')).statusCode, 503)
