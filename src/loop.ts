@@ -104,7 +104,8 @@ export class Loop {
 }
 
 /**
- * `work` must not throw. Returns a function that ends the repetition. With `ref: false`, the process may end before.
+ * Calls `work`, which must not throw, every `ms` milliseconds. Returns a function that stops this. With `ref: false`,
+ * the timer does not keep the process running.
  */
 export function every(ms: number, work: () => void, { ref = true }: { ref?: boolean } = {}): () => void {
   const loop = new Loop({

@@ -491,7 +491,7 @@ export interface paths {
         put?: never;
         /**
          * Opens a session without an account
-         * @description Opens a session for an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, and each call makes another guest. An account that proves the address with a mailed token gets the orders.
+         * @description Opens a session for an order without an account. Mails about the order go to the given e-mail address. The answer is the same whether or not the address has an account, and each call makes another guest. An account that proves the address with a mailed token gets the orders.
          */
         post: operations["createGuest"];
         delete?: never;
@@ -1337,7 +1337,7 @@ export interface paths {
          */
         get: operations["listPlacedProducts"];
         /**
-         * Orders the first products of a category by hand
+         * Sets by hand which products come first in a category, and in which order
          * @description Replaces the order of `sort=position` in this category. Every other category has its own order, also those below this one. A product that was archived or moved to another category is left out of lists and of the answer, and keeps its place for its return. Needs the scope `products:write`.
          */
         put: operations["placeProducts"];
@@ -2231,7 +2231,7 @@ export interface paths {
         put?: never;
         /**
          * Sends a sent mail again
-         * @description Sends a copy to the order's current address, in the account's current language. The copy has its own `Message-ID` and is marked in its subject. A mail can have five copies, one after the other, which count towards the hourly limit of mails. The id of a copy stands for the original mail. Needs the scope `mails:send`.
+         * @description Sends a copy to the order's current address, in the account's current language. The copy has its own `Message-ID` and is marked in its subject. A mail can have five copies, one after the other, which count towards the hourly limit of mails. If `event_id` is the id of a copy, the original mail is sent again. Needs the scope `mails:send`.
          */
         post: operations["sendMailAgain"];
         delete?: never;
@@ -4032,7 +4032,7 @@ export interface components {
         NewStockAdjustment: {
             /** @description Units added (positive) or removed (negative). */
             delta: number;
-            /** @description The caller's name for the movement, such as a delivery note's number. It is booked once for each product. It must not contain control characters or invisible characters. */
+            /** @description The caller's name for the movement, such as a delivery note's number. A movement with the same reference is booked only once for each product. It must not contain control characters or invisible characters. */
             reference: string;
             reason?: string | null;
         };
@@ -5014,7 +5014,7 @@ export interface components {
             currency: string;
             /** @description Orders placed in each step. Orders that were imported from another shop do not count. */
             orders: number[];
-            /** @description The totals of these orders when they were placed, in minor units. Orders that were cancelled later count. A value is at most 9007199254740991. */
+            /** @description The totals of these orders when they were placed, in minor units. They include orders that were cancelled afterwards. A value is at most 9007199254740991. */
             revenue: number[];
             /** @description What the same orders are worth now: their current totals, in which adjustments, added lines and cancelled units count, minus returned units and minus refunds above the amount owed back. A return and its refund are subtracted only once. Cancelled, returned and fully refunded orders count as 0. A partial refund without an amount is not subtracted. An order counts in the step in which it was placed, not when it changed. A value is at most 9007199254740991. */
             net_revenue: number[];

@@ -86,7 +86,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'createGuest',
       summary: 'Opens a session without an account',
       description:
-        'Opens a session for an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, ' +
+        'Opens a session for an order without an account. Mails about the order go to the given e-mail address. The answer is the same whether or not the address has an account, ' +
         'and each call makes another guest. An account that proves the address with a mailed token gets the orders.',
       body: NewGuest,
       answers: { 201: [LoggedIn, 'The guest, and the tokens of its session.'] },

@@ -47,7 +47,7 @@ export async function createProduct(
 
 /**
  * Replaces the properties in `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1).
- * `setStock` changes stock. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
+ * It does not change stock. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
  */
 export async function changeProduct(
   catalogue: ChangedCatalogue,

@@ -49,8 +49,8 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
     sql`create table if not exists migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null)`,
   )
   const pending = [...(await listKnown()).difference(await listApplied(client))].toSorted()
-  // Tables of a migration may call new functions. Existing ones stay those of the previous schema until the last
-  // migration.
+  // New tables may call new functions. Existing functions keep their previous definition until the last migration has
+  // run.
   const earlier = await listFunctions(client)
   await inTransaction(client, () => createFunctions(client, (name) => !earlier.has(name)))
   for (const name of pending) {

@@ -86,7 +86,7 @@ const SalesSeries = Type.Object(
     currency: MoneySchema.properties.currency,
     orders: Counts('Orders placed in each step. Orders that were imported from another shop do not count.'),
     revenue: Counts(
-      `The totals of these orders when they were placed, in minor units. Orders that were cancelled later count. A value is ${AT_MOST}.`,
+      `The totals of these orders when they were placed, in minor units. They include orders that were cancelled afterwards. A value is ${AT_MOST}.`,
     ),
     net_revenue: Counts(`${NET_REVENUE} An order counts in the step in which it was placed, not when it changed. A value is ${AT_MOST}.`),
     cancelled: Counts('How many of these orders are cancelled now.'),

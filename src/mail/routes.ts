@@ -105,7 +105,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       summary: 'Sends a sent mail again',
       description:
         "Sends a copy to the order's current address, in the account's current language. The copy has its own `Message-ID` and is marked in its subject. A mail can have " +
-        'five copies, one after the other, which count towards the hourly limit of mails. The id of a copy stands for the original mail.',
+        'five copies, one after the other, which count towards the hourly limit of mails. If `event_id` is the id of a copy, the original mail is sent again.',
       params: MailParams,
       answers: { 200: [MailSchema, 'The copy, which is queued.'] },
       refuses: ['mail_not_sent', 'mail_not_repeatable'],

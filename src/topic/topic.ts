@@ -87,7 +87,7 @@ export class FencedOut extends Error {
   override readonly name = 'FencedOut'
 }
 
-/** Proof that this process is still the active one of its subscriber. */
+/** Proof that this process is still the one that is active for its subscriber. */
 export interface Fence {
   /**
    * Throws FencedOut if another process has taken over. With a transaction, a takeover waits until the transaction ends

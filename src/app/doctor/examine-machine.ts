@@ -69,7 +69,7 @@ function examineDisk(path: string, disk: { freeBytes: number; sizeBytes: number 
 const METRICS_SHARE = 0.8
 const ONE_OF_SEVERAL: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1', localhost: '127.0.0.1' }
 
-/** Examines the processes through the operations port, which answers for all processes of a start. */
+/** Examines the processes through the operations port, which reports on all processes that were started together. */
 export async function examineProcesses({ operations }: Config, database: Promise<FoundDatabase>, timeoutMs: number): Promise<Finding[]> {
   if (operations === null || operations.port === 0) return [ok('process', 'not asked: OPS_PORT names no port')]
   const { host, port } = operations

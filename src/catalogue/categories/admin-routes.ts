@@ -113,7 +113,7 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
     {
       access: 'products:write',
       operationId: 'placeProducts',
-      summary: 'Orders the first products of a category by hand',
+      summary: 'Sets by hand which products come first in a category, and in which order',
       description:
         'Replaces the order of `sort=position` in this category. Every other category has its own order, also those below this one. A product that was archived or moved to another category is left out of lists and of the answer, and keeps its place for its return.',
       params: CategoryParams,

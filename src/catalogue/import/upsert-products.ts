@@ -84,7 +84,7 @@ export async function upsertProducts(
     })
     const count = (wanted: Outcome) => outcomes.filter((outcome) => outcome === wanted).length
     const after = { created: count('created'), updated: count('updated') }
-    // Each batch has one activity, so an aborted import has recorded what it stored.
+    // Each batch has its own activity, so an aborted import leaves a record of what it stored.
     return { result: outcomes, written, activity: after.created + after.updated === 0 ? null : { subjectId: null, before: null, after } }
   })
 }
