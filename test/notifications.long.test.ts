@@ -94,7 +94,7 @@ test('refuses arguments and templates it cannot use, and says why', async (t) =>
       2,
       /^storefront: there is no event order\.eaten; there are storefront/,
     ],
-    [['webhook', 'add', 'https://me:hunter2@shop.example/'], 2, /^storefront: the URL must hold no user name and no password\n$/],
+    [['webhook', 'add', 'https://me:hunter2@shop.example/'], 2, /^storefront: the URL must contain no user name and no password\n$/],
     [['webhook', 'redeliver', 'x'], 2, /webhook redeliver: give EVENT_ID or --all-failed, one of the two\n/],
     [['webhook', 'enable', 'x'], 1, /^storefront: there is no endpoint x; storefront webhook list shows them\n$/],
   ]

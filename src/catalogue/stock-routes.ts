@@ -57,7 +57,9 @@ const AdjustmentBody = Type.Object(
       not: { const: 0 },
       description: 'Units added (positive) or removed (negative).',
     }),
-    reference: Reference("The caller's name for the movement, such as a delivery note's number. A movement with the same reference is booked only once for each product."),
+    reference: Reference(
+      "The caller's name for the movement, such as a delivery note's number. A movement with the same reference is booked only once for each product.",
+    ),
     reason: Type.Optional(Reason),
   },
   { title: 'NewStockAdjustment', examples: [EXAMPLE_NEW_STOCK_ADJUSTMENT], ...strict },

@@ -112,7 +112,7 @@ test('of two simultaneous backups into one folder, one is complete and the other
   const running = await store.start()
   const backups = await Promise.allSettled([running.backUp(target), running.backUp(target)])
   const [refusal, ...others] = backups.flatMap((backup) => (backup.status === 'rejected' ? [String(backup.reason)] : []))
-  assert.match(refusal ?? '', /backup\.partial is there: another backup writes to it, or one was killed/)
+  assert.match(refusal ?? '', /backup\.partial exists: another backup writes to it, or one was killed/)
   assert.deepEqual(others, [])
   assert.equal(existsSync(`${target}.partial`), false)
   const manifest = JSON.parse(readFileSync(join(target, 'backup.json'), 'utf8'))

@@ -1,5 +1,5 @@
 import { Server, type Socket } from 'node:net'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { every } from '../loop.ts'
 import type { HttpServer } from './http-server.ts'
@@ -12,6 +12,7 @@ const MAX_ACCEPTING_MS = 1_000
 const QUIET_MS = 100
 /** The longest wait for clients to stop connecting. */
 const MAX_QUIET_MS = 500
+const LOOK_MS = 5
 /** A turn of the event loop this short did no other work, so hardly any connection was confirmed meanwhile. */
 const QUIET_TURN_MS = 0.2
 
@@ -30,6 +31,10 @@ async function stopListening(http: Server, second: Server | null): Promise<unkno
     quietFrom = Math.min(performance.now() + QUIET_MS, beganAt + MAX_QUIET_MS)
   })
   for (let isQuiet = false; !isQuiet && performance.now() < beganAt + MAX_ACCEPTING_MS; ) {
+    if (performance.now() < quietFrom) {
+      await delay(LOOK_MS)
+      continue
+    }
     const turnedAt = performance.now()
     await nextTurn()
     await nextTurn()

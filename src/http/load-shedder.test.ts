@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { exchange } from '../../test/raw-http.ts'
-import { FEW_CONNECTIONS, FEW_REQUESTS, LoadShedder, overloaded, type PressureSignal, TICK_MS } from './load-shedder.ts'
+import { ALONE, FEW_CONNECTIONS, FEW_REQUESTS, LoadShedder, overloaded, type PressureSignal, TICK_MS } from './load-shedder.ts'
 import { type LoadClass, SHED_CLASSES } from './request-cost.ts'
 import { createHttpServer } from './server.ts'
 
@@ -72,14 +72,13 @@ test('refuses searches first, then lists, orders last, and essential calls never
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
 })
 
-test('refuses nothing after a burst while nothing waits, though the level still falls', async () => {
-  let pressure = 2
-  const { shedder, statuses } = await createServer([{ sheds: 'orders', pressure: () => pressure }])
+test('refuses no request of a client that is alone, whatever the level of the burst before', async () => {
+  const { shedder, statuses } = await createServer([{ sheds: 'orders', pressure: () => 2 }])
   for (const _ of SHED_CLASSES) stepOneClass(shedder)
   assert.deepEqual(await statuses(), [503, 503, 503, 200])
-  pressure = 0
+  shedder.step(TICK_MS, ALONE)
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
-  pressure = 0.1
+  shedder.step(TICK_MS, ALONE + 1)
   assert.deepEqual(await statuses(), [503, 503, 503, 200])
 })
 
@@ -107,13 +106,13 @@ test('pressure on a resource that orders do not need refuses no order', async ()
   assert.equal((await statuses())[0], 503)
 })
 
-test('waiting for connections counts whatever the number of clients, and one pause of the process refuses no list', async () => {
+test('waiting for connections counts from three clients on, and one pause of the process refuses no list', async () => {
   let pressure = 50
   const { shedder, statuses } = await createServer([{ sheds: 'lists', pressure: () => pressure }])
-  for (let i = 0; i < 2; i++) stepOneClass(shedder, 1)
+  for (let i = 0; i < 2; i++) stepOneClass(shedder, ALONE + 1)
   assert.deepEqual(await statuses(), [503, 503, 200, 200])
   pressure = 0
-  for (const _ of SHED_CLASSES) stepOneClass(shedder, 1)
+  for (const _ of SHED_CLASSES) stepOneClass(shedder, ALONE + 1)
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
   pressure = 50
   shedder.step(5_000, MANY)

@@ -26,6 +26,8 @@ const MAX_LATE_MS = 25
 export const FEW_REQUESTS = 64
 /** So few clients cannot overload the event loop, because each has one request at a time. */
 export const FEW_CONNECTIONS = 128
+/** So few connections have at most as many requests in progress, such as those of one client and of a health check. */
+export const ALONE = 2
 /** Random seconds of Retry-After, so clients do not return together. */
 const RETRY_AFTER: Record<ShedClass, readonly [number, number]> = { orders: [1, 3], lists: [2, 6], search: [4, 12] }
 
@@ -33,13 +35,12 @@ const RETRY_AFTER: Record<ShedClass, readonly [number, number]> = { orders: [1, 
 export class LoadShedder {
   readonly #signals: readonly PressureSignal[]
   #level = 0
-  #lateness = 0
+  #connections = 0
   #requests = 0
   #endRest: (() => void) | null = null
 
   constructor({ signals = [] }: LoadShedderOptions = {}) {
-    // Essential requests make timers late too. That must not refuse orders, which have their own queue.
-    this.#signals = [{ sheds: 'lists', pressure: () => this.#lateness }, ...signals]
+    this.#signals = signals
   }
 
   /** An idle server is not measured, because the ticks would be most of its cost. */
@@ -78,18 +79,17 @@ export class LoadShedder {
     const level = this.#level
     const requests = this.#requests
     this.#requests = 0
+    this.#connections = connections
     const isBusy = requests > FEW_REQUESTS && connections > FEW_CONNECTIONS
-    this.#lateness = isBusy ? (elapsedMs - TICK_MS) / MAX_LATE_MS : 0
-    const pressure = this.#pressureAt(Math.min(Math.floor(level), SHED_CLASSES.length - 1))
+    const lateness = isBusy ? (elapsedMs - TICK_MS) / MAX_LATE_MS : 0
+    // Essential requests make timers late too. That must not refuse orders, which have their own queue.
+    const signals: PressureSignal[] = [{ sheds: 'lists', pressure: () => lateness }, ...this.#signals]
+    const refused = Math.min(Math.floor(level), SHED_CLASSES.length - 1)
+    const pressures = signals.filter(({ sheds }) => SHED_CLASSES.indexOf(sheds) >= refused).map(({ pressure }) => pressure())
+    const pressure = Math.max(0, ...pressures)
     const change = (2 * Math.min(pressure - 1, 1) * Math.min(Math.max(elapsedMs, 0), MAX_STEP_MS)) / 1_000
     this.#level = Math.min(Math.max(level + change, 0), SHED_CLASSES.length)
     return requests === 0 && pressure === 0 && this.#level === 0
-  }
-
-  /** The greatest pressure of the signals that refuse this class or a later one. */
-  #pressureAt(index: number): number {
-    const signals = this.#signals.filter(({ sheds }) => SHED_CLASSES.indexOf(sheds) >= index)
-    return Math.max(0, ...signals.map(({ pressure }) => pressure()))
   }
 
   refusalOf(request: FastifyRequest): AppError | undefined {
@@ -99,8 +99,8 @@ export class LoadShedder {
     if (this.#level === 0) return undefined
     const loadClass = loadClassOf(request)
     if (loadClass === 'essential' || Math.random() >= this.#level - SHED_CLASSES.indexOf(loadClass)) return undefined
-    // The level still falls after a burst. A client alone on a busy machine must not be refused meanwhile.
-    if (this.#pressureAt(0) === 0) return undefined
+    // A refusal would free nothing for others, and the pressure may be that of a busy machine.
+    if (this.#connections <= ALONE) return undefined
     return overloaded(loadClass, 'The store has more requests at this moment than it can answer.')
   }
 }
