@@ -2,9 +2,16 @@ import { randomUUID } from 'node:crypto'
 import { mock, type TestContext } from 'node:test'
 import pino from 'pino'
 import { sql } from '../src/db/sql.ts'
-import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from '../src/deliveries/delivery-kind.ts'
+import {
+  type Attempt,
+  type Deliver,
+  type DeliveryKind,
+  type DeliveryOutcome,
+  NO_RECEIVER,
+  type Taken,
+} from '../src/deliveries/delivery-kind.ts'
 import { DeliveryQueue } from '../src/deliveries/delivery-queue.ts'
-import type { Attempt, Deliver, DeliveryWorker } from '../src/deliveries/delivery-worker.ts'
+import type { DeliveryWorker } from '../src/deliveries/delivery-worker.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 

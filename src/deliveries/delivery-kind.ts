@@ -110,3 +110,13 @@ export function pauseAfter({ firstPauseSeconds, longestPauseSeconds }: DeliveryK
   const longest = Math.max(firstPauseSeconds, 1) * 2 ** Math.min(16, attempts)
   return Math.min(longestPauseSeconds, (longest / 2) * (1 + Math.random()))
 }
+
+export interface Attempt {
+  /** Reports whether the receiver works, once it was asked. */
+  report: (health: 'well' | 'failing') => void
+  /** Stores the outcome, batched with others that end at the same time. */
+  record: (outcome: DeliveryOutcome) => Promise<void>
+}
+
+/** Makes one attempt and records it. The delivery is retried if this throws before recording. */
+export type Deliver<Row> = (row: Taken<Row>, attempt: Attempt) => Promise<void>

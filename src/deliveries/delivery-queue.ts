@@ -3,9 +3,9 @@ import type { Logger } from 'pino'
 import { loggableError } from '../db/loggable-error.ts'
 import { sql } from '../db/sql.ts'
 import { Loop } from '../loop.ts'
-import type { DeliveryKind } from './delivery-kind.ts'
+import type { Deliver, DeliveryKind } from './delivery-kind.ts'
 import { correctTimes, isWholeWalk, STEP_SECONDS, type WalkedReceiver, walkReceivers } from './delivery-rows.ts'
-import { type Deliver, DeliveryWorker, type WorkOptions } from './delivery-worker.ts'
+import { DeliveryWorker, type WorkOptions } from './delivery-worker.ts'
 import type { DeliveryPools } from './held-rows.ts'
 
 /** The longest wait of a due delivery for a worker of another process. */

@@ -5,21 +5,11 @@ import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { Loop } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
-import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from './delivery-kind.ts'
+import { type Attempt, type Deliver, type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from './delivery-kind.ts'
 import { type Ended, endPauses, recordOutcomes, releaseDeliveries, takeDeliveries, uncountAttempts } from './delivery-rows.ts'
 import { groupCalls } from './group-calls.ts'
 import { type DeliveryPools, type Held, HeldRows } from './held-rows.ts'
 import { NO_SHARE, type ReceiverShare, Receivers } from './receivers.ts'
-
-export interface Attempt {
-  /** Reports whether the receiver works, once it was asked. */
-  report: (health: 'well' | 'failing') => void
-  /** Stores the outcome, batched with others that end at the same time. */
-  record: (outcome: DeliveryOutcome) => Promise<void>
-}
-
-/** Makes one attempt and records it. The delivery is retried if this throws before recording. */
-export type Deliver<Row> = (row: Taken<Row>, attempt: Attempt) => Promise<void>
 
 export interface WorkOptions {
   /** The most deliveries in flight in this process. */
@@ -47,7 +37,7 @@ const TAKEN_AT_ONCE = 100
  * the next take.
  */
 const WAITING_PER_SHARE = 4
-// The longest pause of a failing receiver, for every kind.
+/** Bounds the pause of a failing receiver. */
 const LONGEST_RECEIVER_PAUSE_SECONDS = 60
 /** Bounds a delivery whose every attempt crashes its process. */
 const MAX_ATTEMPTS = 1_000

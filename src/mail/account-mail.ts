@@ -3,9 +3,16 @@ import type { Logger } from 'pino'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken, waitForSecret } from '../deliveries/delivery-kind.ts'
+import {
+  type Attempt,
+  type DeliveryKind,
+  type DeliveryOutcome,
+  NO_RECEIVER,
+  type Taken,
+  waitForSecret,
+} from '../deliveries/delivery-kind.ts'
 import type { DeliveryQueue } from '../deliveries/delivery-queue.ts'
-import type { Attempt, DeliveryWorker } from '../deliveries/delivery-worker.ts'
+import type { DeliveryWorker } from '../deliveries/delivery-worker.ts'
 import type { Language } from '../language.ts'
 import { ACCOUNT_MAIL_KINDS, type AccountMailKind, isStaffMailKind } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
