@@ -11,6 +11,7 @@ import { createApp } from '../src/app.ts'
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import type { Terminal } from '../src/cli/command.ts'
 import { backUp, restore } from '../src/cli/database-commands.ts'
+import { maintain } from '../src/cli/lake-commands.ts'
 import { repair, replayOrders } from '../src/cli/pipeline-commands.ts'
 import { readConfig } from '../src/config.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
@@ -70,6 +71,8 @@ export interface RunningStore {
   replay(): Promise<string[]>
   /** Does what `storefront lake repair` does. */
   repairLake(): Promise<number>
+  /** Does what `storefront lake maintain` does: the store itself writes the tables of the newest state twice a minute. */
+  maintainLake(): Promise<number>
   /** Does what `storefront backup` does. */
   backUp(target: string): Promise<void>
   /** Waits until every version of every order is mailed and in the lake. */
@@ -187,6 +190,7 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
           return lines
         },
         repairLake: () => repair(contextInto([])),
+        maintainLake: () => maintain(contextInto([])),
         backUp: (target) => backUp({ config, logger: silent, terminal: terminalInto([]) }, target).then(() => {}),
         async untilDelivered() {
           if (config.nats === null) await untilLakeHasAll()

@@ -15,10 +15,8 @@ const USAGE = `usage: npm test -- [PATH]… [OPTION]…
   Of a folder, npm test runs all files but *.long.test.ts, and npm run test:long only these. A file that is named runs in both.`
 
 const FOLDERS = ['src', 'test']
-// Files at once on two cores: a test waits for a server more than for a processor, a long one also starts servers of
-// its own.
+// Files at once on two cores: alone, a file occupies less than half of one, because it waits for servers.
 const CONCURRENCY = 4
-const LONG_CONCURRENCY = 3
 /**
  * Short files that share a process at most: half of what a file costs is to start Node.js and to import the program.
  */
@@ -63,7 +61,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 
 const folder = mkdtempSync(join(tmpdir(), 'storefront-failed-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-let { status, again } = await run(files, isLong ? LONG_CONCURRENCY : CONCURRENCY)
+let { status, again } = await run(files, CONCURRENCY)
 if (runsAgain && again.length > 0 && again.length <= MAX_FILES_AGAIN) {
   console.log(`\nℹ again ${again.join(' ')}`)
   ;({ status } = await run(again, 1))

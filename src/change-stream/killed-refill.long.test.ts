@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
+import { SHARE } from '../../test/share.ts'
 import { addProduct } from '../../test/store.ts'
 import { beforeSlotsAreCreated, dropSlot, insertOrders, moveOrder, silent } from '../../test/stream-harness.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
@@ -77,14 +78,14 @@ for (const changing of PARTITIONS) {
     const slotName = slotNameFor(db.name, partition)
     const expected = new Map<string, number[]>()
     let isWhole = false
-    let statement = 0
-    while (!isWhole) {
-      statement += 1
+    let statement = 1 + SHARE.first
+    let rounds = 0
+    for (; !isWhole; statement += SHARE.step) {
       await dropSlot({ ...db, slotName })
       const things = await changing.add(db)
       for (const id of things) expected.set(id, [1])
       // In every third round another process waits for the refill.
-      const second = statement % 3 === 0 ? startProcess(t, db.url, partition) : null
+      const second = rounds++ % 3 === 0 ? startProcess(t, db.url, partition) : null
       const dying = startProcess(t, db.url, partition, statement)
       isWhole = await dying.isActive
       const [changed = ''] = things

@@ -15,12 +15,12 @@ import { queryLake } from './lake-query.ts'
 import { LakeMaintenance } from './maintain-lake.ts'
 
 const MINUTE_MS = 60_000
-const DAYS = 7
+const DAYS = 3
 const DAY_MS = 1_440 * MINUTE_MS
 /** Files of each day, enough for several merges. */
 const MINUTES = 75
 
-test('a week with a file in each minute of some hours never has more than 60 files of a day, and few other files', async (t) => {
+test('days with a file in each minute of an hour never have more than 60 files of a day, and few other files', async (t) => {
   const { store, pathOf } = await makeLocalLake(t)
   const { url } = await createTestDatabase(t)
   let now = new Date('2026-03-01T00:00:00Z')
@@ -58,7 +58,7 @@ test('a week with a file in each minute of some hours never has more than 60 fil
   )
 })
 
-test('after each refresh in a week of changing orders, the tables have every event, and few files and snapshots', async (t) => {
+test('after each refresh in days of changing orders, the tables have every event, and few files and snapshots', async (t) => {
   const { store } = await makeLocalLake(t)
   const { url } = await createTestDatabase(t)
   const trade = new Trade()

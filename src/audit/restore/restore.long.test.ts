@@ -146,10 +146,9 @@ for (const { where, skip, open } of topics) {
         })
         assert.match(text, /"available":0/)
         const lost = await create(losing, 'LOST')
-        await eventually(async () => (await rows(`select name from products where product_id = '${lost}'`)).length === 1, {
-          what: 'the lost product in the lake',
-          timeoutMs: 60_000,
-        })
+        await untilInLake(losing)
+        assert.equal(await losing.maintainLake(), 0)
+        assert.equal((await rows(`select name from products where product_id = '${lost}'`)).length, 1)
         await losing.stop()
         putBack()
 

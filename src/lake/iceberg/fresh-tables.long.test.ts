@@ -8,6 +8,7 @@ import { NEVER, startSinkOn, writeFiles } from '../../../test/lake-harness.ts'
 import { watchSteps } from '../../../test/lake-steps.ts'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
 import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
+import { SHARE } from '../../../test/share.ts'
 import { silent } from '../../../test/stream-harness.ts'
 import { Trade } from '../../../test/trade.ts'
 import type { TopicMessage } from '../../topic/topic.ts'
@@ -216,7 +217,7 @@ test('a killed refresh leaves complete tables, whatever the step, and the next r
   const trade = new Trade()
   await write(trade.batch(30))
   await refresh(lake.store)
-  for (let kill = 1, isKilled = true; isKilled; kill += 13) {
+  for (let kill = 1 + 13 * SHARE.first, isKilled = true; isKilled; kill += 13 * SHARE.step) {
     await write(trade.batch(2))
     let step = 0
     const dying = watchSteps(lake.store, () => {
