@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { listFiles, readEvents } from '../../../test/lake-harness.ts'
 import { farFromMidnight } from '../../../test/midnight.ts'
-import { type AuditedStore, startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
+import { type AuditedStore, startAuditedStore, startStoreWithFiles, summarise } from '../../../test/pipeline-audit.ts'
 import { orderSlotOf } from '../../app/prepare-database.ts'
 import { listLake } from '../../lake/list-files.ts'
 import type { OrderEvent } from '../../orders/events.ts'
@@ -67,11 +67,7 @@ test('publishes only the events that its filter selects', async (t) => {
 })
 
 test('publishes what a lost slot has missed, and a stream that refills the topic meanwhile publishes nothing twice', async (t) => {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  await store.trade(3)
-  await store.untilDelivered()
-  await stop()
+  const store = await startStoreWithFiles(t, [3])
   await store.pool.query('select pg_drop_replication_slot($1)', [orderSlotOf(store.url)])
   await store.trade(6)
   assert.equal((await store.verify()).findings[0]?.kind, 'lost')
@@ -145,13 +141,7 @@ test('writes events that the lake lacks and quarantines a corrupt file, and ever
 })
 
 test('writes the events of damaged files, even if the topic has lost the events between them', async (t) => {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  for (let file = 0; file < 3; file++) {
-    await store.trade(2)
-    await store.untilDelivered()
-  }
-  await stop()
+  const store = await startStoreWithFiles(t, [2, 2, 2])
   const [first = assert.fail(), second = assert.fail(), third = assert.fail()] = await listLake(store.lakeStore)
   for (const { name } of [first, third]) await truncate(store.lakeStore.locate(name), 900)
   await store.pool.query('delete from topic_messages where sequence between $1 and $2', [second.first, second.last])

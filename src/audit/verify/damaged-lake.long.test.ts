@@ -5,7 +5,7 @@ import { makeRandom } from '../../../faults/random.ts'
 import { queryFolder } from '../../../test/lake-harness.ts'
 import { farFromMidnight } from '../../../test/midnight.ts'
 import { writeOldFile } from '../../../test/old-lake-file.ts'
-import { startAuditedStore } from '../../../test/pipeline-audit.ts'
+import { startAuditedStore, startStoreWithFiles } from '../../../test/pipeline-audit.ts'
 import { LakeFiles } from '../../lake/lake-files.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
 import { ORDERS } from '../../topic/partitions.ts'
@@ -15,11 +15,7 @@ const FLIPS = 24
 await farFromMidnight()
 
 test('finds a flipped byte in a file without a checksum, if it changes the content', async (t) => {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  await store.trade(4)
-  await store.untilDelivered()
-  await stop()
+  const store = await startStoreWithFiles(t, [4])
   for (const folder of ['orders', 'iceberg/order_events']) await rm(store.lakeStore.locate(folder), { recursive: true })
   const { messages } = partitionMessages(ORDERS, await store.topic.read(0, 100))
   const path = await writeOldFile(store.lake, messages, new Date().toISOString().slice(0, 10))

@@ -9,7 +9,7 @@ import { addBuyers } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { commitFile } from '../../../test/lake-harness.ts'
-import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
+import { startAuditedStore, startStoreWithFiles, summarise } from '../../../test/pipeline-audit.ts'
 import { dropSlot } from '../../../test/stream-harness.ts'
 import { orderSlotOf } from '../../app/prepare-database.ts'
 import { openReplication } from '../../change-stream/replication-connection.ts'
@@ -87,11 +87,7 @@ test('compares the orders of a range, and consecutive ranges compare each order 
 })
 
 test('counts changes in a slot without a reader as lag, and other changes as missing', async (t) => {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  await store.trade(3)
-  await store.untilDelivered()
-  await stop()
+  const store = await startStoreWithFiles(t, [3])
   const [held = ''] = await store.trade(2)
   const waiting = await store.verify()
   assert.deepEqual([waiting.findings, waiting.topic.lag.events, waiting.undecided], [[], 2, []])
@@ -106,11 +102,7 @@ test('counts changes in a slot without a reader as lag, and other changes as mis
 })
 
 test('reports an undecided result while a reader of the slot neither confirms the changes nor ends', async (t) => {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  await store.trade(1)
-  await store.untilDelivered()
-  await stop()
+  const store = await startStoreWithFiles(t, [1])
   // This reader confirms nothing.
   const reader = await openReplication(store.url, orderSlotOf(store.url), () => {}, { publication: PUBLICATION })
   onCleanup(t, () => reader.close())
@@ -134,11 +126,7 @@ test('reports an undecided result while a reader of the slot neither confirms th
 })
 
 test('reports a subscriber with too much lag as undecided, because it may have lost events', async (t) => {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  await store.trade(2)
-  await store.untilDelivered()
-  await stop()
+  const store = await startStoreWithFiles(t, [2])
   // The rest looks like a new lake, and so does a wrong folder.
   await rm(store.lake, { recursive: true })
   await store.pool.query('delete from email_deliveries')
@@ -280,11 +268,7 @@ test('finds a file that is not Parquet, and a history that lacks a version', asy
 })
 
 test('reports that the change stream has lost its slot, and counts unpublished events as in flight, because a refill publishes them', async (t) => {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  await store.trade(1)
-  await store.untilDelivered()
-  await stop()
+  const store = await startStoreWithFiles(t, [1])
   await dropSlot({ pool: store.pool, slotName: orderSlotOf(store.url) })
   await store.trade(2)
   const lost = await store.verify()
@@ -293,11 +277,7 @@ test('reports that the change stream has lost its slot, and counts unpublished e
 })
 
 test('reports a refill that has not ended, even if the slot is valid', async (t) => {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  await store.trade(1)
-  await store.untilDelivered()
-  await stop()
+  const store = await startStoreWithFiles(t, [1])
   await recordRefill(store.pool, orderSlotOf(store.url), { id: randomUUID(), reason: 'this test' })
   assert.deepEqual(summarise(await store.verify()), ['change stream lost 1'])
   await store.pool.query('update slot_positions set refill_id = null')
