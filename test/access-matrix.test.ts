@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import type { InjectOptions } from 'fastify'
 import { ACCOUNT_ROLES, KEY_SCOPES, OPERATOR_ROLES, ROLE_SCOPES, SCOPE_NAMES, SCOPES, type Scope } from '../src/http/scopes.ts'
 import { makeKey } from './api-keys.ts'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { assertProblem, problemTypeOf } from './problem.ts'
 import { type Answer, startStore } from './store.ts'
 
@@ -90,9 +90,9 @@ const callers: MatrixCaller[] = [
   { name: 'a forged token', kind: 'forger', token: `${(await store.register()).token.slice(0, -4)}AAAA`, scopes: [] },
 ]
 for (const role of ACCOUNT_ROLES) {
-  const [account] = await addBuyers(store, 1, role)
+  const account = await addBuyer(store, role)
   const scopes = ROLES[role].split(' ').filter((scope) => scope !== '') as Scope[]
-  callers.push({ name: `the role ${role}`, kind: 'account', token: account?.token, scopes })
+  callers.push({ name: `the role ${role}`, kind: 'account', token: account.token, scopes })
 }
 for (const scope of KEY_SCOPES) {
   const others = KEY_SCOPES.filter((other) => other !== scope)

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -37,6 +38,13 @@ export async function addBuyers(store: TestStore, count: number, role: AccountRo
       return { id: userId, token }
     }),
   )
+}
+
+/** One account, as `addBuyers`. */
+export async function addBuyer(store: TestStore, role?: AccountRole): Promise<Buyer> {
+  const [buyer] = await addBuyers(store, 1, role)
+  assert.ok(buyer !== undefined)
+  return buyer
 }
 
 async function insertAccounts(pool: Pool, accounts: { userId: string; sessionId: string }[], role: string, expiresAt: Date): Promise<void> {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { NO_CHROMIUM, openBrowser, untilQuiet } from './chromium.ts'
 import { assertFits, assertUsable, NARROW, signIn } from './console-harness.ts'
 import { eventually } from './eventually.ts'
@@ -21,15 +21,15 @@ const tableOf = (language: Language): Record<string, string> =>
 
 const store = await startStore({ after })
 const product = await store.addProduct({ name: 'A lamp', sku: 'LAMP', amount: 123_450, stock: 7 })
-const [buyer] = await addBuyers(store, 1)
-const order = await store.call('POST', '/orders', { token: buyer?.token ?? '', body: { items: [{ product_id: product.id, quantity: 2 }] } })
+const buyer = await addBuyer(store)
+const order = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: product.id, quantity: 2 }] } })
 assert.equal(order.status, 201, order.text)
 const address = `${store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost')}/console`
 
 const SCREENS = [
   ...['overview', 'overview?range=30_days', 'orders', `orders?order=${order.json.id}`, 'orders?q=nothing', 'products', 'products?new=1'],
   ...[`products?product=${product.id}`, 'products?import=1', 'products?categories=1', 'products?state=archived', 'customers'],
-  ...[`customers?customer=${buyer?.id}`, 'mails', 'mails?status=failed', 'pipeline', 'lake', 'lake?sql=select%201', 'changes'],
+  ...[`customers?customer=${buyer.id}`, 'mails', 'mails?status=failed', 'pipeline', 'lake', 'lake?sql=select%201', 'changes'],
   ...['settings?section=operators', 'settings?section=keys', 'settings?section=webhooks', 'settings?section=templates', 'account'],
 ]
 

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { NO_CHROMIUM } from './chromium.ts'
 import { openConsoleOf } from './console-harness.ts'
 import { startStore } from './store.ts'
 
 const store = await startStore({ after }, { roles: ['api', 'lake'] })
 const product = await store.addProduct({ name: 'A lamp', stock: 7 })
-const [buyer] = await addBuyers(store, 1)
+const buyer = await addBuyer(store)
 const placed = await store.call('POST', '/orders', {
-  token: buyer?.token ?? '',
+  token: buyer.token,
   body: { items: [{ product_id: product.id, quantity: 1 }] },
 })
 assert.equal(placed.status, 201, placed.text)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import { rollUpOrders } from '../src/figures/roll-up-orders.ts'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { NO_CHROMIUM } from './chromium.ts'
 import { assertUsable, NARROW, openConsole } from './console-harness.ts'
 import { eventually } from './eventually.ts'
@@ -13,7 +13,7 @@ const HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 
 /** Two orders in two currencies, one of them of a product with a hostile name. */
 async function sell(store: TestStore, quantity: number): Promise<void> {
-  const [buyer = { id: '', token: '' }] = await addBuyers(store, 1)
+  const buyer = await addBuyer(store)
   const lamp = await store.addProduct({ name: HOSTILE, sku: `<b>${crypto.randomUUID()}`, stock: quantity })
   const tea = await store.addProduct({ name: 'Tea', amount: 900, currency: 'JPY', stock: 5 })
   for (const [product, count] of [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import type { OperatorRole } from '../src/http/scopes.ts'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { NO_CHROMIUM, openBrowser, untilQuiet } from './chromium.ts'
 import { assertUsable, NARROW, signIn } from './console-harness.ts'
 import { registerOperator } from './register-operator.ts'
@@ -80,8 +80,8 @@ const ROLES = Object.keys(SEES) as OperatorRole[]
 
 const store = await startStore({ after }, { roles: ['api', 'lake'] })
 const product = await store.addProduct({ name: 'A lamp', stock: 7 })
-const [buyer] = await addBuyers(store, 1)
-const order = await store.call('POST', '/orders', { token: buyer?.token ?? '', body: { items: [{ product_id: product.id, quantity: 1 }] } })
+const buyer = await addBuyer(store)
+const order = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: product.id, quantity: 1 }] } })
 assert.equal(order.status, 201, order.text)
 const address = `${store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost')}/console`
 

@@ -9,7 +9,7 @@ import { eventFiles } from '../src/cli/event-document.ts'
 import { CATALOGUE_COLUMNS } from '../src/lake/catalogue-row.ts'
 import { LAKE_COLUMNS } from '../src/lake/lake-row.ts'
 import type { OrderEvent } from '../src/orders/events.ts'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { eventually } from './eventually.ts'
 import { startStore, type TestStore } from './store.ts'
 import { runStorefront } from './store-process.ts'
@@ -158,7 +158,7 @@ async function makeEventsOfEveryType(): Promise<OrderEvent[]> {
   await move(store, returned, 'confirmed', 'shipped', 'returned')
   await move(store, delivered, 'confirmed', 'shipped', 'delivered', 'returned')
   assert.equal((await store.call('POST', `/orders/${cancelled}/cancel`, { token: ada.token })).status, 200)
-  const [parts = '', { token = '' } = {}] = [await place({ items }), (await addBuyers(store, 1, 'admin'))[0]]
+  const [parts = '', { token }] = [await place({ items }), await addBuyer(store, 'admin')]
   await move(store, parts, 'confirmed')
   const part = { lines: [{ product_id: products[1]?.id, quantity: 1 }] }
   const tracking = { carrier: 'DHL', number: '2', url: 'https://track.example/2' }

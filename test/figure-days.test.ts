@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inTransaction } from '../src/db/transaction.ts'
 import { readSalesOf } from '../src/figures/read-figures.ts'
-import { addBuyers, type Buyer } from './buyers.ts'
+import { addBuyer, type Buyer } from './buyers.ts'
 import { registerOperator } from './register-operator.ts'
 import { startStore, type TestStore } from './store.ts'
 
@@ -10,7 +10,7 @@ const HOUR_MS = 3_600_000
 
 async function prepare(t: Parameters<typeof startStore>[0]) {
   const store = await startStore(t)
-  const [buyer = { id: '', token: '' }] = await addBuyers(store, 1)
+  const buyer = await addBuyer(store)
   return { store, buyer, lamp: await store.addProduct({ amount: 700, currency: 'EUR', stock: 1_000 }) }
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { rollUpOrders } from '../src/figures/roll-up-orders.ts'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { eventually } from './eventually.ts'
 import { registerOperator } from './register-operator.ts'
 import { startStore, type TestStore } from './store.ts'
@@ -13,7 +13,7 @@ const DAYS = [0, 1, 5, 7, 9, 20, 40, 60]
 /** An order of each of these days ago, the newest first. */
 async function prepare(t: Parameters<typeof startStore>[0], days = DAYS) {
   const store = await startStore(t)
-  const [buyer = { id: '', token: '' }] = await addBuyers(store, 1)
+  const buyer = await addBuyer(store)
   const product = await store.addProduct({ amount: 700, currency: 'EUR', stock: null })
   for (const ago of days.toReversed()) await placeAgo(store, buyer, product, ago * DAY_MS)
   return { store, buyer, product }

@@ -5,7 +5,7 @@ import pg from 'pg'
 import { deleteOldFigures, rollUpOrders } from '../src/figures/roll-up-orders.ts'
 import { queryLake } from '../src/lake/lake-query.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
-import { addBuyers, type Buyer } from './buyers.ts'
+import { addBuyer, addBuyers, type Buyer } from './buyers.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { registerOperator } from './register-operator.ts'
@@ -84,7 +84,7 @@ const progressOf = async ({ pool }: TestStore): Promise<number> =>
 
 async function prepare(t: Parameters<typeof startStore>[0]) {
   const store = await startStore(t)
-  const [buyer = { id: '', token: '' }] = await addBuyers(store, 1)
+  const buyer = await addBuyer(store)
   const lamp = await store.addProduct({ amount: 1_250, currency: 'EUR', stock: 1_000 })
   const tea = await store.addProduct({ amount: 900, currency: 'JPY', stock: 1_000 })
   return { store, buyer, lamp, tea }
@@ -130,7 +130,7 @@ test('counts an order with a lower number that commits late, after hours as well
   onCleanup(t, () => late.end())
   await late.query('begin')
   await insertOrder(late, buyer, lamp, new Date(Date.now() - 10 * 60_000))
-  const [other = buyer] = await addBuyers(store, 1)
+  const other = await addBuyer(store)
   await place(store, other, lamp)
   for (let minute = 0; minute < 5; minute++) {
     await rollUpOrders(store.pool)
@@ -291,7 +291,7 @@ const shared = await startStore({ after })
 const operator = await registerOperator(shared)
 
 test('shows sales, best sellers and stock of the range, with totals that are the sums of the series', async () => {
-  const [buyer = { id: '', token: '' }] = await addBuyers(shared, 1)
+  const buyer = await addBuyer(shared)
   const lamp = await shared.addProduct({ name: '<img src=x onerror=alert(1)>', amount: 1_250, currency: 'EUR', stock: 9 })
   const tea = await shared.addProduct({ name: 'Tea', amount: 900, currency: 'JPY', stock: 5 })
   await shared.addProduct({ name: 'A download', stock: null })
@@ -354,7 +354,7 @@ test('the same figures have the same entity tag, and a client that has them gets
 test('a store collects its figures without being asked', async (t) => {
   const store = await startStore(t)
   const admin = await registerOperator(store)
-  const [buyer = { id: '', token: '' }] = await addBuyers(store, 1)
+  const buyer = await addBuyer(store)
   await place(store, buyer, await store.addProduct())
   await eventually(async () => {
     const { json } = await store.call('GET', '/admin/figures', { token: admin.token })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { addBuyers } from './buyers.ts'
+import { addBuyer, addBuyers } from './buyers.ts'
 import { exchange } from './raw-http.ts'
 import { startStore } from './store.ts'
 
@@ -24,7 +24,7 @@ const store = await startStore(
   { after },
   { corsOrigins: [ORIGIN], cdnPurgeUrls: ['varnish://127.0.0.1:1', 'cloudflare://:token@zone'], catalogueLanguage: 'en' },
 )
-const [[admin], [buyer]] = [await addBuyers(store, 1, 'admin'), await addBuyers(store, 1)]
+const [admin, buyer] = [await addBuyer(store, 'admin'), await addBuyer(store)]
 await addBuyers(store, 110)
 const lamp = await store.addProduct({ stock: 1_000 })
 await store.pool.query(
@@ -34,12 +34,12 @@ await store.pool.query(
   [LONGEST.slice(0, 2 * 297)],
 )
 for (let order = 0; order < 2; order++) {
-  const placed = await store.call('POST', '/orders', { token: buyer?.token ?? '', body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
+  const placed = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
   assert.equal(placed.status, 201)
 }
 
 /** Status, bytes of all headers as they are on the wire, and the address of the next page. */
-async function readHeaders(target: string, token = admin?.token) {
+async function readHeaders(target: string, token = admin.token) {
   const head = [
     `GET ${target} HTTP/1.1`,
     ...['Host: shop.example', 'Connection: close', `Origin: ${ORIGIN}`, `X-Request-Id: ${'i'.repeat(128)}`],
@@ -74,12 +74,12 @@ test('no list has more than 3 KiB of headers, at any limit and with any filter',
   for (const { path, parameters } of lists) {
     for (const query of worstQueries(parameters)) {
       const target = `${path.replace('{id}', lamp.id)}?${query}`
-      const { status, bytes, body } = await readHeaders(target, path === '/orders' ? buyer?.token : admin?.token)
+      const { status, bytes, body } = await readHeaders(target, path === '/orders' ? buyer.token : admin.token)
       assert.ok(bytes <= MAX_BYTES, `${bytes} bytes, ${status}: ${target.slice(0, 200)}`)
       if (status === 200) largest[path] = Math.max(largest[path] ?? 0, bytes)
       const next = /"next_cursor":"([^"]+)"/.exec(body)?.[1]
       if (next === undefined) continue
-      const following = await readHeaders(`${target}&cursor=${next}`, path === '/orders' ? buyer?.token : admin?.token)
+      const following = await readHeaders(`${target}&cursor=${next}`, path === '/orders' ? buyer.token : admin.token)
       assert.ok(following.bytes <= MAX_BYTES, `${following.bytes} bytes, ${following.status}: the page after ${target.slice(0, 200)}`)
     }
   }
@@ -104,7 +104,7 @@ test('no other answer has more than 3 KiB of headers, errors included', async ()
     ...['/feeds/products.ndjson', '/console', '/docs', '/problems/not_found', '/console/none', '/openapi.json'],
   ]
   for (const target of targets) {
-    for (const token of [undefined, admin?.token, buyer?.token]) {
+    for (const token of [undefined, admin.token, buyer.token]) {
       const { bytes, status } = await readHeaders(target, token)
       assert.ok(bytes <= MAX_BYTES, `${bytes} bytes, ${status}: ${target}`)
     }

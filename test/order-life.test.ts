@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { simpleParser } from 'mailparser'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { eventually } from './eventually.ts'
 import { queryFolder } from './lake-harness.ts'
 import { startAuditedStore, summarise } from './pipeline-audit.ts'
@@ -14,7 +14,7 @@ const LIFE = ['pending', 'confirmed', 'shipped', 'delivered', 'returned']
 
 test('carries all 600 lines of an order through its whole life to topic and lake, and tells in its timeline how far each change has come', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream', 'email', 'lake'], lakeFlushSeconds: 1 })
-  const [ada, [admin]] = [await store.register({ name: 'Ada' }), await addBuyers(store, 1, 'admin')]
+  const [ada, admin] = [await store.register({ name: 'Ada' }), await addBuyer(store, 'admin')]
   const { rows: products } = await store.pool.query<{ id: string }>(
     `with added as (
       insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
@@ -29,7 +29,7 @@ test('carries all 600 lines of an order through its whole life to topic and lake
   const placed = await store.call('POST', '/orders', { token: ada.token, body: { items } })
   assert.equal(placed.status, 201, placed.text.slice(0, 300))
   for (const to of LIFE.slice(1)) {
-    const moved = await store.call('POST', `/admin/orders/${placed.json.id}/transitions`, { token: admin?.token ?? '', body: { to } })
+    const moved = await store.call('POST', `/admin/orders/${placed.json.id}/transitions`, { token: admin.token, body: { to } })
     assert.equal(moved.status, 200, moved.text.slice(0, 300))
     assert.equal(moved.json.items.length, LINES)
   }
@@ -78,7 +78,7 @@ test('carries all 600 lines of an order through its whole life to topic and lake
 test('brings payment and parcel to mail, topic and lake, and replay restores a shipped event with them', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
-  const [ada, [admin]] = [await store.register({ name: 'Ada' }), await addBuyers(store, 1, 'admin')]
+  const [ada, admin] = [await store.register({ name: 'Ada' }), await addBuyer(store, 'admin')]
   const { id: product_id } = await store.addProduct()
   const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id, quantity: 1 }] } })
   const tracking = { carrier: 'DHL & Söhne', number: 'JJD0001', url: 'https://track.example/parcels?id=JJD0001' }
@@ -89,7 +89,7 @@ test('brings payment and parcel to mail, topic and lake, and replay restores a s
   ]
   const makeMoves = async () => {
     for (const body of moves) {
-      const moved = await store.call('POST', `/admin/orders/${placed.json.id}/transitions`, { token: admin?.token ?? '', body })
+      const moved = await store.call('POST', `/admin/orders/${placed.json.id}/transitions`, { token: admin.token, body })
       assert.equal(moved.status, 200, moved.text)
     }
   }

@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import fc from 'fast-check'
 import type { OrderEvent } from '../src/orders/events.ts'
 import { expireOrders } from '../src/orders/expire-orders.ts'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { queryFolder } from './lake-harness.ts'
 import { assertOrder, assertRefunds, type Item, type Tally, textOf } from './order-tally.ts'
 import { startAuditedStore } from './pipeline-audit.ts'
@@ -18,7 +18,7 @@ const env = {
 }
 const processes = await Promise.all([serve({ after }, { env }), serve({ after }, { env })])
 const stopPipeline = await store.startPipeline()
-const [[buyer], [operator]] = [await addBuyers(store, 1), await addBuyers(store, 1, 'admin')]
+const [buyer, operator] = [await addBuyer(store), await addBuyer(store, 'admin')]
 /** Few enough for some amendments to find too little. */
 const INITIAL = 16
 const CHARGE = 100
@@ -154,7 +154,7 @@ async function post(url: string, path: string, token: string, body: object = {},
 }
 
 async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
-  const token = operator?.token ?? ''
+  const token = operator.token
   const tallies: Tally[] = []
   for (const ordered of [
     [5, 4],
@@ -162,7 +162,7 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
     [6, 0],
   ]) {
     const items = products.flatMap((product_id, i) => ((ordered[i] ?? 0) > 0 ? [{ product_id, quantity: ordered[i] }] : []))
-    const placed = await store.call('POST', '/orders', { token: buyer?.token ?? '', body: { items } })
+    const placed = await store.call('POST', '/orders', { token: buyer.token, body: { items } })
     assert.equal(placed.status, 201, placed.text)
     const none = () => [0, 0]
     const counts = { ordered: [...ordered], shipped: none(), cancelled: none(), returned: none(), restocked: none() }
@@ -243,7 +243,7 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
     if (one.kind === 'customer' || one.kind === 'rest') {
       const answer =
         one.kind === 'customer'
-          ? await post(url, `/orders/${tally.id}/cancel`, buyer?.token ?? '')
+          ? await post(url, `/orders/${tally.id}/cancel`, buyer.token)
           : await post(url, `/admin/orders/${tally.id}/transitions`, token, { to: one.to })
       assert.ok([200, 409].includes(answer.status), answer.text)
       // The units are known only once no other change of the round is in flight.
@@ -292,7 +292,7 @@ test('stock, totals and lake are in balance whatever parts are shipped, cancelle
         assert.equal(stock[i], INITIAL - gone, 'stock')
       }
       for (const tally of tallies) {
-        const { json } = await store.call('GET', `/admin/orders/${tally.id}`, { token: operator?.token ?? '' })
+        const { json } = await store.call('GET', `/admin/orders/${tally.id}`, { token: operator.token })
         assertOrder(json, tally, ids, prices)
         assertRefunds(json, tally)
         played.push(tally)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { addBuyers, networkOf } from './buyers.ts'
+import { addBuyer, addBuyers, networkOf } from './buyers.ts'
 import { onCleanup } from './cleanup.ts'
 import { startStore } from './store.ts'
 
@@ -65,10 +65,10 @@ test('places one order for one key from 100 connections at once, and answers eac
   const store = await startStore(t)
   const network = networkOf(store)
   onCleanup(t, network.close)
-  const [[buyer], lamp] = [await addBuyers(store, 1), await store.addProduct({ stock: 500 })]
+  const [buyer, lamp] = [await addBuyer(store), await store.addProduct({ stock: 500 })]
   const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
   const answers = await Promise.all(
-    Array.from({ length: 100 }, () => network.post('/orders', buyer?.token ?? '', body, { 'idempotency-key': '"one of a kind"' })),
+    Array.from({ length: 100 }, () => network.post('/orders', buyer.token, body, { 'idempotency-key': '"one of a kind"' })),
   )
   assert.deepEqual(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size, 1)
   assert.equal(answers[0]?.status, 201)

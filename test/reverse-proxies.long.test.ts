@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { Agent, request } from 'node:http'
 import { test } from 'node:test'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
@@ -54,8 +54,8 @@ for (const { name, start } of PROXIES) {
       select gen_random_uuid(), 'P-' || n, repeat('灯', 290) || n, 'lamps', 100, 'EUR', true from generate_series(1, 250) as n`,
     )
     const lamp = await store.addProduct()
-    const [buyer] = await addBuyers(store, 1)
-    const send = clientOf(t, await start(t, [store.config.port]), buyer?.token ?? '')
+    const buyer = await addBuyer(store)
+    const send = clientOf(t, await start(t, [store.config.port]), buyer.token)
 
     for (const query of ['limit=100', 'limit=100&sort=name', 'limit=37', `limit=100&q=${encodeURIComponent('灯'.repeat(60))}`]) {
       const list = await send('GET', `/products?${query}`)
@@ -107,7 +107,7 @@ for (const { name, start } of PROXIES) {
 
   test(`a restart of two API processes in turn behind ${name} fails no request`, options, async (t) => {
     const store = await startStore(t, { baseUrl: 'http://localhost:3000' })
-    const [[buyer], lamp] = [await addBuyers(store, 1), await store.addProduct({ stock: 1_000_000 })]
+    const [buyer, lamp] = [await addBuyer(store), await store.addProduct({ stock: 1_000_000 })]
     const ports = [await freePort(), await freePort()]
     const env = {
       ...{ DATABASE_URL: store.addresses.api, STOREFRONT_SECRET: TEST_SECRET, BASE_URL: 'http://localhost:3000', ROLES: 'api' },
@@ -115,7 +115,7 @@ for (const { name, start } of PROXIES) {
     }
     const launch = (port = 0) => serve(t, { env: { ...env, PORT: String(port) } })
     const processes: StoreProcess[] = [await launch(ports[0]), await launch(ports[1])]
-    const send = clientOf(t, await start(t, ports), buyer?.token ?? '')
+    const send = clientOf(t, await start(t, ports), buyer.token)
     const counts: Record<string, number> = {}
     const order = JSON.stringify({ items: [{ product_id: lamp.id, quantity: 1 }] })
     let isOver = false

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Agent, request } from 'node:http'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { startStore, TEST_SECRET } from './store.ts'
@@ -20,7 +20,7 @@ interface Backend {
 
 test('a rolling restart of two API processes behind a proxy that asks /readyz fails no request', async (t) => {
   const store = await startStore(t, { baseUrl: 'http://localhost:3000' })
-  const [[buyer], lamp] = [await addBuyers(store, 1), await store.addProduct({ stock: 1_000_000 })]
+  const [buyer, lamp] = [await addBuyer(store), await store.addProduct({ stock: 1_000_000 })]
   const env = {
     ...{
       DATABASE_URL: store.addresses.api,
@@ -56,7 +56,7 @@ test('a rolling restart of two API processes behind a proxy that asks /readyz fa
     const ready = backends.filter(({ isReady }) => isReady)
     const backend = ready[turn++ % ready.length] ?? assert.fail('no process is ready')
     const headers = {
-      authorization: `Bearer ${buyer?.token}`,
+      authorization: `Bearer ${buyer.token}`,
       ...(body === '' ? {} : { 'content-type': 'application/json', 'content-length': body.length }),
     }
     return new Promise<string>((resolve) => {

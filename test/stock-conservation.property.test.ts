@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
-import { addBuyers } from './buyers.ts'
+import { addBuyer } from './buyers.ts'
 import { startStore, TEST_SECRET } from './store.ts'
 import { serve } from './store-process.ts'
 
 const store = await startStore({ after })
-const [admin] = await addBuyers(store, 1, 'admin')
+const admin = await addBuyer(store, 'admin')
 const child = await serve(
   { after },
   {
@@ -34,7 +34,7 @@ interface Call {
 }
 
 /** Sends a request to the store of this process, or to the one that runs in a process of its own. */
-async function send(isChild: boolean, method: string, path: string, { token = admin?.token ?? '', body, raw, headers = {} }: Call = {}) {
+async function send(isChild: boolean, method: string, path: string, { token = admin.token, body, raw, headers = {} }: Call = {}) {
   const text = raw ?? (body === undefined ? undefined : JSON.stringify(body))
   const type: Record<string, string> = text === undefined ? {} : { 'content-type': 'application/json' }
   if (!isChild) {
@@ -114,8 +114,8 @@ class Played {
 
 async function play(products: readonly Product[], rounds: readonly Action[][]): Promise<Played> {
   // An account of its own: the orders that one account can have waiting are limited.
-  const [buyer] = await addBuyers(store, 1)
-  const played = new Played(buyer?.token ?? '')
+  const buyer = await addBuyer(store)
+  const played = new Played(buyer.token)
   for (const round of rounds) await Promise.all(round.map((step) => run(products, played, step)))
   return played
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
@@ -8,8 +8,8 @@ import { type Answer, type CallOptions, startSecondProcess, startStore } from '.
 import { createPool } from '../db/pool.ts'
 
 const store = await startStore({ after })
-const [[admin], [ada]] = [await addBuyers(store, 1, 'admin'), await addBuyers(store, 1)]
-const operator = admin?.token ?? ''
+const [admin, ada] = [await addBuyer(store, 'admin'), await addBuyer(store)]
+const operator = admin.token
 
 const call = (method: string, path: string, options: CallOptions = {}) => store.call(method, path, { token: operator, ...options })
 const pathOf = ({ id }: { id: string }, rest = '') => `/admin/products/${id}/stock${rest}`
@@ -18,7 +18,7 @@ const count = (product: { id: string }, body: object, ifMatch?: string) =>
   call('PUT', pathOf(product), { body, headers: ifMatch === undefined ? {} : { 'if-match': ifMatch } })
 const adjust = (product: { id: string }, body: object) => call('POST', pathOf(product, '/adjustments'), { body })
 const order = (product: { id: string }, quantity = 1) =>
-  store.call('POST', '/orders', { token: ada?.token ?? '', body: { items: [{ product_id: product.id, quantity }] } })
+  store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: product.id, quantity }] } })
 const kept = async (product: { id: string }) => (await call('GET', pathOf(product, '/adjustments'))).json.data as Record<string, unknown>[]
 const isShown = async ({ id }: { id: string }) => (await store.call('GET', `/products/${id}`)).json.in_stock
 
@@ -62,7 +62,7 @@ test('refuses a count that was made before three sales, even if returns restored
   const { headers } = await read(lamp)
   const sold = await order(lamp, 3)
   assert.equal(sold.status, 201, sold.text)
-  assert.equal((await store.call('POST', `/orders/${sold.json.id}/cancel`, { token: ada?.token ?? '' })).status, 200)
+  assert.equal((await store.call('POST', `/orders/${sold.json.id}/cancel`, { token: ada.token })).status, 200)
   const refused = await count(lamp, { stock: 12 }, headers.etag)
   const problem = assertProblem(refused, 412, 'precondition_failed')
   assert.deepEqual([problem.available, problem.version, refused.headers.etag], [10, 3, '"3"'])
@@ -101,7 +101,7 @@ test('the database increments the version for a statement that does not', async 
 test('`expected` is compared with the number only', async () => {
   const [lamp, untracked] = [await store.addProduct({ stock: 4 }), await store.addProduct({ stock: null })]
   const sold = await order(lamp, 1)
-  await store.call('POST', `/orders/${sold.json.id}/cancel`, { token: ada?.token ?? '' })
+  await store.call('POST', `/orders/${sold.json.id}/cancel`, { token: ada.token })
   const problem = assertProblem(await count(lamp, { stock: 8, expected: 3 }), 412, 'precondition_failed')
   assert.deepEqual([problem.available, problem.version], [4, 3])
   assert.deepEqual((await count(lamp, { stock: 8, expected: 4 })).json, { product_id: lamp.id, available: 8, version: 4 })
@@ -131,7 +131,7 @@ test('adds and removes units, and records actor, time, reason and the previous n
   const came = await adjust(lamp, { delta: 7, reference: 'DN-1', reason: 'a delivery' })
   assert.equal(came.status, 201, came.text)
   const { created_at, ...rest } = came.json
-  const actor = { type: 'admin', id: admin?.id }
+  const actor = { type: 'admin', id: admin.id }
   const common = { product_id: lamp.id, kind: 'adjustment', actor }
   assert.deepEqual(rest, { ...common, version: 2, before: 5, after: 12, delta: 7, reference: 'DN-1', reason: 'a delivery' })
   assert.ok(Date.parse(created_at) >= begin - 1_000 && Date.parse(created_at) <= Date.now() + 1_000, created_at)
@@ -241,7 +241,7 @@ test('records the initial stock of a new product, and records nothing if stock i
   const [only, ...others] = await kept(lamp)
   assert.deepEqual(
     [only?.kind, only?.version, only?.before, only?.after, only?.delta, only?.actor, others],
-    ['created', 1, null, 3, null, { type: 'admin', id: admin?.id }, []],
+    ['created', 1, null, 3, null, { type: 'admin', id: admin.id }, []],
   )
   assert.deepEqual((await read(lamp)).headers.etag, '"1"')
   assert.deepEqual(await kept(untracked), [])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { startStore } from '../../test/store.ts'
 import { rollUpOrders } from './roll-up-orders.ts'
@@ -20,9 +20,9 @@ async function prepare(t: Parameters<typeof startStore>[0]) {
   return {
     /** Places an order of ten pens at 10.00 and pays it. */
     async place() {
-      const [buyer] = await addBuyers(store, 1)
+      const buyer = await addBuyer(store)
       const body = { items: [{ product_id: pen.id, quantity: 10 }] }
-      const { status, json, text } = await store.call('POST', '/orders', { token: buyer?.token ?? '', body })
+      const { status, json, text } = await store.call('POST', '/orders', { token: buyer.token, body })
       assert.equal(status, 201, text)
       await send('PUT', json.id, 'payment', { ...CARD, state: 'paid' })
       return json.id as string

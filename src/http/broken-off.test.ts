@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, test } from 'node:test'
 import { pino } from 'pino'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { eventually } from '../../test/eventually.ts'
 import { openSocket } from '../../test/raw-http.ts'
 import { startStore } from '../../test/store.ts'
@@ -10,14 +10,14 @@ import { startStore } from '../../test/store.ts'
 const lines: string[] = []
 const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
 const store = await startStore({ after }, { logger, loggedRequests: 'all' })
-const [operator] = await addBuyers(store, 1, 'admin')
+const operator = await addBuyer(store, 'admin')
 const ERROR = pino.levels.values.error ?? 50
 
 /** Sends the beginning of a body, and disconnects while the server reads it. Returns the request's log lines. */
 async function breakOff(path: string, headers: readonly string[], beginning: string, isReset: boolean) {
   lines.length = 0
   const socket = await openSocket(store)
-  const head = [`POST ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${operator?.token}`, ...headers]
+  const head = [`POST ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${operator.token}`, ...headers]
   const received = once(store.server.server, 'request')
   socket.write(`${head.join('\r\n')}\r\n\r\n${beginning}`)
   const [request] = await received
@@ -70,7 +70,7 @@ test('bytes that belong to no body end a started answer without writing a second
     text += chunk
   })
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
-  const head = ['POST /admin/products/import HTTP/1.1', 'Host: a', `Authorization: Bearer ${operator?.token}`, NDJSON_TYPE]
+  const head = ['POST /admin/products/import HTTP/1.1', 'Host: a', `Authorization: Bearer ${operator.token}`, NDJSON_TYPE]
   socket.write(`${[...head, 'Transfer-Encoding: chunked'].join('\r\n')}\r\n\r\n${refused.length.toString(16)}\r\n${refused}\r\n`)
   await eventually(async () => text.includes('"line":1'), { what: 'the beginning of the answer' })
   socket.write('no chunk\r\n')

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { after, test } from 'node:test'
 import { pino } from 'pino'
 import { Type } from 'typebox'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { openSocket, sendRaw } from '../../test/raw-http.ts'
@@ -153,7 +153,7 @@ test('a call whose schema has a default needs no body, and every other call does
 })
 
 test('ends the connection of a client that sends a body in tiny chunks, and accepts small chunks', async () => {
-  const [operator] = await addBuyers(store, 1, 'admin')
+  const operator = await addBuyer(store, 'admin')
   const body = JSON.stringify({ items: [], note: 'x'.repeat(20_000) })
   const chunked = (text: string, length: number) =>
     (text.match(new RegExp(`.{1,${length}}`, 'gs')) ?? []).map((part) => `${part.length.toString(16)}\r\n${part}\r\n`).join('')
@@ -165,7 +165,7 @@ test('ends the connection of a client that sends a body in tiny chunks, and acce
     ['/nowhere', 'application/json', body],
     ['/orders', 'text/plain', body],
   ] as const) {
-    const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${operator?.token}\r\nContent-Type: ${type}\r\n`
+    const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${operator.token}\r\nContent-Type: ${type}\r\n`
     const send = (length: number) =>
       sendRaw(store, `${head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(text, length)}0\r\n\r\n`)
     assert.ok(Number.isNaN((await send(1)).status), `${path} has no answer`)

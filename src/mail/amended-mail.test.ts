@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { startStore } from '../../test/store.ts'
 import { LANGUAGES } from '../language.ts'
 import { type OrderRecord, RECORD_COLUMNS, toOrderEvents } from '../orders/events.ts'
@@ -9,7 +9,7 @@ import { createMailRenderer, hasMail, toMailContent } from './render-mail.ts'
 import { createTemplateReader } from './templates.ts'
 
 const store = await startStore({ after })
-const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
+const [ada, operator] = [await store.register(), await addBuyer(store, 'admin')]
 const render = createMailRenderer({ orderUrl: 'https://shop.example/order' }, createTemplateReader(null), mailLanguages('en', null))
 
 interface Step {
@@ -31,7 +31,7 @@ async function mailsAfter(steps: (Step | ((mug: string) => Step))[]) {
   const { json } = await store.call('POST', '/orders', { token: ada.token, body: { items } })
   for (const step of steps) {
     const { method = 'POST', path, body } = typeof step === 'function' ? step(mug.id) : step
-    const answer = await store.call(method, `/admin/orders/${json.id}/${path}`, { token: operator?.token, body })
+    const answer = await store.call(method, `/admin/orders/${json.id}/${path}`, { token: operator.token, body })
     assert.equal(answer.status, 200, answer.text)
   }
   const { rows } = await store.pool.query<Record<string, unknown>>('select *, number::text from orders where id = $1', [json.id])

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
 import { deleteExpiredKeys } from './placing/idempotency.ts'
 
 const store = await startStore({ after }, { customerCancel: 'confirmed' })
-const [ada, bob, [operator]] = [await store.register(), await store.register(), await addBuyers(store, 1, 'admin')]
-const token = operator?.token ?? ''
+const [ada, bob, operator] = [await store.register(), await store.register(), await addBuyer(store, 'admin')]
+const token = operator.token
 
 async function place(product: { id: string }, { quantity = 1, by = ada } = {}) {
   const { status, json, text } = await store.call('POST', '/orders', {
@@ -47,7 +47,7 @@ test('finds orders by status, customer, number, e-mail, product and period, and 
     [second.id].filter(() => second.created_at !== third.created_at),
   )
   const [shown] = (await search(`number=${third.number}`)).json.data
-  assert.deepEqual([shown.user_id, shown.status, shown.status_history[1].actor], [bob.id, 'confirmed', { type: 'admin', id: operator?.id }])
+  assert.deepEqual([shown.user_id, shown.status, shown.status_history[1].actor], [bob.id, 'confirmed', { type: 'admin', id: operator.id }])
   assert.equal((await store.call('GET', `/admin/orders/${second.id}`, { token })).json.user_id, bob.id)
   assertProblem(await search('from=2016-12-31T23:59:60Z'), 400, 'invalid_query')
 })
@@ -93,7 +93,7 @@ test('moves an order and stores the reason, only from the version in If-Match', 
   assert.deepEqual(confirmed.json.status_history[1], {
     status: 'confirmed',
     at: confirmed.json.updated_at,
-    actor: { type: 'admin', id: operator?.id },
+    actor: { type: 'admin', id: operator.id },
     reason: 'paid',
   })
   const stale = assertProblem(await move(order.id, { to: 'shipped' }, { 'if-match': '"1"' }), 412, 'precondition_failed')

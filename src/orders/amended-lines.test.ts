@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import type { ErrorCode } from '../errors.ts'
 
 const store = await startStore({ after }, { maxQuantityPerProductAndUser: 8 })
 const other = await startSecondProcess({ after }, store, { maxQuantityPerProductAndUser: 8 })
-const [operator] = await addBuyers(store, 1, 'admin')
-const token = operator?.token ?? ''
+const { token } = await addBuyer(store, 'admin')
 const EUR = (amount: number) => ({ amount, currency: 'EUR' })
 
 const amend = (id: string, body: unknown, headers: Record<string, string> = {}, query = '', by: Pick<typeof store, 'call'> = store) =>

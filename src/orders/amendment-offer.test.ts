@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
 
 const store = await startStore({ after })
-const [operator] = await addBuyers(store, 1, 'admin')
-const token = operator?.token ?? ''
+const { token } = await addBuyer(store, 'admin')
 
 const amend = (id: string, body: object, query = '') => store.call('POST', `/admin/orders/${id}/amendments${query}`, { token, body })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { makeKey } from '../../test/api-keys.ts'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { eraseCopies } from '../app/housekeeping.ts'
@@ -10,8 +10,8 @@ import { eraseDueAddresses } from './erase-addresses.ts'
 
 const store = await startStore({ after })
 const other = await startSecondProcess({ after }, store)
-const [operator] = await addBuyers(store, 1, 'admin')
-const token = operator?.token ?? ''
+const operator = await addBuyer(store, 'admin')
+const token = operator.token
 const OLD = { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' }
 const NEW = { ...OLD, line1: '21 Albemarle Street', postal_code: 'W1S 4BS' }
 const PARCEL = { carrier: 'DHL', number: '1' }
@@ -53,7 +53,7 @@ test('an amendment changes the delivery and mail addresses in one version with i
     { kind: 'readdressed', to: 'former_address' },
   ])
   const { at, actor, ...entry } = order.status_history[2]
-  assert.deepEqual([actor, Date.parse(at) > 0], [{ type: 'admin', id: operator?.id }, true])
+  assert.deepEqual([actor, Date.parse(at) > 0], [{ type: 'admin', id: operator.id }, true])
   assert.deepEqual(entry, {
     ...{ status: 'confirmed', reason: 'A call.', reference: 'call-1' },
     change: { type: 'amended', amended: ['shipping_address', 'email'] },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { placeLinkedOrder } from '../../test/order-links.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
@@ -10,8 +10,7 @@ import { getOrderRecords } from './order-column-sql.ts'
 import { findVatNumberFault } from './vat-number.ts'
 
 const store = await startStore({ after })
-const [operator] = await addBuyers(store, 1, 'admin')
-const token = operator?.token ?? ''
+const { token } = await addBuyer(store, 'admin')
 const buyer = await store.register()
 const lamp = await store.addProduct({ stock: null })
 const items = [{ product_id: lamp.id, quantity: 1 }]

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
@@ -10,8 +10,7 @@ import type { OrderChange, PaymentState } from './order-changes.ts'
 import { dueOf, refundsOf } from './order-charges.ts'
 
 const store = await startStore({ after })
-const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
-const token = operator?.token ?? ''
+const [ada, { token }] = [await store.register(), await addBuyer(store, 'admin')]
 const EUR = (amount: number) => ({ amount, currency: 'EUR' })
 const SHIPPING = { kind: 'shipping', label: 'Express', amount: EUR(490) }
 const DISCOUNT = { kind: 'discount', label: 'Ten off', amount: EUR(-1_000) }

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer, addBuyers } from '../../test/buyers.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { DEADLOCK_DETECTED, SERIALIZATION_FAILURE } from '../db/sql-state.ts'
 
 const store = await startStore({ after })
-const [[ada], [operator]] = [await addBuyers(store, 1), await addBuyers(store, 1, 'admin')]
+const [ada, operator] = [await addBuyer(store), await addBuyer(store, 'admin')]
 
 const TABLES = ['orders', 'inventory', 'products', 'sessions']
 
@@ -41,8 +41,8 @@ for (const state of [SERIALIZATION_FAILURE, DEADLOCK_DETECTED]) {
     await store.pool.query('truncate planned_conflicts')
     const lamp = await store.addProduct({ stock: 100 })
     const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
-    const token = ada?.token ?? ''
-    const admin = operator?.token ?? ''
+    const token = ada.token
+    const admin = operator.token
     const { json: placed } = await store.call('POST', '/orders', { token, body })
     const { json: product, headers } = await store.call('GET', `/admin/products/${lamp.id}`, { token: admin })
     assert.equal(product.id, lamp.id)
@@ -95,7 +95,7 @@ for (const level of ['repeatable read', 'serializable'])
         const [cancelled, adjusted] = await Promise.all([
           call('POST', `/orders/${placed.json.id}/cancel`, { token }),
           call('POST', `/admin/products/${lamp.id}/stock/adjustments`, {
-            token: operator?.token ?? '',
+            token: operator.token,
             body: { delta: 1, reference: `${level} ${by} ${round}`, reason: null },
           }),
         ])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { eventually } from '../../test/eventually.ts'
 import { startStore } from '../../test/store.ts'
 import type { Pool } from '../db/pool.ts'
@@ -10,7 +10,7 @@ import { type HistoryEntry, PAYMENT_STATES, type PaymentState } from './order-ch
 import { isMoneyHeld, paymentOf } from './order-charges.ts'
 
 const store = await startStore({ after }, { pendingOrderTtlSeconds: 3_600 })
-const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
+const [ada, operator] = [await store.register(), await addBuyer(store, 'admin')]
 
 async function place(product: { id: string }): Promise<string> {
   const { json } = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: product.id, quantity: 1 }] } })
@@ -19,7 +19,7 @@ async function place(product: { id: string }): Promise<string> {
 }
 async function pay(id: string, state: PaymentState, reference = 'pi_1') {
   const answer = await store.call('PUT', `/admin/orders/${id}/payment`, {
-    ...{ token: operator?.token, body: { provider: 'stripe', reference, state } },
+    ...{ token: operator.token, body: { provider: 'stripe', reference, state } },
   })
   assert.equal(answer.status, 200, answer.text)
 }

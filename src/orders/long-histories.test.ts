@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { startStore } from '../../test/store.ts'
 import { pagingOf } from '../http/pagination.ts'
 import { MAX_CHANGES_BYTES } from './change-limits.ts'
@@ -10,7 +10,7 @@ import { NumberPosition, PAGE_BYTES } from './order-page.ts'
 const ORDERS = 40
 const store = await startStore({ after })
 const product = await store.addProduct()
-const [[ada], [operator]] = await Promise.all([addBuyers(store, 1), addBuyers(store, 1, 'admin')])
+const [ada, operator] = await Promise.all([addBuyer(store), addBuyer(store, 'admin')])
 const { id: userId = '', token = '' } = ada ?? {}
 const numbers: string[] = []
 for (let n = 0; n < ORDERS; n++) {
@@ -33,7 +33,7 @@ await store.pool.query(
 test('a page of orders with the longest histories has at most three MiB, and the pages have each order once', async () => {
   for (const [path, caller] of [
     ['/orders', token],
-    ['/admin/orders', operator?.token ?? ''],
+    ['/admin/orders', operator.token],
   ] as const) {
     const met: string[] = []
     for (let cursor: string | null = ''; cursor !== null; ) {

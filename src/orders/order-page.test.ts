@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer, addBuyers } from '../../test/buyers.ts'
 import { addProductsForLargeOrders, placeLargeOrder } from '../../test/large-orders.ts'
 import { startStore } from '../../test/store.ts'
 import { createPool } from '../db/pool.ts'
@@ -10,7 +10,7 @@ import { NumberPosition, PAGE_BYTES } from './order-page.ts'
 
 const store = await startStore({ after })
 const products = await addProductsForLargeOrders(store)
-const [[ada, bob], [operator]] = await Promise.all([addBuyers(store, 2), addBuyers(store, 1, 'admin')])
+const [[ada, bob], operator] = await Promise.all([addBuyers(store, 2), addBuyer(store, 'admin')])
 
 // Numbers of lines per order. Another customer places an order after each of these.
 const SIZES = [1_000, 1, 1_000, 999, 1_000, 2, 1, 3, 1_000, 400, 400, 400, 400, 1_000, 1_000, 1]
@@ -29,9 +29,9 @@ for (const lines of SIZES) {
 const lists = [
   { path: '/orders', token: ada?.token ?? '', filters: '', expected: placed.adas },
   { path: '/orders', token: ada?.token ?? '', filters: '&status=pending', expected: placed.adas },
-  { path: '/admin/orders', token: operator?.token ?? '', filters: '', expected: placed.all },
-  { path: '/admin/orders', token: operator?.token ?? '', filters: `&user_id=${ada?.id}&status=pending`, expected: placed.adas },
-  { path: '/admin/orders', token: operator?.token ?? '', filters: `&product_id=${products[0]}`, expected: placed.all },
+  { path: '/admin/orders', token: operator.token, filters: '', expected: placed.all },
+  { path: '/admin/orders', token: operator.token, filters: `&user_id=${ada?.id}&status=pending`, expected: placed.adas },
+  { path: '/admin/orders', token: operator.token, filters: `&product_id=${products[0]}`, expected: placed.all },
 ]
 
 interface Shown {

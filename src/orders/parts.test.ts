@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { expireOrders } from './expire-orders.ts'
 import { allowedTransitions } from './order-status.ts'
 
 const store = await startStore({ after }, { customerCancel: 'confirmed' })
-const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
-const token = operator?.token ?? ''
+const [ada, operator] = [await store.register(), await addBuyer(store, 'admin')]
+const token = operator.token
 const TRACKING = { carrier: 'DHL', number: 'JJD 0001', url: 'https://track.example/1' }
 
 type Part = 'shipments' | 'cancellations' | 'returns'
@@ -64,7 +64,7 @@ test('ships an order in parcels with their own tracking, and the last parcel shi
   assert.deepEqual(first.json.status_history[2], {
     status: 'confirmed',
     at: first.json.updated_at,
-    actor: { type: 'admin', id: operator?.id },
+    actor: { type: 'admin', id: operator.id },
     reason: null,
     reference: 'parcel-1',
     tracking: TRACKING,
@@ -119,7 +119,7 @@ test('cancelled lines lower the total and return to stock, and the placed conten
     'select action, actor_id, before, after from activities where subject_id = $1 order by activities.id',
     [id],
   )
-  const made = ['cancelLines', 'moveOrder', 'cancelLines', 'cancelLines'].map((action) => [action, operator?.id])
+  const made = ['cancelLines', 'moveOrder', 'cancelLines', 'cancelLines'].map((action) => [action, operator.id])
   assert.deepEqual(
     rows.map(({ action, actor_id }) => [action, actor_id]),
     made,

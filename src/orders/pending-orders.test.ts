@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer, addBuyers } from '../../test/buyers.ts'
 import { findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
@@ -9,13 +9,12 @@ import { expireOrders } from './expire-orders.ts'
 
 const LIMIT = 5
 const store = await startStore({ after }, { maxPendingOrdersPerUser: LIMIT })
-const [operator] = await addBuyers(store, 1, 'admin')
+const operator = await addBuyer(store, 'admin')
 
 type Placer = Pick<typeof store, 'call'>
 const place = (product: { id: string }, { token }: { token: string }, headers: Record<string, string> = {}, by: Placer = store) =>
   by.call('POST', '/orders', { token, body: { items: [{ product_id: product.id, quantity: 1 }] }, headers })
-const move = (id: string, to: string) =>
-  store.call('POST', `/admin/orders/${id}/transitions`, { token: operator?.token ?? '', body: { to } })
+const move = (id: string, to: string) => store.call('POST', `/admin/orders/${id}/transitions`, { token: operator.token, body: { to } })
 async function countsOf(userId: string) {
   const { rows } = await store.pool.query(
     `select (select pending from pending_order_counts where user_id = $1) as counted,
@@ -46,8 +45,7 @@ test('refuses an order above the pending limit without taking stock, and places 
 })
 
 test('answers the retry of a placed order when the customer has reached the pending limit', async () => {
-  const [lamp, [ada]] = [await store.addProduct(), await addBuyers(store, 1)]
-  assert.ok(ada !== undefined)
+  const [lamp, ada] = [await store.addProduct(), await addBuyer(store)]
   const key = { 'idempotency-key': 'first' }
   const first = await place(lamp, ada, key)
   for (let i = 1; i < LIMIT; i++) assert.equal((await place(lamp, ada)).status, 201)
@@ -87,8 +85,7 @@ test('places exactly the allowed number of pending orders when many come at once
 test('a batch that reads before it places waits for another transaction with an order of the same customer', async (t) => {
   // A purchase limit makes every batch read first.
   const looking = await startSecondProcess(t, store, { maxQuantityPerProductAndUser: 1_000 })
-  const [lamp, [ada]] = [await store.addProduct(), await addBuyers(store, 1)]
-  assert.ok(ada !== undefined)
+  const [lamp, ada] = [await store.addProduct(), await addBuyer(store)]
   for (let i = 1; i < LIMIT; i++) assert.equal((await place(lamp, ada)).status, 201)
   const other = await store.pool.connect()
   t.after(() => other.release(true))
@@ -108,8 +105,7 @@ test('a batch that reads before it places waits for another transaction with an 
 })
 
 test('counts orders that other programs write, and orders that expire', async () => {
-  const [lamp, [ada]] = [await store.addProduct({ stock: 10 }), await addBuyers(store, 1)]
-  assert.ok(ada !== undefined)
+  const [lamp, ada] = [await store.addProduct({ stock: 10 }), await addBuyer(store)]
   for (let i = 0; i < LIMIT; i++) await place(lamp, ada)
   await store.pool.query(`update orders set created_at = created_at - interval '2 hours' where user_id = $1`, [ada.id])
   assert.deepEqual(await countsOf(ada.id), { counted: LIMIT, pending: LIMIT })
@@ -143,8 +139,7 @@ test('counts orders that other programs write, and orders that expire', async ()
 
 test('allows any number of pending orders when the limit is off', async (t) => {
   const free = await startSecondProcess(t, store, { maxPendingOrdersPerUser: null })
-  const [lamp, [ada]] = [await store.addProduct(), await addBuyers(store, 1)]
-  assert.ok(ada !== undefined)
+  const [lamp, ada] = [await store.addProduct(), await addBuyer(store)]
   const answers = await Promise.all(Array.from({ length: 2 * LIMIT }, () => place(lamp, ada, {}, free)))
   assert.deepEqual(statuses(answers), Array(2 * LIMIT).fill(201))
   assertProblem(await place(lamp, ada), 409, 'too_many_pending_orders')

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { expireOrders } from './expire-orders.ts'
 
 const store = await startStore({ after })
-const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
-const token = operator?.token ?? ''
+const [ada, operator] = [await store.register(), await addBuyer(store, 'admin')]
+const token = operator.token
 const EUR = (amount: number) => ({ amount, currency: 'EUR' })
 const STRIPE = { provider: 'stripe', reference: 'pi_1' }
 
@@ -49,7 +49,7 @@ test('a refund is an entry of the payment, and the customer sees the refunded am
   assert.deepEqual(first.json.refundable, [{ ...STRIPE, left: EUR(1_500) }])
   const { at: _, ...entry } = (await row(id)).status_history.at(-1)
   assert.deepEqual(entry, {
-    ...{ status: 'pending', actor: { type: 'admin', id: operator?.id }, reason: 'scratched', reference: 're_1' },
+    ...{ status: 'pending', actor: { type: 'admin', id: operator.id }, reason: 'scratched', reference: 're_1' },
     change: {
       ...{ type: 'payment', ...STRIPE, state: 'partially_refunded' },
       refund: { amount: 500, lines: [{ product_id: lamp.id, quantity: 1, amount: 300 }] },

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 
 const store = await startStore({ after })
-const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
-const token = operator?.token ?? ''
+const [ada, operator] = [await store.register(), await addBuyer(store, 'admin')]
+const token = operator.token
 const TRACKING = { carrier: 'DHL', number: 'JJD 0001', url: 'https://track.example/parcels?id=JJD%200001' }
 
 async function place(product: { id: string }, quantity = 1): Promise<string> {
@@ -44,7 +44,7 @@ test('makes a transition once per reference, and answers a repeat with the curre
   assert.deepEqual(first.json.status_history[1], {
     status: 'confirmed',
     at: first.json.updated_at,
-    actor: { type: 'admin', id: operator?.id },
+    actor: { type: 'admin', id: operator.id },
     reason: 'paid',
     reference: 'pay_1',
   })

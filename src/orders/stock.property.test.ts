@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer, addBuyers } from '../../test/buyers.ts'
 import { startStore } from '../../test/store.ts'
 import { expireOrders } from './expire-orders.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
 
 const store = await startStore({ after })
-const [[admin], buyers] = [await addBuyers(store, 1, 'admin'), await addBuyers(store, 2)]
+const [admin, buyers] = [await addBuyer(store, 'admin'), await addBuyers(store, 2)]
 
 const DAY_MS = 86_400_000
 
@@ -75,7 +75,7 @@ async function play(products: { id: string }[], rounds: Action[][]): Promise<Pla
     const answer =
       step.kind === 'cancel'
         ? await store.call('POST', `/orders/${target.id}/cancel`, { token: tokenOf(target.buyer) })
-        : await store.call('POST', `/admin/orders/${target.id}/transitions`, { token: admin?.token ?? '', body: { to: step.to, restock } })
+        : await store.call('POST', `/admin/orders/${target.id}/transitions`, { token: admin.token, body: { to: step.to, restock } })
     assert.ok([200, 409].includes(answer.status), answer.text)
     // The order itself does not show whether its goods were restocked.
     if (restock && answer.status === 200) restocked.add(target.id)

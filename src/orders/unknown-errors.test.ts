@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import pino from 'pino'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { onCleanup } from '../../test/cleanup.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
@@ -9,7 +9,7 @@ import { startStore } from '../../test/store.ts'
 const logged: { request_id?: string; lines?: number; err: { message: string } }[] = []
 const logger = pino({ level: 'error' }, { write: (line) => void logged.push(JSON.parse(line)) })
 const store = await startStore({ after }, { logger })
-const [customer, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
+const [customer, operator] = [await store.register(), await addBuyer(store, 'admin')]
 const lamp = await store.addProduct({ stock: null })
 
 const place = (note?: string) =>
@@ -17,7 +17,7 @@ const place = (note?: string) =>
 
 async function moveLines(lines: object[]) {
   const answer = await store.call('POST', '/admin/orders/transitions', {
-    token: operator?.token ?? '',
+    token: operator.token,
     raw: lines.map((line) => JSON.stringify(line)).join('\n'),
     headers: { 'content-type': 'application/x-ndjson' },
   })

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../test/buyers.ts'
+import { addBuyer } from '../../test/buyers.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
 
 const store = await startStore({ after })
-const [ada, bob, [operator]] = [await store.register(), await store.register(), await addBuyers(store, 1, 'admin')]
-const token = operator?.token ?? ''
+const [ada, bob, { token }] = [await store.register(), await store.register(), await addBuyer(store, 'admin')]
 const lamp = await store.addProduct({ stock: 1_000 })
 
 async function place(by = ada): Promise<string> {

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import { isScope } from '../../src/http/scopes.ts'
-import { addBuyers } from '../buyers.ts'
+import { addBuyer, addBuyers } from '../buyers.ts'
 import type { Cleanup } from '../cleanup.ts'
 import { startStore } from '../store.ts'
 import { StallMeter } from './measure-stall.ts'
@@ -43,7 +43,7 @@ export async function measureStalls(
   await store.addProduct({ name: 'A lamp' })
   const { port } = store.server.server.address() as AddressInfo
   const meter = new StallMeter(t)
-  const [[customer], [operator]] = await Promise.all([addBuyers(store, 1), addBuyers(store, 1, 'admin')])
+  const [customer, operator] = await Promise.all([addBuyer(store), addBuyer(store, 'admin')])
   const all: RouteStalls[] = []
   for (const [index, route] of store.server.listedRoutes.entries()) {
     const name = `${route.method} ${route.url}`

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { allowBrokenRows } from '../../../test/broken-rows.ts'
-import { addBuyers } from '../../../test/buyers.ts'
+import { addBuyer } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { commitFile } from '../../../test/lake-harness.ts'
@@ -210,14 +210,14 @@ test('finds an event whose payment or parcel differs from its order', async (t) 
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   const [first = '', second = ''] = await store.trade(2)
-  const [admin] = await addBuyers(store, 1, 'admin')
+  const admin = await addBuyer(store, 'admin')
   const tracking = { carrier: 'DHL', number: 'JJD0001', url: 'https://track.example/1' }
   for (const id of [first, second])
     for (const body of [
       { to: 'confirmed', reference: 'pay_1' },
       { to: 'shipped', reference: 'parcel_1', tracking },
     ])
-      assert.equal((await store.call('POST', `/admin/orders/${id}/transitions`, { token: admin?.token ?? '', body })).status, 200)
+      assert.equal((await store.call('POST', `/admin/orders/${id}/transitions`, { token: admin.token, body })).status, 200)
   await store.untilDelivered()
   await stop()
   assert.deepEqual((await store.verify()).findings, [])
@@ -344,10 +344,10 @@ test('reports a wrong count of pending orders, search texts that differ from the
   const stop = await store.startPipeline()
   await store.trade(3)
   const products = await Promise.all([1, 2, 3].map(() => store.addProduct({ stock: 3 })))
-  const [admin] = await addBuyers(store, 1, 'admin')
+  const admin = await addBuyer(store, 'admin')
   for (const { id } of products)
     for (const delta of [1, 2]) {
-      const call = { token: admin?.token ?? '', body: { delta, reference: `delivery ${delta}` } }
+      const call = { token: admin.token, body: { delta, reference: `delivery ${delta}` } }
       assert.equal((await store.call('POST', `/admin/products/${id}/stock/adjustments`, call)).status, 201)
     }
   await store.untilDelivered()

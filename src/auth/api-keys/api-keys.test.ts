@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { pino } from 'pino'
 import { makeKey } from '../../../test/api-keys.ts'
-import { addBuyers, type Buyer } from '../../../test/buyers.ts'
+import { addBuyer, addBuyers, type Buyer } from '../../../test/buyers.ts'
 import { promptly } from '../../../test/eventually.ts'
 import { assertProblem, faults } from '../../../test/problem.ts'
 import { startSecondProcess, startStore, type TestStore } from '../../../test/store.ts'
@@ -14,7 +14,7 @@ import { formatKey, newSecret, parseKey } from './key-text.ts'
 
 const store = await startStore({ after })
 const other = await startSecondProcess({ after }, store)
-const [admin] = (await addBuyers(store, 1, 'admin')) as [Buyer]
+const admin = await addBuyer(store, 'admin')
 const A_SECOND = { withinMs: 1_000, what: 'the change in the other process' }
 
 const create = (body: object, { call = store.call, token = admin.token } = {}) => call('POST', '/admin/api-keys', { token, body })
@@ -161,7 +161,7 @@ test('after a rotation both secrets are valid until the overlap ends; a second r
 })
 
 test('an operator cannot rotate the key of another operator or of a command, because the secret would outlive the account', async () => {
-  const [eve] = (await addBuyers(store, 1, 'admin')) as [Buyer]
+  const eve = await addBuyer(store, 'admin')
   for (const { id, key } of [await makeOwnKey(), await makeKey(store, ['orders:read'])]) {
     const refused = await store.call('POST', `/admin/api-keys/${id}/rotate`, { token: eve.token, body: {} })
     assertProblem(refused, 403, 'forbidden')
@@ -209,7 +209,7 @@ test('refuses a key within a second after its operator is deleted or is no longe
 })
 
 test('a key can never do more than its maker, neither when it is made nor later', async () => {
-  const [operator] = (await addBuyers(store, 1, 'admin')) as [Buyer]
+  const operator = await addBuyer(store, 'admin')
   const { json } = await create({ name: 'A', scopes: ['orders:read', 'lake:query'] }, { token: operator.token })
   assert.equal(await read(store.call, json.key), 200)
   const becomes = (role: string) => store.pool.query('update users set role = $2 where id = $1', [operator.id, role])
@@ -238,7 +238,7 @@ test('a key can never do more than its maker, neither when it is made nor later'
 
 test('a key made while its maker is deleted or demoted does not outlive the change', async () => {
   for (const statement of ['delete from users where id = $1', `update users set role = 'customer' where id = $1`]) {
-    const [operator] = (await addBuyers(store, 1, 'admin')) as [Buyer]
+    const operator = await addBuyer(store, 'admin')
     const [made] = await Promise.all([
       create({ name: 'A', scopes: ['orders:read'] }, { token: operator.token }),
       store.pool.query(statement, [operator.id]),
@@ -305,7 +305,7 @@ test('refuses a key in the address, even beside a correct key in the header, and
 test("an expired key is refused by the process's clock and listed as expired", async (t) => {
   const clock = { now: new Date() }
   const timed = await startStore(t, { now: () => clock.now })
-  const [operator] = (await addBuyers(timed, 1, 'admin')) as [Buyer]
+  const operator = await addBuyer(timed, 'admin')
   const expiresAt = new Date(clock.now.getTime() + 600_000)
   const { id, key } = await makeKey(timed, ['orders:read'], { expiresAt, now: clock.now })
   clock.now = new Date(expiresAt.getTime() - 1)
@@ -326,7 +326,7 @@ test('a store has at most 500 active keys, even when many are made at once', asy
   )
   const attempts = await Promise.allSettled(Array.from({ length: 4 }, () => makeKey(own, ['orders:read'])))
   assert.deepEqual(attempts.map(({ status }) => status).sort(), ['fulfilled', 'rejected', 'rejected', 'rejected'])
-  const [operator] = (await addBuyers(own, 1, 'admin')) as [Buyer]
+  const operator = await addBuyer(own, 'admin')
   const refused = await own.call('POST', '/admin/api-keys', { token: operator.token, body: { name: 'A', scopes: ['orders:read'] } })
   assertProblem(refused, 409, 'too_many_api_keys')
 })

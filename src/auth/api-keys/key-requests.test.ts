@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, type TestContext, test } from 'node:test'
 import { pino } from 'pino'
 import { makeKey } from '../../../test/api-keys.ts'
-import { addBuyers, type Buyer } from '../../../test/buyers.ts'
+import { addBuyer } from '../../../test/buyers.ts'
 import { eventually, stopClock } from '../../../test/eventually.ts'
 import { makeCopies } from '../../../test/fresh-copies.ts'
 import { assertProblem } from '../../../test/problem.ts'
@@ -262,7 +262,7 @@ test('refuses a key over a real connection when a second header is beside it', a
 test('the order history, stock adjustments and events name the key that made a change as their actor', async () => {
   const { id, key } = await makeKey(store, ['orders:move', 'stock:write'])
   const product = await store.addProduct({ stock: 5 })
-  const [buyer] = (await addBuyers(store, 1)) as [Buyer]
+  const buyer = await addBuyer(store)
   const placed = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: product.id, quantity: 1 }] } })
   assert.equal(placed.status, 201, placed.text)
   const moved = await store.call('POST', `/admin/orders/${placed.json.id}/transitions`, { token: key, body: { to: 'confirmed' } })

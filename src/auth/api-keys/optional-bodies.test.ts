@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { addBuyers, type Buyer } from '../../../test/buyers.ts'
+import { addBuyer } from '../../../test/buyers.ts'
 import { assertProblem, faults } from '../../../test/problem.ts'
 import { type CallOptions, startStore } from '../../../test/store.ts'
 
 const store = await startStore({ after })
-const [admin] = (await addBuyers(store, 1, 'admin')) as [Buyer]
+const admin = await addBuyer(store, 'admin')
 
 test('rotating and revoking a key need no body, and refuse a body with unknown properties', async () => {
   const body = { name: 'A scanner', scopes: ['orders:read'] }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
 import { after, test } from 'node:test'
-import { addBuyers } from '../../../test/buyers.ts'
+import { addBuyer } from '../../../test/buyers.ts'
 import { findWaiting } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { startStore } from '../../../test/store.ts'
@@ -67,12 +67,12 @@ test('a sold-out product stays sold out if the file has no stock', async () => {
 })
 
 test('does not restore units that were sold after the file was written', async () => {
-  const [buyer] = await addBuyers(store, 1)
+  const buyer = await addBuyer(store)
   const sku = newSku()
   await feed(line(sku, { stock: 7 }))
   const { id } = await stockOf(sku)
   const body = { items: [{ product_id: id, quantity: 3 }] }
-  assert.equal((await store.call('POST', '/orders', { token: buyer?.token ?? '', body })).status, 201)
+  assert.equal((await store.call('POST', '/orders', { token: buyer.token, body })).status, 201)
   await feed(line(sku, { description: 'Bright.' }))
   assert.equal((await stockOf(sku)).available, 4)
 })
@@ -193,28 +193,28 @@ test('refuses a whole line with an impossible difference, and stores the other l
 })
 
 test('the API and files share the references of a product', async () => {
-  const [admin] = await addBuyers(store, 1, 'admin')
+  const admin = await addBuyer(store, 'admin')
   const sku = newSku()
   await feed(line(sku, { stock: 5 }))
   await feed(line(sku, { stock_delta: 2, reference: 'R' }))
   const { id } = await stockOf(sku)
-  const options = { token: admin?.token ?? '', body: { delta: 2, reference: 'R' } }
+  const options = { token: admin.token, body: { delta: 2, reference: 'R' } }
   const answer = await store.call('POST', `/admin/products/${id}/stock/adjustments`, options)
   assert.deepEqual([answer.status, answer.json.kind, answer.json.after], [200, 'import', 7])
   assert.equal((await stockOf(sku)).available, 7)
 })
 
 test('records the operator who sent a file over HTTP', async () => {
-  const [admin] = await addBuyers(store, 1, 'admin')
+  const admin = await addBuyer(store, 'admin')
   const sku = newSku()
   const answer = await store.call('POST', '/admin/products/import', {
-    token: admin?.token ?? '',
+    token: admin.token,
     raw: JSON.stringify(line(sku, { stock: 3 })),
     headers: { 'content-type': 'application/x-ndjson' },
   })
   assert.match(answer.text, /"created":1,/)
   const { data } = await listAdjustments(pool, (await stockOf(sku)).id, pagingOf([], { limit: 1 }, AdjustmentPosition))
-  assert.deepEqual(data[0]?.actor, { type: 'admin', id: admin?.id })
+  assert.deepEqual(data[0]?.actor, { type: 'admin', id: admin.id })
 })
 
 test('the differences of two concurrent files add up, and a new product is created once', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, type TestContext, test } from 'node:test'
-import { addBuyers } from '../../../test/buyers.ts'
+import { addBuyer, addBuyers } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { findWaiting } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
@@ -10,7 +10,7 @@ import { type Answer, startStore } from '../../../test/store.ts'
 
 const POOL_SIZE = 6
 const store = await startStore({ after }, { databasePoolSize: POOL_SIZE })
-const [[ada, bob], [operator]] = [await addBuyers(store, 2), await addBuyers(store, 1, 'admin')]
+const [[ada, bob], operator] = [await addBuyers(store, 2), await addBuyer(store, 'admin')]
 type Buyer = NonNullable<typeof ada>
 
 const order = (by: Buyer | undefined, product: { id: string }, headers: Record<string, string> = {}) =>
@@ -117,7 +117,7 @@ test('refuses cancellations of locked orders in time, makes the others, and keep
   assert.deepEqual([ready.status, cancelled.status, listed.status], [200, 200, 200], cancelled.text)
   const confirm = async (ids: string[]): Promise<{ order_id: string; ok: boolean; code?: string }[]> => {
     const { text } = await store.call('POST', '/admin/orders/transitions', {
-      token: operator?.token ?? '',
+      token: operator.token,
       raw: ids.map((order_id) => JSON.stringify({ order_id, to: 'confirmed' })).join('\n'),
       headers: { 'content-type': 'application/x-ndjson' },
     })
@@ -159,7 +159,7 @@ test('answers 503 and never 500 when PostgreSQL ends a statement that waits', as
     order(ada, lamp),
     cancel(ada, json.id),
     store.call('POST', `/admin/products/${lamp.id}/stock/adjustments`, {
-      token: operator?.token ?? '',
+      token: operator.token,
       body: { delta: 1, reference: 'found', reason: null },
     }),
   ]).finally(() => {

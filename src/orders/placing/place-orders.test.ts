@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomInt, randomUUID } from 'node:crypto'
 import { after, type TestContext, test } from 'node:test'
-import { addBuyers } from '../../../test/buyers.ts'
+import { addBuyer } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { findWaiting } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
@@ -252,10 +252,10 @@ test('sells one customer no more of a product than the limit, however many order
 test('cancelled and returned units of an order do not count against the limit', async (t) => {
   const limited = await startStore(t, { databaseAddresses: store.config.databaseAddresses, maxQuantityPerProductAndUser: 4 })
   const ticket = await store.addProduct({ stock: 100 })
-  const [operator] = await addBuyers(store, 1, 'admin')
+  const operator = await addBuyer(store, 'admin')
   const { json: placed } = await order([line(ticket, 4)], {}, { at: limited })
   const change = async (path: string, body: object) => {
-    const { status, text } = await store.call('POST', `/admin/orders/${placed.id}/${path}`, { token: operator?.token ?? '', body })
+    const { status, text } = await store.call('POST', `/admin/orders/${placed.id}/${path}`, { token: operator.token, body })
     assert.equal(status, 200, text)
   }
   const units = (quantity: number) => ({ lines: [{ product_id: ticket.id, quantity }] })
