@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { ROLES } from '../src/config.ts'
 import { SUBSCRIBERS } from '../src/subscribers.ts'
-import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { missingProgram } from './programs.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { startStore } from './store.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 const RULES = fileURLToPath(new URL('../deploy/prometheus/alerts.yaml', import.meta.url))
@@ -47,8 +46,7 @@ function readDashboard(): string[] {
 }
 
 test('promtool understands every expression of the dashboard', { skip: promtoolMissing }, (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-dashboard-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-dashboard-')
   const rules = readDashboard().map((expr, index) => ({ record: `panel:${index}`, expr }))
   assert.ok(rules.length > 25)
   // JSON is YAML.
@@ -203,8 +201,7 @@ test('each alert fires in its fault and none while all is well', { skip: promtoo
       alert_rule_test: [{ eval_time: at, alertname: name, exp_alerts: alerts }],
     })
   }
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-alerts-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true }))
+  const folder = makeTestFolder(t, 'storefront-alerts-')
   const file = join(folder, 'tests.json')
   writeFileSync(file, JSON.stringify({ rule_files: [RULES], evaluation_interval: '1m', tests }))
   const { stdout } = await promisify(execFile)('promtool', ['test', 'rules', file]).catch((error) =>

@@ -172,7 +172,7 @@ function historiesOf(stockOuts: readonly StockOut[]): CatalogueHistory[] {
 
 /** The lake of these orders, as DuckDB has its plain files. */
 async function openModels(t: TestContext, invoices: readonly Invoice[]): Promise<DuckDBConnection> {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 500 })
   const messages = eventsOf(invoices).map((event, index) => ({ sequence: index + 1, event }))
   await sink.handle(messages, NEVER)

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readdirSync } from 'node:fs'
 import { type after, type TestContext, test } from 'node:test'
 import { findEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
@@ -13,6 +11,7 @@ import { eventually } from './eventually.ts'
 import { startAuditedStore } from './pipeline-audit.ts'
 import { TEST_SECRET } from './store.ts'
 import { runStorefront, type StoreProcess, serve } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const PASSWORD = 'a long enough passphrase'
 const KILLED = 'The process was killed.'
@@ -20,8 +19,7 @@ const STOPPED = 'The process of the store that started it was stopped.'
 
 /** Temporary files of the stores that a test starts, and of no other. */
 function makeTemporaryFolder(t: { after: TestContext['after'] | typeof after }): string {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t)
   return folder
 }
 

@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { queryWithin } from '../src/lake/bounded-query.ts'
 import { writeFiles } from './lake-harness.ts'
 import { type MakeLake, makeLocalLake } from './lake-stores.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 /** The content of a file that is none of the lake's business. */
 export const SECRET = 'xyzzy-secret'
@@ -16,8 +16,7 @@ const BOUNDS = { maxRows: 1_000, maxBytes: 100_000, memory: '256MB', spill: '16M
 export async function makeQueriedLake(t: TestContext, make: MakeLake = makeLocalLake, counts: number[] = [2, 2]) {
   const lake = await make(t)
   if (counts.length > 0) await writeFiles(t, lake.store, counts)
-  const outside = mkdtempSync(join(tmpdir(), 'storefront-outside-'))
-  t.after(() => rmSync(outside, { recursive: true, force: true }))
+  const outside = makeTestFolder(t, 'storefront-outside-')
   const secret = join(outside, 'secret.csv')
   writeFileSync(secret, `word\n${SECRET}\n`)
   const query = async (sql: string, bounds: Partial<typeof BOUNDS> = {}) => {

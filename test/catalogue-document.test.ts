@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { onCleanup } from './cleanup.ts'
 import { registerOperator } from './register-operator.ts'
 import { startStore } from './store.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const DOCUMENT = readFileSync(new URL('../docs/shop/catalogue.md', import.meta.url), 'utf8')
 
@@ -63,8 +62,7 @@ test('the bodies of the document are accepted in their order, with what it says 
 })
 
 test('the calls of the document by curl work as they are written', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-catalogue-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-catalogue-')
   const store = await startStore(t)
   const { token: KEY } = await registerOperator(store)
   const [newProduct, productChange] = BODIES

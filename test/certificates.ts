@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Cleanup, onCleanup } from './cleanup.ts'
+import type { Cleanup } from './cleanup.ts'
 import { missingProgram } from './programs.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
 // The system's own configuration would add extensions of its choice.
@@ -25,8 +25,7 @@ export class Authority {
   readonly #keyFile: string
 
   constructor(t: Cleanup) {
-    this.#folder = mkdtempSync(join(tmpdir(), 'storefront-certificates-'))
-    onCleanup(t, () => rmSync(this.#folder, { recursive: true, force: true }))
+    this.#folder = makeTestFolder(t, 'storefront-certificates-')
     this.caFile = this.#path('ca.pem')
     this.#keyFile = this.#path('ca-key.pem')
     writeFileSync(this.#path('openssl.cnf'), CONFIG)

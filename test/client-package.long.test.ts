@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -12,14 +11,14 @@ import { gzipSync } from 'node:zlib'
 import { NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { findOldNode } from './old-node.ts'
 import { startStore } from './store.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const MAX_BYTES = 10_000
 const run = promisify(execFile)
 const [, example = ''] = /```js\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, 'client/README.md'), 'utf8')) ?? []
 
-const folder = mkdtempSync(join(tmpdir(), 'storefront-client-'))
-after(() => rmSync(folder, { recursive: true, force: true }))
+const folder = makeTestFolder({ after }, 'storefront-client-')
 const page = createServer()
 await new Promise<void>((resolve) => void page.listen(0, '127.0.0.1', resolve))
 after(() => page.close())

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { Page } from 'playwright-core'
@@ -12,6 +11,7 @@ import { assertUsable, filterBy, NARROW, openConsole, WIDE } from './console-har
 import { eventually } from './eventually.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import type { Account, StoreOverrides, TestStore } from './store.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const HOSTILE = `"><img src=x onerror=alert(1)><script>alert(2)</script>`
 
@@ -273,8 +273,7 @@ test('every built-in mail is readable and fits: 390 and 600 px, light and dark, 
 test('a template of the shop with scripts and pictures of other hosts runs and loads nothing in the console', {
   skip: NO_CHROMIUM,
 }, async (t) => {
-  const mailTemplates = mkdtempSync(join(tmpdir(), 'storefront-templates-'))
-  t.after(() => rmSync(mailTemplates, { recursive: true, force: true }))
+  const mailTemplates = makeTestFolder(t, 'storefront-templates-')
   writeFileSync(
     join(mailTemplates, 'created.html.mustache'),
     `<p>Order {{number}}</p><script>top.document.title = 'taken'; alert(1)</script><img src="https://tracker.example/a.gif" onerror="alert(1)">

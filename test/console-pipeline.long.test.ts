@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { NO_CHROMIUM, openBrowser } from './chromium.ts'
-import { onCleanup } from './cleanup.ts'
 import { assertUsable, NARROW, openConsole, signIn } from './console-harness.ts'
 import type { TestStore } from './store.ts'
 import { runStorefront, serve } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 
@@ -63,8 +60,7 @@ test('verify and replay run in a real store with progress and a result, and the 
   skip: NO_CHROMIUM,
   timeout: 240_000,
 }, async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'storefront-pipeline-'))
-  onCleanup(t, () => rm(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-pipeline-')
   const env = { DATA_DIR: folder, BASE_URL: 'http://localhost:3000', LAKE_FLUSH_SECONDS: '1' }
   const account = { email: 'ops@example.com', password: 'a long enough passphrase' }
   const options = { env, args: [] as string[] }

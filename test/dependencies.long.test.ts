@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
@@ -39,6 +38,7 @@ import { type S3Server, startS3Server } from './s3-server.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { addProduct, caller, register, TEST_SECRET } from './store.ts'
 import { makeStreamDatabase } from './stream-harness.ts'
+import { makeTestFolder } from './test-folder.ts'
 import { fillDisk, mountTmpfs, NO_TMPFS } from './tmpfs.ts'
 import { startWebhookReceiver } from './webhook-receiver.ts'
 
@@ -63,8 +63,7 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
     'mail server': await openDeadWire(t, smtp.url),
     CDN: await openDeadWire(t, `http://127.0.0.1:${cache.port}`),
   }
-  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
+  const dataDir = makeTestFolder(t)
   const through = (url: string) => Object.assign(new URL(url), { host: new URL(gates.database.url).host }).href
   const addresses = Object.fromEntries(
     Object.entries(database.addresses).map(([name, url]) => [name, through(url)]),

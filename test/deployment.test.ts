@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Ajv } from 'ajv'
@@ -21,14 +20,14 @@ import {
 } from './deployment-files.ts'
 import { NO_NATS } from './nats-server.ts'
 import { missingProgram, PROGRAM_PATH } from './programs.ts'
+import { makeTestFolder } from './test-folder.ts'
 import { varnishMissing } from './varnish.ts'
 
 const values = Object.fromEntries(listVariables().map((name) => [name, `a-value-of-${name}-for-tests-long-enough`]))
 const services = readServices(values)
 
 function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-deployment-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-deployment-')
   return folder
 }
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, symlinkSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -9,11 +8,11 @@ import { promisify } from 'node:util'
 import { listFiles } from '../checks/documents.ts'
 import { COMMANDS } from '../src/cli/commands.ts'
 import { generateWebhookSecret, signWebhook } from '../src/webhooks/webhook-signature.ts'
-import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { queryFolder } from './lake-harness.ts'
 import { startStore, TEST_SECRET } from './store.ts'
 import { BIN } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const guides = listFiles(ROOT, 'docs').filter((path) => path.endsWith('.md') && !path.startsWith('docs/decisions/'))
@@ -82,8 +81,7 @@ test('each block of commands in a document is run by a test, or has a reason why
 })
 
 test('the commands of the documents work as they are written', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-documents-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-documents-')
   const store = await startStore(t, { roles: ['api', 'stream', 'lake'], lakeFlushSeconds: 1 })
   const { token } = await store.register()
   const { id: product_id } = await store.addProduct()

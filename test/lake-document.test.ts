@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { DuckDBInstance } from '@duckdb/node-api'
@@ -8,12 +7,12 @@ import { compactLake } from '../src/lake/compact-lake.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { onCleanup } from './cleanup.ts'
 import { writeFiles } from './lake-harness.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const DOCUMENT = new URL('../docs/data/lake.md', import.meta.url)
 
 test("the documented query of another tool's reader counts each row once, beside files that were merged", async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'storefront-lake-'))
-  onCleanup(t, () => rm(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-lake-')
   const store = new LocalLakeStore(join(folder, 'lake'))
   await writeFiles(t, store, [2, 2, 2])
   await writeFiles(t, store, [3], { from: 7, now: () => new Date('2026-03-02T00:00:00Z') })

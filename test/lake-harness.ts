@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, rm, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { pino } from 'pino'
@@ -16,6 +15,7 @@ import { listLake } from '../src/lake/list-files.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { makeMessages } from './order-event-factory.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const SINK_DEFAULTS = {
   dataset: ORDER_DATASET,
@@ -32,10 +32,8 @@ export const NEVER = new AbortController().signal
  * The path of a lake that does not exist yet, in a folder whose name has the special characters of SQL and of file
  * patterns.
  */
-export async function makeLakeDirectory(t: TestContext): Promise<string> {
-  const parent = await mkdtemp(join(tmpdir(), "storefront lake's [test] {a,b} * "))
-  t.after(() => rm(parent, { recursive: true, force: true }))
-  return join(parent, 'lake')
+export function makeLakeDirectory(t: Cleanup): string {
+  return join(makeTestFolder(t, "storefront lake's [test] {a,b} * "), 'lake')
 }
 
 /** A started sink that writes only when it is full or told to. Its clock shows 2026-03-01. */

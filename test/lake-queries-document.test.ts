@@ -185,7 +185,7 @@ const EXPECTED_ANSWERS: Record<string, unknown[][]> = {
 
 test('each query of docs/data/lake-queries.md, and each ready question of the console, answers what it says', async (t) => {
   assert.deepEqual([...queries.keys()], Object.keys(EXPECTED))
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   for (const [title, sql] of queries)
     assert.deepEqual((await queryFolder(directory, sql)).rows.flat().filter(Number), [], `${title}, empty`)
   const sink = await startSink(t, directory)

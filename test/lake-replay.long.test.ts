@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -25,6 +23,7 @@ import { farFromMidnight } from './midnight.ts'
 import { openPlainFiles } from './plain-files.ts'
 import { TEST_SECRET } from './store.ts'
 import { runStorefront, type StoreProcess, serve } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const COMPACT = fileURLToPath(new URL('../faults/compact-process.ts', import.meta.url))
 const MERGE_STEPS = ['before link', 'before metadata', 'after metadata', 'before data']
@@ -37,8 +36,7 @@ await farFromMidnight()
 /** A store in one process, which can be killed and started again at the same address. */
 async function startKillable(t: TestContext) {
   const { url: databaseUrl, pool } = await createTestDatabase(t)
-  const dataDir = await mkdtemp(join(tmpdir(), 'storefront-replay-'))
-  t.after(() => rm(dataDir, { recursive: true, force: true }))
+  const dataDir = makeTestFolder(t, 'storefront-replay-')
   const port = await freePort()
   const env = {
     ...{

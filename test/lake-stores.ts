@@ -1,10 +1,10 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LakeStore } from '../src/lake/lake-store.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { S3LakeStore } from '../src/lake/s3-store.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
+import { makeLakeDirectory } from './lake-harness.ts'
 import { type S3Server, startS3Server } from './s3-server.ts'
 
 /** An empty lake, and a second store object on it, as another process would have. */
@@ -26,7 +26,7 @@ export type MakeLake = (t: Cleanup) => Promise<TestLake>
 
 /** Makes a lake in a folder whose name has the special characters of SQL and of file patterns. */
 export const makeLocalLake: MakeLake = async (t) => {
-  const folder = await makeFolder(t)
+  const folder = makeLakeDirectory(t)
   return {
     store: new LocalLakeStore(folder),
     connect: async () => new LocalLakeStore(folder),
@@ -46,10 +46,10 @@ export const makeS3Lake: MakeLake = async (t) => {
     onCleanup(t, () => store.close())
     return store
   }
-  const cache = await makeFolder(t)
+  const cache = makeLakeDirectory(t)
   return {
     store: await connect(cache),
-    connect: async () => connect(await makeFolder(t)),
+    connect: async () => connect(makeLakeDirectory(t)),
     readObject: (name) => readFile(join(server.folder, 'lake/of tests', name), 'utf8'),
     pathOf: (name) => join(server.folder, 'lake/of tests', name),
     workspaces: join(cache, '.tmp'),
@@ -65,10 +65,4 @@ export function openTestBucket(server: S3Server, cacheDirectory: string, options
   const { bucket, url: endpoint, env } = server
   const region = env.AWS_REGION ?? null
   return new S3LakeStore({ bucket, prefix: 'lake/of tests', endpoint, region, cacheDirectory, timeoutMs: 30_000, ...options })
-}
-
-async function makeFolder(t: Cleanup): Promise<string> {
-  const parent = await mkdtemp(join(tmpdir(), "storefront lake's [test] {a,b} * "))
-  onCleanup(t, () => rm(parent, { recursive: true, force: true }))
-  return join(parent, 'lake')
 }

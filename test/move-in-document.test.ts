@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { createReadStream, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { createReadStream, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { readImportLines } from '../src/catalogue/import/import-lines.ts'
 import { readCustomer } from '../src/move-in/customer-line.ts'
 import { readOrder } from '../src/move-in/order-line.ts'
-import { type Cleanup, onCleanup } from './cleanup.ts'
+import type { Cleanup } from './cleanup.ts'
 import { MEDUSA_CUSTOMERS, MEDUSA_ORDER } from './medusa-export.ts'
 import { moveCustomersIn, moveOrdersIn } from './move-in-harness.ts'
 import { writeShopifyExport, writeWooCommerceExport } from './peer-exports.ts'
 import { magentoCsv, medusaProduct, shopifyJsonl, wooProduct } from './sample-exports.ts'
 import { startStore } from './store.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const DOCUMENT = readFileSync(join(ROOT, 'docs/operate/move-in.md'), 'utf8')
@@ -21,8 +21,7 @@ const BCRYPT = '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO'
 
 /** A folder with the exports of each shop, under the names of the document. */
 function makeExports(t: Cleanup) {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-converters-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-converters-')
   const write = (name: string, value: unknown) => writeFileSync(join(folder, name), `${JSON.stringify(value)}\n`)
   for (const [shop, { files }] of [
     ['shopify', writeShopifyExport(folder, 20)],

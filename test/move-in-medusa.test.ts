@@ -1,21 +1,20 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { readCustomer } from '../src/move-in/customer-line.ts'
 import { readOrder } from '../src/move-in/order-line.ts'
 import { MEDUSA_CUSTOMERS as CUSTOMERS, MEDUSA_ORDER as ORDER } from './medusa-export.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const SCRYPT =
   'c2NyeXB0AA8AAAAIAAAAAdHl1ED4ys2zR+09ZN4xBtZXVeQbjyuX8TDXCfGvZZCCtekD3rHmIW/wPK0MuOcTNKOhISmju5QShuxXFrjksBUkdiwFXl0RlK7DEdCBJeTN'
 const now = new Date()
 
 test('the exports of Medusa become lines that the import accepts', (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-medusa-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-medusa-')
   const write = (name: string, text: string) => {
     writeFileSync(join(folder, name), text)
     return join(folder, name)

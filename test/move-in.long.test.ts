@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -11,6 +10,7 @@ import { eventually } from './eventually.ts'
 import { type PeerExport, writeShopifyExport, writeWooCommerceExport } from './peer-exports.ts'
 import { startStore, TEST_SECRET } from './store.ts'
 import { launch, runStorefront } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const ORDERS = 700
 const BCRYPT = '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO'
@@ -24,8 +24,7 @@ const convert = (shop: string, to: string, ...args: string[]) => {
 
 test('a year of two peers moves in from their exports: killed once, run twice, sums equal, nothing sent, nothing missing', async (t) => {
   const store = await startStore(t, { roles: ROLES, lakeFlushSeconds: 1 })
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-move-in-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-move-in-')
   const { api, stream } = store.addresses
   const env = { DATABASE_URL: api, DATABASE_STREAM_URL: stream, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir }
   const run = async (...args: string[]) => {

@@ -32,14 +32,14 @@ import { NO_NATS, startNatsServer } from './nats-server.ts'
 import { findOldNode } from './old-node.ts'
 import { TEST_SECRET } from './store.ts'
 import { BIN, type CommandOptions, runStorefront } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 import { fillDisk, mountTmpfs } from './tmpfs.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const NOBODY = 65_534
-const FOLDER = mkdtempSync(join(tmpdir(), 'storefront-mistakes-'))
+const FOLDER = makeTestFolder({ after }, 'storefront-mistakes-')
 // A user who is not root must get as far as the folder that is closed.
 chmodSync(FOLDER, 0o755)
-onCleanup({ after }, () => rmSync(FOLDER, { recursive: true, force: true }))
 
 interface Mistake extends CommandOptions {
   args: string[]

@@ -1,21 +1,19 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { onCleanup } from './cleanup.ts'
 import { makeDataFolder, serverProcesses } from './data-folders.ts'
 import { findOldNode } from './old-node.ts'
 import { runStorefront, serve } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 /** Packs the package as npm publishes it. Returns the path of the archive in a new, empty folder. */
 function pack(t: TestContext): string {
-  const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))
+  const directory = makeTestFolder(t)
   execFileSync('npm', ['pack', '--ignore-scripts', '--pack-destination', directory], { cwd: ROOT, stdio: 'pipe' })
   const [archive = ''] = readdirSync(directory).filter((name) => name.endsWith('.tgz'))
   return join(directory, archive)

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -12,6 +11,7 @@ import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 import { startShop } from './shop-process.ts'
 import { runStorefront, serve } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 // `npm run pictures` writes the pictures of the README; a test run takes them as well, and compares their names.
 const DOCUMENTED = fileURLToPath(new URL('../docs/images', import.meta.url))
@@ -79,9 +79,7 @@ function pictureFolder(t: TestContext): string {
     mkdirSync(DOCUMENTED, { recursive: true })
     return DOCUMENTED
   }
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-pictures-'))
-  t.after(() => rmSync(folder, { recursive: true }))
-  return folder
+  return makeTestFolder(t, 'storefront-pictures-')
 }
 
 /** Opens an order that has arrived, with its mails. */

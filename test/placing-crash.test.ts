@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import pino from 'pino'
 import { prepareDatabase } from '../src/app/prepare-database.ts'
-import { onCleanup } from './cleanup.ts'
 import { openCommitWire } from './commit-wire.ts'
 import { createTestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 import { addProduct, TEST_SECRET } from './store.ts'
 import { serve } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 async function post(url: string, body: unknown, headers: Record<string, string> = {}) {
   const answer = await fetch(url, {
@@ -25,8 +22,7 @@ async function post(url: string, body: unknown, headers: Record<string, string> 
 test('gives the retry its order when the store was killed between commit and answer', async (t) => {
   const database = await createTestDatabase(t)
   await prepareDatabase(database.addresses, pino({ level: 'silent' }))
-  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
+  const dataDir = makeTestFolder(t)
   const wire = await openCommitWire(t, database.addresses.api, 'answer')
   const env = { STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: dataDir, ROLES: 'api', BASE_URL: 'http://localhost:3000' }
   const lamp = await addProduct(database.pool, { stock: 5 })

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -11,6 +10,7 @@ import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 import { missingProgram } from './programs.ts'
 import { runStorefront } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const readme = readFileSync(join(root, 'README.md'), 'utf8')
@@ -24,8 +24,7 @@ test('the README is short', () => {
 
 test('the walk in the README works as it is pasted into a shell, twice on one store, and a demo follows it', async (t) => {
   const noZsh = missingProgram('zsh', 'zsh')
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-readme-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-readme-')
   const port = await freePort()
   const data = { DATA_DIR: join(folder, 'data'), LOG_LEVEL: 'warn' }
   const env = { ...process.env, ...data, PORT: String(port), OPS_PORT: 'off', LAKE_FLUSH_SECONDS: '1' }

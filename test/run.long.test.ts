@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { makeTestFolder } from './test-folder.ts'
 
 test('with --again a file that fails beside others runs a second time, alone, and is named', (t) => {
   const { status, output } = runFiles(t, ['once', 'passes'])
@@ -80,8 +80,7 @@ for (const options of [[], ['--again'], ['--long'], ['--long', '--again']]) {
  * besides.
  */
 function runFiles(t: TestContext, names: string[], options = ['--again'], more: Record<string, string> = {}) {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-run-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-run-')
   const files = names.map((name) => {
     const file = join(folder, `${name}.test.ts`)
     writeFileSync(

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,12 +9,12 @@ import { promisify } from 'node:util'
 import pino from 'pino'
 import { createEncryption } from '../src/auth/store-secret.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
-import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { eventually } from './eventually.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { startSecondProcess, startStore, TEST_SECRET } from './store.ts'
 import { BIN, runStorefront, serve } from './store-process.ts'
+import { makeTestFolder } from './test-folder.ts'
 import { isAuthentic, startWebhookReceiver } from './webhook-receiver.ts'
 
 const operations = { host: '127.0.0.1', port: 0, isRequired: true }
@@ -48,8 +47,7 @@ test('after the commands of the document tokens are good, webhooks keep their si
   await untilReceived(1)
   assert.equal((await reset()).status, 202)
 
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-secret-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true }))
+  const folder = makeTestFolder(t, 'storefront-secret-')
   const env = { PATH: process.env.PATH, DATABASE_URL: store.addresses.api, DATA_DIR: store.config.dataDir }
   const { stdout, stderr } = await promisify(execFile)('sh', ['-euc', readCommands()], {
     cwd: folder,

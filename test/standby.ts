@@ -1,14 +1,13 @@
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 /** Copies a cluster whose server is stopped, for a physical standby. */
 export function copyForStandby(cleanup: Cleanup, primary: DataFolder): DataFolder {
-  const standby = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-standby-')))
-  onCleanup(cleanup, () => rmSync(standby.path, { recursive: true, force: true }))
+  const standby = dataFolder(makeTestFolder(cleanup, 'storefront-standby-'))
   mkdirSync(standby.path, { recursive: true })
   cpSync(primary.path, standby.path, { recursive: true })
   // The primary's slots do not belong to the standby: pg_basebackup leaves them out, too.

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Cleanup, onCleanup } from './cleanup.ts'
+import type { Cleanup } from './cleanup.ts'
+import { makeTestFolder } from './test-folder.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 /**
@@ -21,8 +21,7 @@ create or replace function next_things_next() returns trigger language plpgsql a
 
 /** This version with one more migration and a right on its table, as the next release would have them. */
 export function makeNextVersion(t: Cleanup): string {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-version-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-version-')
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   for (const name of ['bin', 'src', 'migrations', 'docs', 'package.json', 'openapi.json'])
     cpSync(join(ROOT, name), join(folder, name), { recursive: true })

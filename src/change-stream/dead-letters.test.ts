@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import pino from 'pino'
 import { allowBrokenRows } from '../../test/broken-rows.ts'
@@ -11,6 +8,7 @@ import type { TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { makeOrderItem } from '../../test/order-event-factory.ts'
 import { insertOrders, makeStreamDatabase, silent } from '../../test/stream-harness.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { replay } from '../audit/replay/replay.ts'
 import { orderPartition } from '../audit/verify/compared-partition.ts'
 import { formatReport } from '../audit/verify/format-report.ts'
@@ -57,8 +55,7 @@ async function start(t: TestContext) {
   const lines: { event?: string; reason?: string }[] = []
   const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
-  const lakeDirectory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  onCleanup(t, () => rmSync(lakeDirectory, { recursive: true, force: true }))
+  const lakeDirectory = makeTestFolder(t)
   const stream = createOrderStreamHandler({ url: db.url, pool: db.pool, slotName: db.slotName, topic, logger })
   onCleanup(t, () => stream.stop())
   await stream.start()

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
 import { insertOrders } from '../../test/stream-harness.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
 import { migrate } from '../db/migrate.ts'
@@ -14,8 +12,7 @@ import { ensureReplicationSlot } from './ensure-slot.ts'
 import { findLostReason } from './replication-slot.ts'
 
 test('reports a lost slot after the server has removed its WAL', async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))
+  const directory = makeTestFolder(t)
   const server = await startEmbeddedPostgres(dataFolder(directory), {
     settings: { fsync: 'off', max_slot_wal_keep_size: '1MB', min_wal_size: '32MB', max_wal_size: '32MB' },
   })

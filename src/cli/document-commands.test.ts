@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { LANGUAGES } from '../language.ts'
 import { UsageError } from './command.ts'
 import { writeMailTemplates } from './document-commands.ts'
 
 test('mail templates writes every built-in template of the languages, and overwrites no file', async (t) => {
-  const parent = mkdtempSync(join(tmpdir(), 'storefront-templates-'))
-  t.after(() => rmSync(parent, { recursive: true, force: true }))
+  const parent = makeTestFolder(t, 'storefront-templates-')
   const folder = join(parent, 'new', 'templates')
   const lines: string[] = []
   const terminal = { out: (line: string) => void lines.push(line), err: assert.fail, exit: () => assert.fail('exits') }

@@ -1,18 +1,16 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
-import { onCleanup } from '../../test/cleanup.ts'
 import { startStore } from '../../test/store.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { proveProducts } from './import-commands.ts'
 
 /** Returns a function that prints what `storefront catalogue import --prove` prints for files with these contents. */
 async function startImports(t: TestContext) {
   const { pool, config, addresses } = await startStore(t)
-  const folder = mkdtempSync(join(tmpdir(), 'import-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true }))
+  const folder = makeTestFolder(t, 'import-')
   return async (name: string, content: string, isDryRun = false) => {
     writeFileSync(join(folder, name), content)
     const lines: string[] = []

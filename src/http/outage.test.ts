@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
@@ -13,6 +10,7 @@ import { eventually } from '../../test/eventually.ts'
 import { freePort } from '../../test/free-port.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { addProduct, TEST_SECRET } from '../../test/store.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import { createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
@@ -79,8 +77,7 @@ async function startWiredStore(t: TestContext, logger = pino({ level: 'silent' }
   const database = await createTestDatabase(t)
   await prepareDatabase(database.addresses, pino({ level: 'silent' }))
   const wire = await openWire(t, database.addresses.api)
-  const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  onCleanup(t, () => rmSync(dataDir, { recursive: true, force: true }))
+  const dataDir = makeTestFolder(t)
   const config = readConfig({
     DATABASE_URL: wire.url,
     STOREFRONT_SECRET: TEST_SECRET,

@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { onCleanup } from '../../test/cleanup.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { readOnce } from './read-once.ts'
 
 test('reads each file once, even for simultaneous calls, and retries a failed read at the next call', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-read-'))
-  onCleanup(t, () => rmSync(folder, { recursive: true }))
+  const folder = makeTestFolder(t, 'storefront-read-')
   const names: string[] = []
   const read = readOnce((name) => {
     names.push(name)

@@ -17,7 +17,7 @@ const REFUSED = /; lake query reads the lake and nothing else unless --allow-fil
 async function makeLake(t: TestContext, make: MakeLake) {
   const lake = await make(t)
   await writeFiles(t, lake.store, [2, 2])
-  const outside = dirname(await makeLakeDirectory(t))
+  const outside = dirname(makeLakeDirectory(t))
   const secret = join(outside, 'secret.csv')
   writeFileSync(secret, 'word\nxyzzy\n')
   const query = (sql: string, options = {}) => queryLake(lake.store, sql, options)
@@ -171,7 +171,7 @@ test('a query with permission to use files reads and writes them', async (t) => 
 })
 
 test('a query over a lake without files opens no file', async (t) => {
-  const store = new LocalLakeStore(await makeLakeDirectory(t))
+  const store = new LocalLakeStore(makeLakeDirectory(t))
   assert.deepEqual((await queryLake(store, 'select count(*) from orders')).rows, [['0']])
   await assert.rejects(queryLake(store, "select * from read_csv('/etc/passwd')"), REFUSED)
 })

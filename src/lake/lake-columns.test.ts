@@ -19,7 +19,7 @@ const change = (status: StatusChange['status'], type: 'customer' | 'admin' | 'sy
 })
 
 test('has the exponent of the currency, category, country, client reference, and who cancelled the order and why', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const priced = (currency: string, amount: number) => ({ total: { amount, currency } })
   const cancelled = makeOrderEvent({
@@ -64,7 +64,7 @@ test('has the exponent of the currency, category, country, client reference, and
 })
 
 test('accepts events in which another program has written members that the store itself does not check', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const event = makeOrderEvent()
   const foreign = {
@@ -81,7 +81,7 @@ test('accepts events in which another program has written members that the store
 })
 
 test('files of a release without these columns are queried, verified and merged together with current files', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const store = new LocalLakeStore(directory)
   const messages = makeMessages(6)
   for (const [index, currency] of ['EUR', 'JPY', 'KWD'].entries()) {

@@ -8,7 +8,7 @@ import { literal } from '../db/sql.ts'
 import { readablePath } from './lake-database.ts'
 
 test('starts a new file when the UTC date changes between events', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   let now = new Date('2026-03-01T23:59:59.999Z')
   const sink = await startSink(t, directory, { now: () => now })
   await sink.handle(makeMessages(2), NEVER)
@@ -27,7 +27,7 @@ test('starts a new file when the UTC date changes between events', async (t) => 
 })
 
 test('keeps every character and every integer up to 2^53 − 1 exactly', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const names = [
     `'; drop table orders; --`,
     `"quoted" \\ back\\slash \\u0041 \\n`,
@@ -77,7 +77,7 @@ test('keeps every character and every integer up to 2^53 − 1 exactly', async (
 })
 
 test('a text without a UTF-8 form does not stop the lake', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle([{ sequence: 1, event: makeOrderEvent({ order: { items: [makeOrderItem({ name: 'half \ud83e' })] } }) }], NEVER)
   await sink.flush()
@@ -86,7 +86,7 @@ test('a text without a UTF-8 form does not stop the lake', async (t) => {
 })
 
 test('no name, address or note of a customer is in the files', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const event = makeOrderEvent()
   await sink.handle([{ sequence: 1, event }], NEVER)
@@ -103,7 +103,7 @@ test('no name, address or note of a customer is in the files', async (t) => {
 })
 
 test('writes typed columns in order of sequence, with zstd, and the schema version in the metadata', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 20_000 })
   await sink.handle(makeMessages(20_000), NEVER)
   const [name = ''] = await listFiles(directory)
@@ -128,7 +128,7 @@ test('writes typed columns in order of sequence, with zstd, and the schema versi
 })
 
 test('accepts orders of 674 lines, and more of them than fit into memory as one file', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const items = Array.from({ length: 674 }, (_, line) =>
     makeOrderItem({ sku: `SKU-${line}`, name: `Line ${line} ${'of a long name '.repeat(10)}` }),
   )
@@ -143,7 +143,7 @@ test('accepts orders of 674 lines, and more of them than fit into memory as one 
 })
 
 test('writes 50,000 events as one file', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 50_000 })
   const messages = makeMessages(50_000)
   await sink.handle(messages, NEVER)

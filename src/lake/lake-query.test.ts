@@ -21,7 +21,7 @@ async function writeLake(t: TestContext, directory: string, batches: TopicMessag
 }
 
 test('both views have their columns and no rows if there is no lake yet', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const events = await queryFolder(directory, 'select * from order_events')
   assert.deepEqual(events.rows, [])
   assert.deepEqual(events.columns.slice(0, 3), ['sequence', 'event_id', 'event_type'])
@@ -31,7 +31,7 @@ test('both views have their columns and no rows if there is no lake yet', async 
 })
 
 test('the views have the same columns and types with and without files', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const describe = () => queryFolder(directory, 'select column_name, column_type from (describe select * from order_events)')
   const before = await describe()
   await writeLake(t, directory, [makeMessages(2), makeMessages(2, 3)])
@@ -40,7 +40,7 @@ test('the views have the same columns and types with and without files', async (
 })
 
 test("order_events has every event, and orders has each order's state with the highest version", async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const [first, second] = [randomUUID(), randomUUID()]
   const event = (id: string, version: number, status: 'pending' | 'confirmed' | 'shipped') =>
     makeOrderEvent({
@@ -67,7 +67,7 @@ test("order_events has every event, and orders has each order's state with the h
 })
 
 test('returns times as RFC 3339 UTC, local times without a zone, big integers as exact text, lists and structs as JSON', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const { columns, rows } = await queryFolder(
     directory,
     `select
@@ -96,13 +96,13 @@ test('returns times as RFC 3339 UTC, local times without a zone, big integers as
 })
 
 test('returns the result of the last of several statements', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sql = 'create table known as select 41 as n; update known set n = n + 1; select n from known;'
   assert.deepEqual(await queryFolder(directory, sql), { columns: ['n'], rows: [[42]] })
 })
 
 test('reads only complete files, whatever else is in the folders', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   await writeLake(t, directory, [makeMessages(2)])
   await mkdir(join(directory, '.tmp'), { recursive: true })
   await writeFile(join(directory, '.tmp', '0000000000000003-0000000000000004.parquet'), 'not Parquet')
@@ -112,7 +112,7 @@ test('reads only complete files, whatever else is in the folders', async (t) => 
 })
 
 test('reads files with and without a column that was added later', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   await writeLake(t, directory, [makeMessages(2)])
   const name = newName('orders', '2026-03-02', 3, 3)
   await mkdir(dirname(join(directory, name)))
@@ -132,7 +132,7 @@ test('reads files with and without a column that was added later', async (t) => 
 })
 
 test('answers while files are added, and reads only complete files', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const batches = Array.from({ length: 15 }, (_, index) => makeMessages(10, index * 10 + 1))
   let written = false
   const writing = writeLake(t, directory, batches).finally(() => {
@@ -148,7 +148,7 @@ test('answers while files are added, and reads only complete files', async (t) =
 })
 
 test('reports what is wrong with a query in one line', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   for (const [sql, message] of [
     ['selec 1', /^Parser Error: syntax error at or near "selec"$/],
     ['select nothing from orders', /^Binder Error: Referenced column "nothing" not found/],
@@ -168,7 +168,7 @@ test('reports what is wrong with a query in one line', async (t) => {
 })
 
 test('names a broken file instead of leaving it out', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   await writeLake(t, directory, [makeMessages(2)])
   const [file = ''] = await listFiles(directory)
   await writeFile(join(directory, 'orders', file), 'not Parquet at all')
@@ -185,7 +185,7 @@ test('names a broken file instead of leaving it out', async (t) => {
 })
 
 test('refuses a lake that is not a folder', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   await writeFile(directory, '')
   await assert.rejects(queryFolder(directory, 'select 1'), LakeQueryError)
 })

@@ -16,7 +16,7 @@ import { LakeBehind } from './lake-files.ts'
 const errors = (lines: string[]) => pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
 
 test('a batch throws when the disk fails, and each row is written once after the disk is back', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 5 })
   await writeFile(join(directory, '..', 'block'), '')
   await mkdir(directory, { recursive: true })
@@ -32,7 +32,7 @@ test('a batch throws when the disk fails, and each row is written once after the
 })
 
 test('logs a failed flush of the timer, keeps the rows, and retries automatically', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const lines: string[] = []
   const sink = await startSink(t, directory, { flushSeconds: 0.02, logger: errors(lines) })
   await rm(join(directory, '.tmp'), { recursive: true })
@@ -47,7 +47,7 @@ test('logs a failed flush of the timer, keeps the rows, and retries automaticall
 })
 
 test('reports that the lake cannot be written, with or without events to write, until it can be written again', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushSeconds: 0.02 })
   assert.equal(await sink.findFailure(), null)
   await writeFile(join(directory, '.tmp.away'), '')
@@ -65,7 +65,7 @@ test('reports that the lake cannot be written, with or without events to write, 
 })
 
 test('stops without throwing if the last flush fails, and accepts those events again after the next start', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const lines: string[] = []
   const sink = await startSink(t, directory, { logger: errors(lines) })
   await sink.handle(makeMessages(3), NEVER)
@@ -82,7 +82,7 @@ test('stops without throwing if the last flush fails, and accepts those events a
 })
 
 test('skips events that a second active sink has already written', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const first = await startSink(t, directory)
   const second = await startSink(t, directory)
   await first.handle(makeMessages(8), NEVER)
@@ -93,7 +93,7 @@ test('skips events that a second active sink has already written', async (t) => 
 })
 
 test('accepts the missing events again after an older copy has replaced the lake', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const store = async (first: number, count: number) => {
     await sink.handle(makeMessages(count, first), NEVER)
@@ -112,7 +112,7 @@ test('accepts the missing events again after an older copy has replaced the lake
 })
 
 test('removes a file that a killed process left half-written, and readers never see it', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(2), NEVER)
   await sink.stop()
@@ -126,7 +126,7 @@ test('removes a file that a killed process left half-written, and readers never 
 })
 
 test('a sink that is killed at any moment leaves each event in at most one file, and accepts the rest after a restart', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const last = 400
   const program = fileURLToPath(new URL('../../test/lake-writer-process.ts', import.meta.url))
   for (const files of [1, 3, 5]) {
@@ -147,7 +147,7 @@ test('a sink that is killed at any moment leaves each event in at most one file,
 })
 
 test('reports storage that neither answers nor fails, until it answers', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   // A pipe blocks a process that opens it, as a folder on a network does whose server is gone.
   const pipe = join(directory, 'iceberg/order_events/metadata/v9.metadata.json')

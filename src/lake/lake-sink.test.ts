@@ -9,7 +9,7 @@ import { LakeSink } from './lake-sink.ts'
 import { LocalLakeStore } from './local-store.ts'
 
 test('writes a file for each full buffer, and keeps the rest in memory', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 10 })
   await sink.handle(makeMessages(25), NEVER)
   assert.deepEqual((await listFiles(directory)).map(withoutTag), [
@@ -20,7 +20,7 @@ test('writes a file for each full buffer, and keeps the rest in memory', async (
 })
 
 test('writes a partly full buffer after its oldest event has waited long enough', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushSeconds: 0.5 })
   await sink.handle(makeMessages(3), NEVER)
   await eventually(async () => (await listFiles(directory)).length === 1, { what: 'a file of the timer' })
@@ -30,7 +30,7 @@ test('writes a partly full buffer after its oldest event has waited long enough'
 })
 
 test('writes the end of a backlog soon after the last event, but lets a smaller buffer wait', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const written: number[] = []
   const sink = await startSink(t, directory, { flushRows: 50_000, onFileWritten: (rows) => written.push(rows) })
   t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -54,7 +54,7 @@ test('writes the end of a backlog soon after the last event, but lets a smaller 
 
 test('lets a thousand rows wait if they arrived at the speed of customers', async (t) => {
   const written: number[] = []
-  const sink = await startSink(t, await makeLakeDirectory(t), { flushRows: 50_000, onFileWritten: (rows) => written.push(rows) })
+  const sink = await startSink(t, makeLakeDirectory(t), { flushRows: 50_000, onFileWritten: (rows) => written.push(rows) })
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let now = 0
   t.mock.method(performance, 'now', () => now)
@@ -70,7 +70,7 @@ test('lets a thousand rows wait if they arrived at the speed of customers', asyn
 
 test('writes each row once, even if several flushes wait for the previous file', async (t) => {
   const written: number[] = []
-  const sink = await startSink(t, await makeLakeDirectory(t), { onFileWritten: (rows) => written.push(rows) })
+  const sink = await startSink(t, makeLakeDirectory(t), { onFileWritten: (rows) => written.push(rows) })
   await sink.handle(makeMessages(3), NEVER)
   const first = sink.flush()
   await sink.handle(makeMessages(2, 4), NEVER)
@@ -79,7 +79,7 @@ test('writes each row once, even if several flushes wait for the previous file',
 })
 
 test('stopping writes the buffer, and stopping again adds nothing', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(3), NEVER)
   await Promise.all([sink.stop(), sink.stop()])
@@ -89,7 +89,7 @@ test('stopping writes the buffer, and stopping again adds nothing', async (t) =>
 })
 
 test('can be stopped before it is started', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = new LakeSink({
     dataset: ORDER_DATASET,
     store: new LocalLakeStore(directory),
@@ -103,7 +103,7 @@ test('can be stopped before it is started', async (t) => {
 })
 
 test('a restarted sink, or another one, continues after the newest file', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const first = await startSink(t, directory, { flushRows: 4 })
   assert.equal(await first.lastSequence(), 0)
   await first.handle(makeMessages(6), NEVER)
@@ -118,7 +118,7 @@ test('a restarted sink, or another one, continues after the newest file', async 
 })
 
 test('its position is the highest sequence of all dates, even if the clock was set back', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   let now = new Date('2026-03-02T00:00:00Z')
   const sink = await startSink(t, directory, { now: () => now })
   await sink.handle(makeMessages(2), NEVER)
@@ -129,7 +129,7 @@ test('its position is the highest sequence of all dates, even if the clock was s
 })
 
 test('keeps writing each event once while the clock jumps ahead and back by days', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   let now = new Date('2026-03-01T12:00:00Z')
   const sink = await startSink(t, directory, { flushSeconds: 0.1, now: () => now })
   const dates = ['2026-03-03', '2026-02-27', '2026-03-02', '2026-03-01']
@@ -147,7 +147,7 @@ test('keeps writing each event once while the clock jumps ahead and back by days
 })
 
 test('writes redelivered messages once, whether they are still buffered or already stored', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   const messages = makeMessages(5)
   await sink.handle(messages.slice(0, 3), NEVER)
@@ -160,7 +160,7 @@ test('writes redelivered messages once, whether they are still buffered or alrea
 })
 
 test('discards the buffer when its position is read, and accepts the same events again', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(2), NEVER)
   await sink.flush()
@@ -174,7 +174,7 @@ test('discards the buffer when its position is read, and accepts the same events
 })
 
 test('leaves no gap if its position is read while a batch waits for the disk', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 10 })
   const batch = sink.handle(makeMessages(35), NEVER)
   const [stored] = await Promise.all([sink.lastSequence(), assert.rejects(batch, /gave up its buffer/)])
@@ -184,7 +184,7 @@ test('leaves no gap if its position is read while a batch waits for the disk', a
 })
 
 test('a batch during which the sink stops ends with an error, and the rest is accepted after the next start', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 10 })
   const batch = sink.handle(makeMessages(35), NEVER)
   await Promise.all([sink.stop(), assert.rejects(batch, /stopped/)])
@@ -198,7 +198,7 @@ test('a batch during which the sink stops ends with an error, and the rest is ac
 })
 
 test('accepts messages while a file is being written, and puts them into the next file', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(10), NEVER)
   const flushed = sink.flush()
@@ -211,7 +211,7 @@ test('accepts messages while a file is being written, and puts them into the nex
 })
 
 test('a batch ends early if the subscription stops while it waits for the disk', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory, { flushRows: 2 })
   const controller = new AbortController()
   const batch = sink.handle(makeMessages(100), controller.signal)

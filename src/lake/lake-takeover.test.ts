@@ -11,7 +11,7 @@ const OVERTAKEN = {
 }
 
 test('writes no file and discards its buffer after another process has taken over', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const sink = await startSink(t, directory)
   await sink.handle(makeMessages(3), NEVER, OVERTAKEN)
   await assert.rejects(sink.flush(), FencedOut)

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { failSyncs } from '../../faults/lake-hooks.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { LocalLakeStore } from './local-store.ts'
 
 test('removes a file whose folder cannot be synced, and stores it at the next attempt', async (t) => {
@@ -22,8 +22,8 @@ test('removes a file whose folder cannot be synced, and stores it at the next at
   assert.equal((await store.list('orders/')).length, 2)
 })
 
-test('a folder that is a dangling link, such as an unmounted volume, is an error at once', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'storefront-lake-'))
+test('a folder that is a dangling link, such as an unmounted volume, is an error at once', async (t) => {
+  const folder = makeTestFolder(t, 'storefront-lake-')
   await symlink('/nonexistent/volume', join(folder, 'lake'))
   const store = new LocalLakeStore(join(folder, 'lake'))
   await writeFile(join(folder, 'file'), 'x')

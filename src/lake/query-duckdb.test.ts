@@ -1,19 +1,12 @@
 import assert from 'node:assert/strict'
-import { copyFile, mkdtemp, rm, stat, utimes, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { copyFile, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { DuckDBConnection } from '@duckdb/node-api'
-import { onCleanup } from '../../test/cleanup.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { sql } from '../db/sql.ts'
 import { makeSpillPath, parquetRows, withDuckDB } from './lake-database.ts'
 import { queryDuckDB } from './query-duckdb.ts'
-
-async function makeFolder(t: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'storefront-query-'))
-  onCleanup(t, () => rm(folder, { recursive: true }))
-  return folder
-}
 
 async function writeNumber(path: string, number: number): Promise<void> {
   await withDuckDB(
@@ -23,7 +16,7 @@ async function writeNumber(path: string, number: number): Promise<void> {
 }
 
 test('a file that was replaced by one with the same size and time is read again', async (t) => {
-  const folder = await makeFolder(t)
+  const folder = makeTestFolder(t, 'storefront-query-')
   const [path, other] = [join(folder, 'file.parquet'), join(folder, 'other.parquet')]
   await writeNumber(path, 1)
   await writeNumber(other, 2)
@@ -38,7 +31,7 @@ test('a file that was replaced by one with the same size and time is read again'
 })
 
 test('queries that run beside a failing query still get their rows', async (t) => {
-  const folder = await makeFolder(t)
+  const folder = makeTestFolder(t, 'storefront-query-')
   const damaged = join(folder, 'damaged.parquet')
   await writeFile(damaged, 'PAR1 is not enough PAR1')
   const answers = await Promise.allSettled(

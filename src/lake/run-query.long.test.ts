@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { untilNoServer } from '../../test/data-folders.ts'
 import { eventually } from '../../test/eventually.ts'
 import { makeLakeDirectory, writeFiles } from '../../test/lake-harness.ts'
 import { makeS3Lake } from '../../test/lake-stores.ts'
 import { runStorefront, serve } from '../../test/store-process.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { AppError } from '../errors.ts'
 import { LocalLakeStore } from './local-store.ts'
 import { LakeQueries, type LakeQueriesOptions } from './run-query.ts'
@@ -15,11 +14,10 @@ import { LakeQueries, type LakeQueriesOptions } from './run-query.ts'
 const ENDLESS = 'select count(*) from range(1000000000000::bigint)'
 
 async function makeQueries(t: TestContext, options: Partial<LakeQueriesOptions> = {}) {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   await writeFiles(t, new LocalLakeStore(directory), [2, 2])
   // Other tests have queries too.
-  const temporaryDirectory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
-  t.after(() => rmSync(temporaryDirectory, { recursive: true }))
+  const temporaryDirectory = makeTestFolder(t)
   const queries = new LakeQueries({
     place: { bucket: null, directory, dataDir: directory },
     mayBeMissing: false,
@@ -159,7 +157,7 @@ test("a lake in a bucket is read with the configured credentials, and an unavail
   await writeFiles(t, store, [2, 2])
   const place = {
     bucket: { bucket: server.bucket, prefix: 'lake/of tests', endpoint: server.url, region: server.env.AWS_REGION ?? null },
-    ...{ directory: '/nowhere', dataDir: await makeLakeDirectory(t) },
+    ...{ directory: '/nowhere', dataDir: makeLakeDirectory(t) },
   }
   const { run } = await makeQueries(t, { place, environment: server.env })
   assert.deepEqual((await run('select count(*) from orders')).rows, [['4']])
@@ -168,7 +166,7 @@ test("a lake in a bucket is read with the configured credentials, and an unavail
 })
 
 test('killing the store leaves no query running', async (t) => {
-  const dataDir = await makeLakeDirectory(t)
+  const dataDir = makeLakeDirectory(t)
   const store = await serve(t, { env: { DATA_DIR: dataDir } })
   const post = (path: string, body: unknown, token = '') =>
     fetch(`${store.url}${path}`, {

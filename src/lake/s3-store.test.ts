@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
@@ -11,14 +10,14 @@ import { NEVER, readEvents, startSinkOn } from '../../test/lake-harness.ts'
 import { openTestBucket } from '../../test/lake-stores.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
 import { type Conditions, type S3Fault, type S3Server, startS3Server } from '../../test/s3-server.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { type LakeStore, UnsuitableBucket } from './lake-store.ts'
 import { S3LakeStore } from './s3-store.ts'
 
 const NAME = 'orders/ingest_date=2026-03-01/0000000000000001-0000000000000002.parquet'
 
 async function open(t: TestContext, { conditions, ...options }: { timeoutMs?: number; cacheBytes?: number; conditions?: Conditions } = {}) {
-  const cache = await mkdtemp(join(tmpdir(), 'storefront-s3-cache-'))
-  onCleanup(t, () => rm(cache, { recursive: true, force: true }))
+  const cache = makeTestFolder(t, 'storefront-s3-cache-')
   const server = await startS3Server(t, conditions === undefined ? {} : { conditions })
   const store = openTestBucket(server, cache, options)
   onCleanup(t, () => store.close())
@@ -58,7 +57,7 @@ for (const [conditions, fault] of [
 
 test('an unavailable bucket is not called unsuitable: the error names it and the cause, and it is used when it is back', async (t) => {
   const { server, store } = await open(t)
-  const again = openTestBucket(server, await mkdtemp(join(tmpdir(), 'storefront-s3-cache-')), {})
+  const again = openTestBucket(server, makeTestFolder(t, 'storefront-s3-cache-'), {})
   onCleanup(t, () => again.close())
   server.fault = () => ({ status: 403 })
   await assert.rejects(put(again, 'a file'), /^S3ServiceException|^AccessDenied: the bucket s3:\/\/test-bucket\/lake.*: AccessDenied/)

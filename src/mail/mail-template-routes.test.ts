@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, type TestContext, test } from 'node:test'
@@ -7,14 +7,14 @@ import pino from 'pino'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { TemplateError } from './templates.ts'
 
 const store = await startStore({ after }, { mailLocale: 'de-AT', defaultLanguage: 'de', currency: 'EUR' })
 const { token } = await registerOperator(store)
 
 function makeFolder(t: TestContext, files: Record<string, string>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-templates-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-templates-')
   for (const inner of ['account', 'fr']) mkdirSync(join(folder, inner))
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   return folder

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { simpleParser } from 'mailparser'
 import { Authority, NO_CERTIFICATES } from '../../test/certificates.ts'
 import { startSmtpServer } from '../../test/smtp-server.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { createFileMailer } from './file-mailer.ts'
 import { describeError, type Mail, MailRefused, toMessage } from './mailer.ts'
 import { createSmtpMailer } from './smtp-mailer.ts'
@@ -25,10 +25,8 @@ function makeMail(overrides: Partial<Mail> = {}): Mail {
   }
 }
 
-async function makeDirectory(t: TestContext): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'storefront-mail-'))
-  t.after(() => rm(directory, { recursive: true, force: true }))
-  return join(directory, 'mail')
+function makeDirectory(t: TestContext): string {
+  return join(makeTestFolder(t, 'storefront-mail-'), 'mail')
 }
 
 test('an SMTP mail has both bodies and the headers that identify it', async (t) => {
@@ -118,7 +116,7 @@ test('an unavailable mail server does not count as a refusal of the mail', async
 })
 
 test('a token or link in a mail file stays on one line, so it can be copied', async (t) => {
-  const directory = await makeDirectory(t)
+  const directory = makeDirectory(t)
   const mailer = createFileMailer({ directory, from: FROM })
   const link = `https://shop.example/account?from=mail#reset-password=${'t0ken='.repeat(40)}`
   await mailer.send(makeMail({ text: `Täßchen\n\n${link}\n` }))
@@ -142,7 +140,7 @@ test('a token or link in a mail file stays on one line, so it can be copied', as
 })
 
 test('the file mailer writes one complete message, however often a mail is sent', async (t) => {
-  const directory = await makeDirectory(t)
+  const directory = makeDirectory(t)
   const mailer = createFileMailer({ directory, from: FROM })
   await mailer.send(makeMail())
   const first = await readFile(join(directory, `${EVENT}.eml`))
@@ -158,7 +156,7 @@ test('the file mailer writes one complete message, however often a mail is sent'
 })
 
 test('the file mailer leaves no partial file behind if it cannot write', async (t) => {
-  const directory = await makeDirectory(t)
+  const directory = makeDirectory(t)
   const mailer = createFileMailer({ directory, from: FROM })
   await mkdir(join(directory, `${EVENT}.eml`), { recursive: true })
   await assert.rejects(mailer.send(makeMail()), /EISDIR|ENOTEMPTY|EEXIST/)
@@ -166,7 +164,7 @@ test('the file mailer leaves no partial file behind if it cannot write', async (
 })
 
 test('the file mailer writes only into its own folder', async (t) => {
-  const directory = await makeDirectory(t)
+  const directory = makeDirectory(t)
   const mailer = createFileMailer({ directory, from: FROM })
   for (const eventId of ['../evil', '', '.hidden', 'a/b']) await assert.rejects(mailer.send(makeMail({ eventId })), /does not fit/)
 })
@@ -178,7 +176,7 @@ test('creating a mailer with a sender without an address fails', () => {
 })
 
 test('every mailer sets a configured address for answers', async (t) => {
-  const [directory, smtp, replyTo] = [await makeDirectory(t), await startSmtpServer(t), 'Help <help@store.example>']
+  const [directory, smtp, replyTo] = [makeDirectory(t), await startSmtpServer(t), 'Help <help@store.example>']
   const mailers = [createFileMailer({ directory, from: FROM, replyTo }), createSmtpMailer({ url: smtp.url, from: FROM, replyTo })]
   for (const mailer of mailers) {
     await mailer.send(makeMail())

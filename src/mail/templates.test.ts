@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
+import { makeTestFolder } from '../../test/test-folder.ts'
 import { LANGUAGES } from '../language.ts'
 import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 import { mailLanguages } from './mail-languages.ts'
@@ -12,8 +12,7 @@ import { createMailRenderer, toMailContent } from './render-mail.ts'
 import { builtInFiles, createTemplateReader, type ShopInMails, TemplateError, UNBRANDED } from './templates.ts'
 
 function makeFolder(t: TestContext, files: Record<string, string>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-templates-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-templates-')
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, name)), { recursive: true })
     writeFileSync(join(folder, name), text)

@@ -59,7 +59,7 @@ test('separates order events from other messages, and gives the reasons', () => 
 })
 
 test('mails, webhooks and lake skip every kind of message that is not an order event', async (t) => {
-  const directory = await makeLakeDirectory(t)
+  const directory = makeLakeDirectory(t)
   const [mails, webhooks] = [await startMailSubscriber(t), await startWebhooks(t)]
   const sink = await startSink(t, directory, { flushRows: 2 })
   await webhooks.add('http://127.0.0.1:9/')
@@ -91,7 +91,7 @@ test('mails, webhooks and lake skip every kind of message that is not an order e
 })
 
 test('an event with an unpaired surrogate or a NUL in a line is valid', async (t) => {
-  const sink = await startSink(t, await makeLakeDirectory(t))
+  const sink = await startSink(t, makeLakeDirectory(t))
   const items = [makeOrderItem({ product_id: '\ud800', sku: '\0', name: 'a\udc00b' })]
   const event = makeOrderEvent({ order: { items } })
   assert.equal(findEventDefect(event), null)

@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
 import { createRestorableStore, readLakeRows } from '../../../test/restorable-store.ts'
+import { makeTestFolder } from '../../../test/test-folder.ts'
 import { LakeAhead } from '../../lake/lake-files.ts'
 import { formatReport } from '../verify/format-report.ts'
 
 test('the lake refuses an old database that still runs after its backup was restored elsewhere, and verify finds no fault', async (t) => {
-  const parent = mkdtempSync(join(tmpdir(), 'storefront-backup-'))
-  t.after(() => rmSync(parent, { recursive: true, force: true }))
+  const parent = makeTestFolder(t, 'storefront-backup-')
   const store = createRestorableStore(t)
   const old = await store.start()
   await old.place()

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { untilNoServer } from '../../../test/data-folders.ts'
 import { eventually } from '../../../test/eventually.ts'
+import { makeTestFolder } from '../../../test/test-folder.ts'
 import { fillDisk, mountTmpfs, NO_TMPFS } from '../../../test/tmpfs.ts'
 import { type DataFolder, dataFolder } from './data-folder.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
@@ -14,8 +14,7 @@ import { PostgresUnavailable } from './postgres-launcher.ts'
 
 /** Makes a data folder on a separate disk. */
 function folderOnDisk(t: TestContext, megabytes: number): DataFolder {
-  const path = mkdtempSync(join(tmpdir(), 'storefront-disk-'))
-  onCleanup(t, () => rmSync(path, { recursive: true, force: true }))
+  const path = makeTestFolder(t, 'storefront-disk-')
   assert.equal(mountTmpfs(t, path, megabytes), null)
   onCleanup(t, () => untilNoServer(path))
   return dataFolder(path)

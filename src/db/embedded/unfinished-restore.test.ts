@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { onCleanup } from '../../../test/cleanup.ts'
+import { makeTestFolder } from '../../../test/test-folder.ts'
 import { dataFolder } from './data-folder.ts'
 import { markRestored, resumeRecovery } from './unfinished-restore.ts'
 
@@ -11,8 +10,7 @@ const SEGMENT = '000000010000000000000007'
 
 /** A restored cluster as an interrupted server leaves it. `state` is that of pg_control. */
 function interruptedRestore(t: TestContext, state: number) {
-  const folder = dataFolder(mkdtempSync(join(tmpdir(), 'storefront-unfinished-')))
-  onCleanup(t, () => rmSync(folder.path, { recursive: true, force: true }))
+  const folder = dataFolder(makeTestFolder(t, 'storefront-unfinished-'))
   for (const name of ['global', 'pg_wal']) mkdirSync(join(folder.cluster, name), { recursive: true })
   const control = Buffer.alloc(8192)
   control.writeUInt32LE(state, 16)

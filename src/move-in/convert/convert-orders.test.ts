@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { MEDUSA_ORDER } from '../../../test/medusa-export.ts'
+import { makeTestFolder } from '../../../test/test-folder.ts'
 import { readCustomer } from '../customer-line.ts'
 import { type ImportedOrder, readOrder } from '../order-line.ts'
 import { Conversion } from './conversion.ts'
@@ -12,8 +12,7 @@ import { findConverter } from './convert.ts'
 const now = new Date()
 
 async function convert(t: TestContext, shop: string, what: string, records: readonly object[]) {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-convert-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-convert-')
   const file = join(folder, 'export.json')
   writeFileSync(file, records.map((record) => `${JSON.stringify(record)}\n`).join(''))
   const reports: string[] = []

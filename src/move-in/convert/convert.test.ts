@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inPieces } from '../../../test/in-pieces.ts'
 import { magentoCsv, medusaProduct, shopifyCsv, shopifyJsonl, wooCsv, wooProduct } from '../../../test/sample-exports.ts'
+import { makeTestFolder } from '../../../test/test-folder.ts'
 import { readImportLines } from '../../catalogue/import/import-lines.ts'
 import { Conversion } from './conversion.ts'
 import { type ConvertOptions, findConverter } from './convert.ts'
@@ -18,8 +18,7 @@ async function convert(
   content: string,
   options: Partial<ConvertOptions & { variationText: string }> = {},
 ) {
-  const folder = mkdtempSync(join(tmpdir(), 'storefront-convert-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTestFolder(t, 'storefront-convert-')
   const write = (name: string, text: string) => {
     writeFileSync(join(folder, name), text)
     return join(folder, name)
