@@ -1,4 +1,3 @@
-import type { AddressInfo } from 'node:net'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { verify } from '../src/audit/verify/verify.ts'
@@ -14,7 +13,6 @@ import { auditStock, recordStock } from './stock-audit.ts'
 
 /** The unmodified product, with all roles in one process, on a port of 127.0.0.1. */
 export interface FuzzedStore extends TestStore {
-  port: number
   mailFolder: string
   /**
    * Returns the findings of `storefront verify` and of the fuzzer's own check of the tables. Empty if nothing is wrong.
@@ -34,10 +32,8 @@ export async function startFuzzedStore(t: Cleanup, overrides: StoreOverrides = {
     ...overrides,
   })
   await recordStock(store.pool)
-  const { port } = store.server.server.address() as AddressInfo
   return {
     ...store,
-    port,
     mailFolder: dataFolder(store.config.dataDir).mail,
     audit: async () => [...(await auditPipeline(store)), ...(await auditStock(store.pool))],
   }

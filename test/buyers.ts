@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import pino from 'pino'
 import { AccessTokens } from '../src/auth/tokens/access-token.ts'
 import { KeyRing } from '../src/auth/tokens/key-ring.ts'
@@ -69,8 +68,7 @@ export interface NetworkAnswer {
 }
 
 /** Sends requests to a listening store over sockets, one at a time for each caller. */
-export function networkOf(store: TestStore) {
-  const { port } = store.server.server.address() as AddressInfo
+export function networkOf({ port }: TestStore) {
   const agent = new Agent({ keepAlive: true })
   const post = (path: string, token: string, body: unknown, headers: Record<string, string> = {}) =>
     new Promise<NetworkAnswer>((resolve, reject) => {

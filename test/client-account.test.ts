@@ -8,7 +8,7 @@ import { startStore } from './store.ts'
 
 const PASSWORD = 'correct horse battery'
 const store = await startStore({ after })
-const baseUrl = store.server.listeningOrigin.replace('[::1]', '127.0.0.1')
+const baseUrl = `http://127.0.0.1:${store.port}`
 const newAddress = () => `${randomUUID()}@example.com`
 const isRefused = (code: Parameters<typeof isProblem>[1]) => (error: unknown) => isProblem(error, code)
 

@@ -35,7 +35,7 @@ cpSync(join(ROOT, 'node_modules/openapi-fetch'), join(modules, 'openapi-fetch'),
 
 const store = await startStore({ after }, { corsOrigins: [pageOrigin] })
 for (const amount of [1_290, 990, 450]) await store.addProduct({ amount })
-const baseUrl = store.server.listeningOrigin.replace('[::1]', '127.0.0.1')
+const baseUrl = `http://127.0.0.1:${store.port}`
 const program = example.replace('http://localhost:3000', baseUrl)
 const countOrders = async () => Number((await store.pool.query('select count(*) from orders')).rows[0].count)
 

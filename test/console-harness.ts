@@ -51,7 +51,7 @@ export async function openConsoleOf(
 ): Promise<OpenConsole> {
   const operator = await registerOperator(store, role)
   await prepare(store)
-  const address = `${store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost')}/console`
+  const address = `${store.localOrigin}/console`
   const { page, complaints } = await (await openBrowser(t)).open(view)
   await page.goto(address)
   await signIn(page, operator)

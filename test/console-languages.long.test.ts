@@ -24,7 +24,7 @@ const product = await store.addProduct({ name: 'A lamp', sku: 'LAMP', amount: 12
 const buyer = await addBuyer(store)
 const order = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: product.id, quantity: 2 }] } })
 assert.equal(order.status, 201, order.text)
-const address = `${store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost')}/console`
+const address = `${store.localOrigin}/console`
 
 const SCREENS = [
   ...['overview', 'overview?range=30_days', 'orders', `orders?order=${order.json.id}`, 'orders?q=nothing', 'products', 'products?new=1'],

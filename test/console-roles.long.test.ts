@@ -83,7 +83,7 @@ const product = await store.addProduct({ name: 'A lamp', stock: 7 })
 const buyer = await addBuyer(store)
 const order = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: product.id, quantity: 1 }] } })
 assert.equal(order.status, 201, order.text)
-const address = `${store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost')}/console`
+const address = `${store.localOrigin}/console`
 
 /** The names that a control or a heading on the page has. */
 async function seen(page: Page, names: readonly string[]): Promise<string[]> {

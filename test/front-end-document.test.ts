@@ -36,7 +36,7 @@ const { createShop } = (await import(MODULE)) as { createShop: CreateShop }
 const store = await startStore({ after })
 const products = await Promise.all(Array.from({ length: 7 }, () => store.addProduct({ stock: null })))
 
-const originOf = ({ server }: TestStore) => server.listeningOrigin.replace('[::1]', '127.0.0.1')
+const originOf = ({ port }: TestStore) => `http://127.0.0.1:${port}`
 
 /** A page of the shop: its client, what it keeps, and what it sent. `send` may lose answers. */
 function openPage(of: TestStore = store, send: (sent: Promise<Response>, url: string) => Promise<Response> = (sent) => sent) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { test } from 'node:test'
 import { eventually } from './eventually.ts'
 import { startStore } from './store.ts'
@@ -9,7 +9,7 @@ const HALF_OPEN = 500
 
 test('ends connections with half a header in time, and answers others meanwhile', async (t) => {
   const store = await startStore(t, { maxConnections: HALF_OPEN })
-  const { port } = store.server.server.address() as AddressInfo
+  const { port } = store
   const open = async (text: string) => {
     const socket = connect(port, '127.0.0.1')
     socket.on('error', () => {})
@@ -30,7 +30,7 @@ test('ends connections with half a header in time, and answers others meanwhile'
 test('closes an idle connection when there is no place for another one', async (t) => {
   const places = 5
   const store = await startStore(t, { maxConnections: places })
-  const { port } = store.server.server.address() as AddressInfo
+  const { port } = store
   const idle = await Promise.all(
     Array.from({ length: places }, async () => {
       const socket = connect(port, '127.0.0.1')
@@ -52,7 +52,7 @@ for (const [what, begin] of [
   test(`answers others while one client has more connections than there are places, each with a part of a ${what}`, async (t) => {
     const places = 40
     const store = await startStore(t, { maxConnections: places })
-    const { port } = store.server.server.address() as AddressInfo
+    const { port } = store
     const ending = new AbortController()
     let opened = 0
     const attack = () => {

@@ -1,6 +1,4 @@
-import type { AddressInfo } from 'node:net'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import type { HttpServer } from '../src/http/http-server.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 export interface ToolAnswer {
@@ -20,11 +18,10 @@ export interface Agent {
 /** A client of the official SDK, connected to `/mcp` of a store that listens. */
 export async function connectAgent(
   t: Cleanup,
-  { server }: { server: HttpServer },
+  { port }: { port: number },
   key: string,
   mode: 'legacy' | 'auto' = 'legacy',
 ): Promise<Agent> {
-  const { port } = server.server.address() as AddressInfo
   const client = new Client({ name: 'a test', version: '1' }, { versionNegotiation: { mode } })
   const requestInit = { headers: { authorization: `Bearer ${key}` } }
   onCleanup(t, () => client.close())

@@ -39,7 +39,7 @@ for (const { width, isDark } of [
       await store.addProduct({ sku: `LAMP-${number}`, name: `Lamp ${number}`, category: 'lamps', amount: 1_000 + number })
     await store.addProduct({ sku: 'HOSTILE', name: HOSTILE, category: HOSTILE, amount: 1 })
     await store.addProduct({ sku: 'RSD', name: 'Vaza', amount: 9_999_900, currency: 'RSD' })
-    await startShop(t, port, store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost'))
+    await startShop(t, port, store.localOrigin)
     const { page, complaints } = await (await openBrowser(t)).open({ width, isDark })
     const lists: string[] = []
     page.on('request', (request) => {
@@ -177,7 +177,7 @@ test('a visitor orders without an account, and sees the order', { skip: NO_CHROM
   const origin = `http://localhost:${port}`
   const store = await startStore(t, { corsOrigins: [origin] })
   await store.addProduct({ name: 'Lamp' })
-  await startShop(t, port, store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost'))
+  await startShop(t, port, store.localOrigin)
   const { page, complaints } = await (await openBrowser(t)).open({ width: 390, isDark: false })
   await page.goto(origin)
   await page.getByRole('link', { name: 'Lamp', exact: true }).click()

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { type Cleanup, onCleanup } from './cleanup.ts'
@@ -30,7 +29,7 @@ function importSlowly(t: Cleanup, port: number, token: string): Promise<{ code: 
 
 test('imports of clients that send a few bytes a second end after 25 seconds, and hold up nobody', async (t) => {
   const store = await startStore(t)
-  const { port } = store.server.server.address() as AddressInfo
+  const { port } = store
   const [slow, other] = [await registerOperator(store), await registerOperator(store)]
   const lamp = await store.addProduct()
   const customer = await store.register()

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
@@ -26,6 +27,10 @@ export const TEST_SECRET = 'a secret for tests, long enough to be one'
 export interface TestStore {
   app: App
   server: HttpServer
+  /** The port at which the server listens. */
+  port: number
+  /** The server's origin by the name localhost, for browsers. */
+  localOrigin: string
   /** The test's own connections, as superuser; the store connects with restricted roles. */
   pool: Pool
   config: Config
@@ -149,11 +154,18 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
   })
   beforeStart?.(app)
   await app.start()
-  if (app.server === null) throw new Error('a test store needs the role api')
-  const call = caller(app.server)
+  const { server } = app
+  if (server === null) throw new Error('a test store needs the role api')
+  const call = caller(server)
   return {
     app,
-    server: app.server,
+    server,
+    get port() {
+      return portOf(server)
+    },
+    get localOrigin() {
+      return `http://localhost:${portOf(server)}`
+    },
     pool: database.pool,
     config,
     url: database.url,
@@ -164,6 +176,10 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
     addProduct: (product) => addProduct(database.pool, product),
     readStock: (...products) => readStock(database.pool, ...products),
   }
+}
+
+function portOf({ server }: HttpServer): number {
+  return (server.address() as AddressInfo).port
 }
 
 /** Starts a second store on the same database, as another process would. It is stopped before the first. */

@@ -11,7 +11,7 @@ import { createApp } from '../app.ts'
 
 const store = await startStore({ after })
 for (let i = 0; i < 12; i++) await store.addProduct({ name: `Lamp ${i}` })
-const port = (store.server.server.address() as AddressInfo).port
+const { port } = store
 
 interface Answer {
   status: number

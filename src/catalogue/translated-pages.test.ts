@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import { after, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
@@ -10,7 +9,7 @@ import { startSecondProcess, startStore } from '../../test/store.ts'
 import { CatalogueLanguages } from './languages.ts'
 
 const store = await startStore({ after })
-const port = (store.server.server.address() as AddressInfo).port
+const { port } = store
 const lamp = await store.addProduct({ name: 'A lamp' })
 const bench = await store.addProduct({ name: 'A bench' })
 const SLUG = '/products/by-slug/a-lamp'

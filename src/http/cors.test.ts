@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
@@ -77,7 +76,7 @@ test('no other origin is allowed, however similar', async () => {
 
 test('every origin, and a request without one, gets the same catalogue, from memory and Fastify, whole and as 304', async () => {
   const lamp = await listed.addProduct()
-  const { port } = listed.server.server.address() as AddressInfo
+  const { port } = listed
   for (const path of [
     '/products?limit=2',
     `/products/${lamp.id}`,

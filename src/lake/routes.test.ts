@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { eventually } from '../../test/eventually.ts'
@@ -94,7 +93,7 @@ test('runs one query at a time for each operator, and three in all', async () =>
 
 test('records a query before it runs, without its values, and records why it had no answer', async () => {
   const { id, token } = await registerOperator(store)
-  const { port } = store.server.server.address() as AddressInfo
+  const { port } = store
   const ask = (sql: string, signal?: AbortSignal) =>
     fetch(`http://127.0.0.1:${port}/admin/lake/queries`, {
       method: 'POST',

@@ -1,4 +1,3 @@
-import type { AddressInfo } from 'node:net'
 import { isScope } from '../../src/http/scopes.ts'
 import { addBuyer, addBuyers } from '../buyers.ts'
 import type { Cleanup } from '../cleanup.ts'
@@ -41,7 +40,7 @@ export async function measureStalls(
 ): Promise<RouteStalls[]> {
   const store = await startStore(t)
   await store.addProduct({ name: 'A lamp' })
-  const { port } = store.server.server.address() as AddressInfo
+  const { port } = store
   const meter = new StallMeter(t)
   const [customer, operator] = await Promise.all([addBuyer(store), addBuyer(store, 'admin')])
   const all: RouteStalls[] = []

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { createPublicKey, createSecretKey, randomUUID } from 'node:crypto'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWTPayload, SignJWT } from 'jose'
 import { assertProblem } from '../../../test/problem.ts'
@@ -232,7 +232,7 @@ test('is accepted only as a single bearer token in the Authorization header', as
 
 test('is refused over a real connection when it is sent twice or is a megabyte long', async (t) => {
   const { store, ada } = await startForge(t)
-  const { port } = store.server.server.address() as AddressInfo
+  const { port } = store
   const ask = (lines: string[]) =>
     new Promise<string>((resolve, reject) => {
       const socket = connect(port, '127.0.0.1')

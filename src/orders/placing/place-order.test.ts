@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { after, test } from 'node:test'
 import { assertProblem, faults } from '../../../test/problem.ts'
@@ -84,7 +84,7 @@ test('keeps the trace of the request that placed the order', async () => {
 test('places no order for a truncated body', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const before = await countOrders()
-  const { port } = store.server.server.address() as AddressInfo
+  const { port } = store
   const body = JSON.stringify({ items: [line(lamp)] })
   const head = `POST /orders HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${ada.token}\r\ncontent-type: application/json\r\n`
   const send = (message: string, isLast = true) => {
