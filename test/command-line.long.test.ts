@@ -4,10 +4,9 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import pg from 'pg'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder, serverProcesses } from './data-folders.ts'
-import { databaseUrl } from './database.ts'
+import { connectTo, databaseUrl } from './database.ts'
 import { TEST_SECRET } from './store.ts'
 import { launch, runStorefront, serve } from './store-process.ts'
 
@@ -144,9 +143,7 @@ test('commands work beside a running store', async (t) => {
 
 test('a store does not run on a database that is not migrated, and does after migrate', async (t) => {
   const name = `test_${randomBytes(8).toString('hex')}`
-  const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
-  await admin.connect()
-  onCleanup(t, () => admin.end())
+  const admin = await connectTo(t, databaseUrl('postgres'))
   await admin.query(`create database ${name}`)
   onCleanup(t, async () => {
     await admin.query('select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = $1', [name])

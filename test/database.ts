@@ -80,6 +80,14 @@ async function whileInUse(work: () => Promise<unknown>): Promise<void> {
   )
 }
 
+/** A connection to a database, which is closed when the test ends. */
+export async function connectTo(t: Cleanup, url: string, more: pg.ClientConfig = {}): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, ...more })
+  await client.connect()
+  onCleanup(t, () => client.end())
+  return client
+}
+
 async function asAdmin<T>(work: (admin: pg.Client) => Promise<T>): Promise<T> {
   const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
   await admin.connect()

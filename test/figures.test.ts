@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import pg from 'pg'
+import type pg from 'pg'
 import { deleteOldFigures, rollUpOrders } from '../src/figures/roll-up-orders.ts'
 import { queryLake } from '../src/lake/lake-query.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { addBuyer, addBuyers, type Buyer } from './buyers.ts'
-import { onCleanup } from './cleanup.ts'
+import { connectTo } from './database.ts'
 import { eventually } from './eventually.ts'
 import { registerOperator } from './register-operator.ts'
 import { startSecondProcess, startStore, type TestStore } from './store.ts'
@@ -125,9 +125,7 @@ test('two processes that compute while orders are placed count each order once',
 
 test('counts an order with a lower number that commits late, after hours as well', async (t) => {
   const { store, buyer, lamp } = await prepare(t)
-  const late = new pg.Client({ connectionString: store.url })
-  await late.connect()
-  onCleanup(t, () => late.end())
+  const late = await connectTo(t, store.url)
   await late.query('begin')
   await insertOrder(late, buyer, lamp, new Date(Date.now() - 10 * 60_000))
   const other = await addBuyer(store)
@@ -207,9 +205,7 @@ test('who reads the figures while they are computed gets the new ones right afte
   const admin = await registerOperator(store)
   await place(store, buyer, lamp)
   const readOrders = async () => (await store.call('GET', '/admin/figures', { token: admin.token })).json.totals.orders
-  const other = new pg.Client({ connectionString: store.url })
-  await other.connect()
-  onCleanup(t, () => other.end())
+  const other = await connectTo(t, store.url)
   // Others can read it, and not write.
   await other.query('begin; lock table order_figures in share mode')
   const run = rollUpOrders(store.pool)

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import pg from 'pg'
-import { type Cleanup, onCleanup } from './cleanup.ts'
+import type { Cleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
+import { connectTo } from './database.ts'
 import { debianPostgresMissing } from './debian-postgres.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
@@ -29,9 +29,7 @@ async function openShop(t: Cleanup, shape: Shape) {
     BASE_URL: 'http://localhost:3000',
     MAX_PENDING_ORDERS_PER_USER: 'off',
   }
-  const admin = new pg.Client({ connectionString: `${server.address}/shop` })
-  await admin.connect()
-  onCleanup(t, () => admin.end())
+  const admin = await connectTo(t, `${server.address}/shop`)
   let pipeline: StoreProcess | null = null
   let api: StoreProcess | null = null
   const isOne = shape === 'one process with every role'

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import pg from 'pg'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
+import { connectTo } from './database.ts'
 import { debianPostgresMissing } from './debian-postgres.ts'
 import { eventually } from './eventually.ts'
 import { startOwnServer } from './own-server.ts'
@@ -32,9 +32,7 @@ test('a migration beside a dump: nobody waits for long, and it ends after the du
   }
   const shopping = startShopping({ order, read: async () => (await fetch(`${api.url}/products?limit=20`)).ok }, PACE_MS)
   // What pg_dump does at its beginning, until its end.
-  const reader = new pg.Client({ connectionString: server.settings.DATABASE_OWNER_URL, application_name: 'pg_dump' })
-  await reader.connect()
-  onCleanup(t, () => reader.end())
+  const reader = await connectTo(t, server.settings.DATABASE_OWNER_URL, { application_name: 'pg_dump' })
   await reader.query('begin')
   const { rows: tables } = await reader.query<{ name: string }>(`select format('%I.%I', schemaname, tablename) as name from pg_tables
     where schemaname = 'public'`)

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pg from 'pg'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
-import { databaseUrl } from './database.ts'
+import { connectTo, databaseUrl } from './database.ts'
 import { eventually } from './eventually.ts'
 import { OPERATIONS, readRoleStatements } from './operations-commands.ts'
 import { listProducts, register, untilDelivered } from './shopping.ts'
@@ -16,9 +15,7 @@ const PRODUCTS = ['LAMP-1', 'LAMP-2'].map(
 )
 
 test("the statements of the document make the roles by which a store's whole flow works", async (t) => {
-  const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
-  await admin.connect()
-  onCleanup(t, () => admin.end())
+  const admin = await connectTo(t, databaseUrl('postgres'))
   onCleanup(t, async () => {
     const dropSlots = `select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = 'shop' and not active`
     await eventually(async () => {
@@ -90,9 +87,7 @@ test("the statements of the document make the roles by which a store's whole flo
 
 test('a store whose role is a superuser warns at its start', async (t) => {
   const name = 'a_superusers_shop'
-  const admin = new pg.Client({ connectionString: databaseUrl('postgres') })
-  await admin.connect()
-  onCleanup(t, () => admin.end())
+  const admin = await connectTo(t, databaseUrl('postgres'))
   await admin.query(`create database ${name} template storefront_template`)
   onCleanup(t, async () => void (await admin.query(`drop database ${name} with (force)`)))
   const { path } = makeDataFolder(t)

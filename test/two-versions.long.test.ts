@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
-import pg from 'pg'
-import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
+import { connectTo } from './database.ts'
 import { debianPostgresMissing } from './debian-postgres.ts'
 import { eventually } from './eventually.ts'
 import { startOwnServer } from './own-server.ts'
@@ -92,9 +91,7 @@ test('this version and the next sell side by side on one database, and every ord
   await ordering.more(5)
 
   // Back: the earlier version starts on the new schema, and takes nothing from processes of the later one.
-  const client = new pg.Client({ connectionString: server.settings.DATABASE_URL })
-  await client.connect()
-  onCleanup(t, () => client.end())
+  const client = await connectTo(t, server.settings.DATABASE_URL)
   await command(oldBin, ['migrate'])
   await client.query('insert into next_things values (1)')
   const { rows: functions } = await client.query(

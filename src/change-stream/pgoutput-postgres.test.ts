@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import pg from 'pg'
 import { allowBrokenRows } from '../../test/broken-rows.ts'
-import { onCleanup } from '../../test/cleanup.ts'
+import { connectTo } from '../../test/database.ts'
 import { insertOrders, makeStreamDatabase, moveOrder } from '../../test/stream-harness.ts'
 import { type OrderRecord, RECORD_COLUMNS } from '../orders/events.ts'
 import { PgoutputReader } from './pgoutput.ts'
@@ -11,9 +10,7 @@ import { PUBLICATION } from './replication-slot.ts'
 async function start(t: TestContext) {
   const db = await makeStreamDatabase(t)
   // This client has pg's own parsers. The store's pool has another parser.
-  const client = new pg.Client({ connectionString: db.url })
-  await client.connect()
-  onCleanup(t, () => client.end())
+  const client = await connectTo(t, db.url)
   const reader = new PgoutputReader<OrderRecord, 'status' | 'version'>({
     table: 'orders',
     columns: RECORD_COLUMNS,

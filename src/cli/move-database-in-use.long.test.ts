@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import pg from 'pg'
 import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
+import { connectTo } from '../../test/database.ts'
 import { debianPostgresMissing } from '../../test/debian-postgres.ts'
 import { eventually } from '../../test/eventually.ts'
 import { startOwnServer } from '../../test/own-server.ts'
@@ -23,13 +23,7 @@ test('a store that starts during a move cannot sell from the old database', SKIP
   await first.place()
   await first.untilDelivered()
   await first.stop()
-  const connect = async (url: string) => {
-    const client = new pg.Client({ connectionString: url })
-    await client.connect()
-    onCleanup(t, () => client.end())
-    return client
-  }
-  const [oldAdmin, targetAdmin] = [await connect(`${old.address}/postgres`), await connect(`${target.address}/postgres`)]
+  const [oldAdmin, targetAdmin] = [await connectTo(t, `${old.address}/postgres`), await connectTo(t, `${target.address}/postgres`)]
   await oldAdmin.query('alter database shop connection limit 70')
   const readLimit = async () => (await oldAdmin.query(`select datconnlimit from pg_database where datname = 'shop'`)).rows[0]?.datconnlimit
   const from = ['--from', old.settings.DATABASE_OWNER_URL]
@@ -45,7 +39,7 @@ test('a store that starts during a move cannot sell from the old database', SKIP
   assert.match(inUse.stderr, /^storefront: the database in --from is in use \([^)]*hidden[^)]*\): stop every process/)
   await hidden.stop()
   Object.assign(store.environment, old.settings)
-  const user = await connect(`${target.address}/shop?application_name=user`)
+  const user = await connectTo(t, `${target.address}/shop?application_name=user`)
   assert.equal((await move(t, store, target.settings, from)).stderr, refusal('the database in DATABASE_URL', 'user'))
   await user.end()
   assert.equal(await readLimit(), 70)
@@ -71,12 +65,12 @@ test('a store that starts during a move cannot sell from the old database', SKIP
   assert.equal(started.status, 1)
   assert.match(started.stderr, /too many connections for database "shop"/)
   // Connection limits do not apply to superusers.
-  const superuser = await connect(`${old.address}/shop?application_name=late`)
+  const superuser = await connectTo(t, `${old.address}/shop?application_name=late`)
   mover.kill('SIGCONT')
   assert.deepEqual([(await ended)[0], errors], [1, refusal('the database in --from', 'late')])
   assert.equal(await readLimit(), 70, 'a move that fails leaves the old database as it was')
   await superuser.end()
-  const copy = await connect(`${target.address}/shop`)
+  const copy = await connectTo(t, `${target.address}/shop`)
   assert.equal((await copy.query('select from orders')).rowCount, 0)
   await copy.end()
 

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
-import { databaseUrl } from '../../test/database.ts'
+import { connectTo, databaseUrl } from '../../test/database.ts'
 import { debianPostgresMissing, startDebianPostgres } from '../../test/debian-postgres.ts'
 import { eventually } from '../../test/eventually.ts'
 import { freePort } from '../../test/free-port.ts'
@@ -136,9 +136,7 @@ test('a killed or interrupted move leaves source and target usable, and the next
   await client.query(`insert into search_words (word) select 'word' || number from generate_series(1, 300000) as number`)
   await client.end()
   await embedded.stop()
-  const admin = new pg.Client({ connectionString: `${server.address}/postgres` })
-  await admin.connect()
-  onCleanup(t, () => admin.end())
+  const admin = await connectTo(t, `${server.address}/postgres`)
   const untilCopying = () =>
     eventually(
       async () => {
@@ -268,9 +266,7 @@ describe('a move is refused before it changes anything', SKIP, () => {
     await refuse({}, /is in use by another Storefront/)
     await running.stop()
 
-    const admin = new pg.Client({ connectionString: `${server.address}/postgres` })
-    await admin.connect()
-    onCleanup(t, () => admin.end())
+    const admin = await connectTo(t, `${server.address}/postgres`)
     const address = (database: string, role = 'postgres') =>
       Object.assign(new URL(server.address), { username: role, pathname: `/${database}` }).href
     const oneRole = (url: string) => ({ DATABASE_URL: url, DATABASE_OWNER_URL: '', DATABASE_STREAM_URL: '' })

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import pg from 'pg'
 import { onCleanup } from '../../test/cleanup.ts'
-import { createEmptyDatabase, createTestDatabase } from '../../test/database.ts'
+import { connectTo, createEmptyDatabase, createTestDatabase } from '../../test/database.ts'
 import { startStore } from '../../test/store.ts'
 import { roleOf } from './addresses.ts'
 import { API_RIGHTS, grantRights } from './rights.ts'
@@ -11,13 +11,6 @@ import { createFunctions } from './sql-functions.ts'
 import { inTransaction } from './transaction.ts'
 
 const REFUSED = '42501'
-
-async function connect(t: Parameters<typeof onCleanup>[0], url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  onCleanup(t, () => client.end())
-  return client
-}
 
 test("lists the rights on exactly the store's tables and sequences", async (t) => {
   const { pool } = await createTestDatabase(t)
@@ -39,7 +32,7 @@ test('the API and the stream connect as roles that are not superusers and own no
     [addresses.api, false],
     [addresses.stream, true],
   ] as const) {
-    const client = await connect(t, url)
+    const client = await connectTo(t, url)
     const { rows } = await client.query(
       `select rolsuper, rolreplication, rolcreatedb, rolcreaterole, rolbypassrls from pg_roles where rolname = current_user`,
     )
@@ -57,7 +50,7 @@ test('the API and the stream connect as roles that are not superusers and own no
 
 test("refuses the API's role everything that it does not need", async (t) => {
   const { addresses } = await createTestDatabase(t)
-  const api = await connect(t, addresses.api)
+  const api = await connectTo(t, addresses.api)
   for (const statement of [
     'create table mine (number integer)',
     'create schema mine',
@@ -100,7 +93,7 @@ test("refuses the API's role everything that it does not need", async (t) => {
 
 test("the stream's role may replicate but not use the tables", async (t) => {
   const { addresses } = await createTestDatabase(t)
-  const stream = await connect(t, addresses.stream)
+  const stream = await connectTo(t, addresses.stream)
   for (const statement of [
     'select from orders',
     'select from users',
@@ -128,7 +121,7 @@ test('grants the rights once, even to several concurrent callers, and revokes al
   const role = roleOf(addresses.api)
   assert.equal(await grantRights(pool, role), false)
   await pool.query(`create table a_new_one (); grant all on a_new_one, migrations to ${role}; revoke insert on orders from ${role}`)
-  const owners = await Promise.all(Array.from({ length: 4 }, () => connect(t, addresses.owner)))
+  const owners = await Promise.all(Array.from({ length: 4 }, () => connectTo(t, addresses.owner)))
   const changes = await Promise.all(owners.map((owner) => grantRights(owner, role)))
   assert.deepEqual(changes.toSorted(), [false, false, false, true])
   const { rows } = await pool.query(
@@ -205,7 +198,7 @@ test("inside a function with the owner's rights, a table in the caller's tempora
       and not exists (select from unnest(proconfig) as setting where setting like 'search_path=%, pg_temp')`,
   )
   assert.deepEqual(rows, [])
-  const api = await connect(t, addresses.api)
+  const api = await connectTo(t, addresses.api)
   await api.query(
     `create function pg_temp.see() returns boolean language plpgsql as $$ begin raise exception 'runs as %', current_user; end $$`,
   )
