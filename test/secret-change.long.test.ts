@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import pino from 'pino'
 import { createEncryption } from '../src/auth/store-secret.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { eventually } from './eventually.ts'
+import { collectLog } from './logs.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { startSecondProcess, startStore, TEST_SECRET } from './store.ts'
 import { BIN, runStorefront, serve } from './store-process.ts'
@@ -30,8 +30,7 @@ function readCommands(): string {
 test('after the commands of the document tokens are good, webhooks keep their signatures, and what waited goes out', async (t) => {
   const receiver = await startWebhookReceiver(t)
   const smtp = await startSmtpServer(t)
-  const lines: string[] = []
-  const logger = pino({ level: 'error' }, { write: (line) => void lines.push(line) })
+  const { logger, lines } = collectLog('error')
   const options = { operations, isPrivateWebhookAllowed: true, smtpUrl: smtp.url }
   const store = await startStore(t, { ...options, logger, roles: ['api', 'stream', 'webhook'] })
   const webhooks = createEncryption(TEST_SECRET, 'webhook secret')

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import { after, test } from 'node:test'
-import pino from 'pino'
 import { readConfig } from '../src/config.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { eventually, Stopwatch } from './eventually.ts'
 import { freePort } from './free-port.ts'
+import { collectLog } from './logs.ts'
 import { readSpans, startOtlpReceiver } from './otlp-receiver.ts'
 import { listProducts, register } from './shopping.ts'
 import { startStore } from './store.ts'
@@ -16,8 +16,7 @@ const FAST = { OTEL_BSP_SCHEDULE_DELAY: '20', OTEL_EXPORTER_OTLP_TIMEOUT: '500' 
 
 /** What a store logs about traces. */
 function logOfTraces() {
-  const lines: { msg: string; lost?: number; reason?: string }[] = []
-  const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ msg: string; lost?: number; reason?: string }>()
   return { logger, lines, about: () => lines.filter(({ msg }) => /spans|traces/.test(msg)) }
 }
 

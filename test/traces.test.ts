@@ -10,6 +10,7 @@ import { QUEUE_SUBSCRIBERS } from '../src/subscribers.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
 import type { Cleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
+import { collectLog } from './logs.ts'
 import { type OtlpReceiver, type ReceivedSpan, readSpans, startOtlpReceiver } from './otlp-receiver.ts'
 import { formatTrace } from './print-trace.ts'
 import { startSmtpServer } from './smtp-server.ts'
@@ -165,8 +166,7 @@ test("the caller's flag decides, unless the sampler ignores it; what is not reco
 })
 
 test('a log line about a mail or a webhook that is refused has the trace of the order, also without an exporter', async (t) => {
-  const lines: { msg: string; event?: string; trace_id?: string }[] = []
-  const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ msg: string; event?: string; trace_id?: string }>()
   const store = await startTraced(t, { OTEL_SDK_DISABLED: 'true' }, { logger })
   store.smtp.refuse(store.email, { code: 550, text: 'unknown' })
   store.receiver.answer((response) => {

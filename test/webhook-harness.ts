@@ -11,6 +11,7 @@ import { createWebhookSubscriber } from '../src/webhooks/webhook-subscriber.ts'
 import { onCleanup } from './cleanup.ts'
 import { createTestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
+import { collectLog } from './logs.ts'
 import { makeOrderEvent, type OrderEventOverrides } from './order-event-factory.ts'
 
 const logger = pino({ level: 'silent' })
@@ -27,14 +28,14 @@ export async function startWebhooks(t: TestContext) {
   const deliveries = new DeliveryQueue({ pool: db.pool, logger, longestPauseSeconds: 0 })
   await deliveries.start()
   const clock = { passedMs: 0 }
-  const lines: string[] = []
+  const { logger: warnings, lines } = collectLog('warn')
   const subscriber = createWebhookSubscriber({
     pool: db.pool,
     deliveries,
     // A receiver on a machine that stands still for a while has not timed out.
     sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 60_000 }),
     encryption,
-    logger: pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }),
+    logger: warnings,
     now: () => new Date(Date.now() + clock.passedMs),
   })
   await subscriber.start()

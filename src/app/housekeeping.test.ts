@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pino from 'pino'
+import { collectLog } from '../../test/logs.ts'
 import { type HousekeepingTask, runDueTasks } from './housekeeping.ts'
 
 const MINUTE_MS = 60_000
 
-function collect() {
-  const logged: { level: number; msg: string; task?: string; deleted?: number }[] = []
-  return { logged, logger: pino({}, { write: (line) => void logged.push(JSON.parse(line)) }) }
-}
+const collect = () => collectLog<{ level: number; msg: string; task?: string; deleted?: number }>()
 
 test('runs each task at its own minutes, and logs the numbers of deleted rows', async () => {
-  const { logged, logger } = collect()
+  const { entries: logged, logger } = collect()
   const runs: string[] = []
   const task = (name: string, everyMinutes: number, deleted: number): HousekeepingTask => {
     const run = async () => {
@@ -59,7 +56,7 @@ test("a task runs in each of its periods, even if no round begins in the period'
 })
 
 test('logs a failed task and runs the others; a database outage ends the run', async () => {
-  const { logged, logger } = collect()
+  const { entries: logged, logger } = collect()
   let deleted = 0
   const fail = (error: Error): HousekeepingTask => ({ name: 'broken', everyMinutes: 1, run: () => Promise.reject(error) })
   const others: HousekeepingTask = { name: 'others', everyMinutes: 1, run: async () => ({ deleted: ++deleted }) }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pino from 'pino'
+import { collectLog } from '../../test/logs.ts'
 import { startStore } from '../../test/store.ts'
 import { readConfig } from '../config.ts'
 import { warnAboutSettings } from './warn-about-settings.ts'
@@ -32,8 +32,7 @@ test('links and the OpenAPI document contain the public address, whatever path a
 
 test('the start warns when the paths of BASE_URL and BASE_PATH differ', () => {
   const warnings = (settings: Record<string, string>) => {
-    const lines: { level: number; msg: string }[] = []
-    const logger = pino({}, { write: (line) => void lines.push(JSON.parse(line)) })
+    const { logger, entries: lines } = collectLog<{ level: number; msg: string }>()
     warnAboutSettings(readConfig(settings), logger)
     return lines.map(({ msg }) => msg)
   }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import pino from 'pino'
 import { createTestDatabase } from '../../test/database.ts'
+import { collectLog } from '../../test/logs.ts'
 import { readConfig } from '../config.ts'
 import { findUnsuitableSettings, warnAboutServer } from './warn-about-settings.ts'
 
@@ -41,8 +41,7 @@ test('warns of the port of a receiver that takes gRPC', () => {
 
 test('warns of a server with too few connections for all processes of the start', async (t) => {
   const { pool } = await createTestDatabase(t)
-  const lines: string[] = []
-  const logger = pino({}, { write: (line: string) => void lines.push(line) })
+  const { logger, lines } = collectLog()
   await warnAboutServer(pool, { config: readConfig({}), connections: 100_000, logger })
   const warnings = lines.map((line) => JSON.parse(line).msg as string).filter((message) => message.includes('max_connections'))
   assert.equal(warnings.length, 1)

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
-import pino from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { queryFolder } from '../../test/lake-harness.ts'
+import { collectLog } from '../../test/logs.ts'
 import { type App, createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
 
@@ -16,8 +16,7 @@ const NEW_PASSWORD = 'canary-password-77ab2'
 /** A store with the embedded PostgreSQL, whose WAL can be read. */
 async function startEmbeddedStore(t: TestContext) {
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-canary-'))
-  const lines: string[] = []
-  const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) })
+  const { logger, lines } = collectLog('trace')
   const app: App = await createApp({
     config: readConfig({ DATA_DIR: dataDir, PORT: '0', OPS_PORT: 'off', LAKE_FLUSH_SECONDS: '1' }),
     logger,

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pino from 'pino'
 import { askForChange, changeEmail, confirmChange, revertChange } from '../../test/email-changes.ts'
+import { collectLog } from '../../test/logs.ts'
 import { startStore } from '../../test/store.ts'
 
 const FROM = '203.0.113.7'
 
 test('writes one line for each security event, with stable names and ids and without an address or a secret', async (t) => {
-  const lines: Record<string, unknown>[] = []
-  const logger = pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog()
   let aheadMs = 0
   const store = await startStore(t, { logger, isRateLimited: true, now: () => new Date(Date.now() + aheadMs) })
   const email = 'ada@example.com'
@@ -91,8 +90,7 @@ test('writes one line for each security event, with stable names and ids and wit
 })
 
 test('logs an address change when it is requested, refused, made and reverted', async (t) => {
-  const lines: Record<string, unknown>[] = []
-  const logger = pino({ level: 'info' }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog()
   const store = await startStore(t, { logger })
   const ada = await store.register()
   const { confirm } = await askForChange(store, ada, 'taken@new.example')
@@ -116,8 +114,7 @@ test('logs an address change when it is requested, refused, made and reverted', 
 })
 
 test('logs no e-mail address and no secret', async (t) => {
-  const lines: string[] = []
-  const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) })
+  const { logger, lines } = collectLog('trace')
   const store = await startStore(t, { logger })
   const ada = await store.register({ email: 'ada.in.the.log@example.com', password: 'a passphrase in the log' })
   await store.call('POST', '/auth/login', { body: { email: ada.email, password: 'a wrong passphrase in the log' } })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import pino from 'pino'
 import { eventually } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startSmtpServer, type TestSmtpServer } from '../../test/smtp-server.ts'
 import { type StoreOverrides, startStore, type TestStore } from '../../test/store.ts'
@@ -138,8 +138,7 @@ test('password guesses with a mailed token are slowed down like those at a login
 
 test('the start warns if mails are sent and addresses are not verified', () => {
   const warnings = (settings: Record<string, string>) => {
-    const lines: { level: number; msg: string }[] = []
-    const logger = pino({}, { write: (line) => void lines.push(JSON.parse(line)) })
+    const { logger, entries: lines } = collectLog<{ level: number; msg: string }>()
     warnAboutSettings(readConfig(settings), logger)
     return lines.filter(({ level }) => level === 40).map(({ msg }) => msg)
   }

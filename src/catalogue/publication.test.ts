@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { runScheduledChanges } from '../../test/scheduled-changes.ts'
@@ -226,8 +226,7 @@ test('a change that fails is skipped and logged, and all others are made', async
   await store.pool.query(`create function refuse_change() returns trigger language plpgsql as $$ begin raise 'no'; end $$`)
   await store.pool.query(`create trigger refuse_change before update on products for each row when (old.sku = '${products[1].sku}')
     execute function refuse_change()`)
-  const logged: { productId?: string }[] = []
-  const logger = pino({ level: 'error' }, { write: (line: string) => logged.push(JSON.parse(line)) })
+  const { logger, entries: logged } = collectLog<{ productId?: string }>('error')
   const loop = createScheduledChanges({ pool: store.pool, logger })
   await loop.start()
   await assertInShop(products[0], true)

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
-import pino from 'pino'
 import { allowBrokenRows } from '../../test/broken-rows.ts'
 import { onCleanup } from '../../test/cleanup.ts'
 import type { TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { makeOrderItem } from '../../test/order-event-factory.ts'
 import { insertOrders, makeStreamDatabase, silent } from '../../test/stream-harness.ts'
 import { makeTestFolder } from '../../test/test-folder.ts'
@@ -52,8 +52,7 @@ async function storedEvents(db: TestDatabase) {
 async function start(t: TestContext) {
   const db = await makeStreamDatabase(t)
   await allowBrokenRows(db.pool)
-  const lines: { event?: string; reason?: string }[] = []
-  const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ event?: string; reason?: string }>('error')
   const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   const lakeDirectory = makeTestFolder(t)
   const stream = createOrderStreamHandler({ url: db.url, pool: db.pool, slotName: db.slotName, topic, logger })

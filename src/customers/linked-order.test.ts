@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import pino from 'pino'
 import { newestToken } from '../../test/account-mails.ts'
 import { setStatus } from '../../test/broken-rows.ts'
 import { eventually } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { GUEST_ADDRESS, type LinkedOrder, makeOrderToken, placeLinkedOrder } from '../../test/order-links.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
@@ -225,8 +225,7 @@ test("a cancellation ends with its link, and is retried once when only the order
 })
 
 test('no log line contains a link, an address or data of the order', async (t) => {
-  const lines: string[] = []
-  const logger = pino({ level: 'trace' }, { write: (line) => void lines.push(line) })
+  const { logger, lines } = collectLog('trace')
   const logging = await startSecondProcess(t, store, { logger, loggedRequests: 'all' as never })
   const order = await placeLinkedOrder(store, lamp)
   for (const token of [order.token, `${order.token.slice(0, -1)}_`]) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pino from 'pino'
 import { createTestDatabase } from '../../test/database.ts'
+import { collectLog } from '../../test/logs.ts'
 import { loggableError } from './loggable-error.ts'
 
 test('logs only codes and names of a database error, and no row values', async (t) => {
@@ -10,8 +10,8 @@ test('logs only codes and names of a database error, and no row values', async (
   await pool.query(`insert into people values ('hunter2@example.com', 1)`)
   const logged = async (sql: string) => {
     const error = await pool.query(sql).catch((refusal: unknown) => refusal)
-    const lines: string[] = []
-    pino({}, { write: (line: string) => void lines.push(line) }).error({ err: loggableError(error) }, 'failed')
+    const { logger, lines } = collectLog()
+    logger.error({ err: loggableError(error) }, 'failed')
     assert.doesNotMatch(lines.join(), /hunter2/)
     return JSON.parse(lines[0] ?? '').err
   }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
+import { collectLog } from '../../test/logs.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { createPool } from './pool.ts'
 import { findMisconfiguredSettings, findOverriddenSettings } from './server-settings.ts'
@@ -46,8 +46,7 @@ test('reports settings that no session can override, with value and remedy', asy
 
 test('warns once at the start, with the remedy', async (t) => {
   const store = await startStore(t)
-  const lines: { level: number; msg: string; setting?: string }[] = []
-  const logger = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ level: number; msg: string; setting?: string }>('warn')
   const second = await startSecondProcess(t, store, { logger })
   assert.equal((await second.call('GET', '/products')).status, 200)
   const warned = lines.filter(({ setting }) => setting !== undefined)

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import os from 'node:os'
 import { test } from 'node:test'
-import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import {
   DELIVERED,
@@ -18,6 +17,7 @@ import {
   waitForStates,
 } from '../../test/delivery-harness.ts'
 import { eventually, Stopwatch } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { NO_RECEIVER } from './delivery-kind.ts'
 import { DeliveryQueue } from './delivery-queue.ts'
@@ -281,8 +281,7 @@ test('a lease is extended while other work uses every connection of the pool', a
 
 test('a suspended machine does not count as a clock step, and a real step does', async (t) => {
   const { db } = await setUp(t)
-  const lines: string[] = []
-  const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+  const { logger: log, lines } = collectLog('warn')
   const queue = new DeliveryQueue({ pool: db.pool, logger: log })
   onCleanup(t, () => queue.stop())
   await queue.start()

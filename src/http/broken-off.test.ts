@@ -4,11 +4,11 @@ import { after, test } from 'node:test'
 import { pino } from 'pino'
 import { addBuyer } from '../../test/buyers.ts'
 import { eventually } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { openSocket } from '../../test/raw-http.ts'
 import { startStore } from '../../test/store.ts'
 
-const lines: string[] = []
-const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
+const { logger, lines } = collectLog()
 const store = await startStore({ after }, { logger, loggedRequests: 'all' })
 const operator = await addBuyer(store, 'admin')
 const ERROR = pino.levels.values.error ?? 50

@@ -8,6 +8,7 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { freePort } from '../../test/free-port.ts'
+import { collectLog } from '../../test/logs.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { addProduct, TEST_SECRET } from '../../test/store.ts'
 import { makeTestFolder } from '../../test/test-folder.ts'
@@ -151,11 +152,8 @@ const REFUSED_LOGINS = [
 ]
 for (const { how, refuse, back } of REFUSED_LOGINS) {
   test(`a database that ${how} is unavailable with that reason until it is back`, async (t) => {
-    const lines: string[] = []
-    const { name, addresses, call, placeOrder } = await startWiredStore(
-      t,
-      pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }),
-    )
+    const { logger, lines } = collectLog('warn')
+    const { name, addresses, call, placeOrder } = await startWiredStore(t, logger)
     await using admin = await connectClient(Object.assign(new URL(addresses.owner), { pathname: '/postgres' }).href, 'test')
     const end = () => admin.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = $1`, [name])
     await admin.query(refuse(name))
@@ -191,18 +189,17 @@ test('refusals are logged with a reason even if the error of a host with several
   const [cause] = await once(socket, 'error').catch((error) => [error])
   assert.ok(cause instanceof AggregateError && cause.message === '')
   for (const error of [cause, new AggregateError(cause.errors), new AppError('unavailable', 'No answer.', { cause })]) {
-    const lines: { reason: string }[] = []
-    const refusals = new RefusalLog(pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) }))
+    const { logger, entries: lines } = collectLog<{ reason: string }>()
+    const refusals = new RefusalLog(logger)
     refusals.add(error, { request_id: 'request', trace_id: 'trace' })
     assert.match(lines[0]?.reason ?? '', /^connect ECONNREFUSED 127\.0\.0\.1:\d+$/)
   }
 })
 
 test('logs an outage by one line for each reason, without a stack, whatever the number of refused requests', async (t) => {
-  const lines: { level: number; msg: string; reason?: string; refused?: number; err?: unknown; request_id?: string; trace_id?: string }[] =
-    []
+  const { logger, entries: lines } = collectLog()
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const refusals = new RefusalLog(pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) }))
+  const refusals = new RefusalLog(logger)
   const outage = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5432'), { code: 'ECONNREFUSED' })
   const ids = (request_id: string) => ({ request_id, trace_id: `trace of ${request_id}` })
   for (let i = 0; i < 5_000; i++) refusals.add(outage, ids(`request-${i}`))
@@ -229,8 +226,8 @@ test('logs an outage by one line for each reason, without a stack, whatever the 
 })
 
 test('refusals under load are few lines in the log', async (t) => {
-  const lines: string[] = []
-  const { wire, call, placeOrder } = await startWiredStore(t, pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }))
+  const { logger, lines } = collectLog('warn')
+  const { wire, call, placeOrder } = await startWiredStore(t, logger)
   wire.cut()
   const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? placeOrder() : call('GET', '/products'))))
   assert.deepEqual([...new Set(answers.map(({ status }) => status))], [503])

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pino from 'pino'
 import { assertFinding, examine } from '../../test/doctor-harness.ts'
 import { freePort } from '../../test/free-port.ts'
+import { collectLog } from '../../test/logs.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
 
 function recordingLogger() {
-  const lines: { level: number; msg: string; peer?: string; header?: string; address?: string }[] = []
-  const logger = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ level: number; msg: string; peer?: string; header?: string; address?: string }>('warn')
   return { logger, lines }
 }
 

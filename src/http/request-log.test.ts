@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pino } from 'pino'
+import { collectLog } from '../../test/logs.ts'
 import { type LoggedRequests, RequestLog } from './request-log.ts'
 
 function record(logged: LoggedRequests, level = 'info') {
-  const lines: Record<string, unknown>[] = []
-  const log = new RequestLog(pino({ level }, { write: (line: string) => void lines.push(JSON.parse(line)) }), logged)
+  const { logger, entries: lines } = collectLog(level)
+  const log = new RequestLog(logger, logged)
   const add = (method: string, status = 200, ms = 1) =>
     log.add({ method, route: '/products', status, ms }, () => ({ request_id: 'a', trace_id: 'b' }))
   return { lines, add }

@@ -5,6 +5,7 @@ import { pino } from 'pino'
 import { Type } from 'typebox'
 import { addBuyer } from '../../test/buyers.ts'
 import { eventually } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { openSocket, sendRaw } from '../../test/raw-http.ts'
 import { startStore } from '../../test/store.ts'
@@ -28,8 +29,7 @@ test('answers malformed HTTP with a problem and closes the connection', async ()
 })
 
 test('logs a request that cannot be read as one line with the ids of its problem', async (t) => {
-  const lines: Record<string, unknown>[] = []
-  const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog()
   const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
   t.after(() => server.close())
   await server.listen({ host: '127.0.0.1', port: 0 })
@@ -79,8 +79,7 @@ function countConnections(): Promise<number> {
 }
 
 test('hides an internal error from the client and logs it in full', async (t) => {
-  const lines: string[] = []
-  const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
+  const { logger, lines } = collectLog('error')
   const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
   t.after(() => server.close())
   const isPublic = { config: { access: 'public', cost: 'memory' } } as const

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { pino } from 'pino'
+import { collectLog } from '../../test/logs.ts'
 import { exchange } from '../../test/raw-http.ts'
 import { RequestLog } from './request-log.ts'
 import { createHttpServer, requestId } from './server.ts'
 import { addShortcut } from './shortcut.ts'
 
-const lines: Record<string, unknown>[] = []
-const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+const { logger, entries: lines } = collectLog()
 const requestLog = new RequestLog(logger)
 const authenticate = () => Promise.reject(new Error('unused'))
 const server = await createHttpServer({ logger, requestLog, baseUrl: 'http://localhost', authenticate })

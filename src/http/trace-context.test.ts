@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pino } from 'pino'
+import { collectLog } from '../../test/logs.ts'
 import { startStore } from '../../test/store.ts'
 import { isSampled, isTraceparent, newTraceparent, readTraceparent, spanIdOf, traceIdOf } from '../traceparent.ts'
 
 const SENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 
-const lines: { msg: string; trace_id?: string; route?: string }[] = []
-const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+const { logger, entries: lines } = collectLog<{ msg: string; trace_id?: string; route?: string }>()
 const logged = (route: string) => lines.filter((line) => line.msg === 'request' && line.route === route).map((line) => line.trace_id)
 
 test("the problem, the request's log line and the order's event contain the caller's trace", async (t) => {

@@ -7,13 +7,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { ageTemporaries, listTemporaries, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../test/lake-harness.ts'
+import { collectLog } from '../../test/logs.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
 import { LakeBehind } from './lake-files.ts'
-
-const errors = (lines: string[]) => pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
 
 test('a batch throws when the disk fails, and each row is written once after the disk is back', async (t) => {
   const directory = makeLakeDirectory(t)
@@ -33,8 +31,8 @@ test('a batch throws when the disk fails, and each row is written once after the
 
 test('logs a failed flush of the timer, keeps the rows, and retries automatically', async (t) => {
   const directory = makeLakeDirectory(t)
-  const lines: string[] = []
-  const sink = await startSink(t, directory, { flushSeconds: 0.02, logger: errors(lines) })
+  const { logger, lines } = collectLog('error')
+  const sink = await startSink(t, directory, { flushSeconds: 0.02, logger })
   await rm(join(directory, '.tmp'), { recursive: true })
   await writeFile(join(directory, '.tmp'), 'a file where a folder belongs')
   await sink.handle(makeMessages(3), NEVER)
@@ -66,8 +64,8 @@ test('reports that the lake cannot be written, with or without events to write, 
 
 test('stops without throwing if the last flush fails, and accepts those events again after the next start', async (t) => {
   const directory = makeLakeDirectory(t)
-  const lines: string[] = []
-  const sink = await startSink(t, directory, { logger: errors(lines) })
+  const { logger, lines } = collectLog('error')
+  const sink = await startSink(t, directory, { logger })
   await sink.handle(makeMessages(3), NEVER)
   await mkdir(directory, { recursive: true })
   await writeFile(join(directory, 'orders'), '')

@@ -3,11 +3,11 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { pino } from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually, Stopwatch } from '../../test/eventually.ts'
 import { NEVER, readEvents, startSinkOn } from '../../test/lake-harness.ts'
 import { openTestBucket } from '../../test/lake-stores.ts'
+import { collectLog } from '../../test/logs.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
 import { type Conditions, type S3Fault, type S3Server, startS3Server } from '../../test/s3-server.ts'
 import { makeTestFolder } from '../../test/test-folder.ts'
@@ -203,8 +203,8 @@ test('a sink writes each event to one file, even if its bucket fails in every wa
 test('a sink starts without its bucket, and stops in time while the bucket does not answer', async (t) => {
   const { server, store } = await open(t)
   server.fault = () => ({ status: 500 })
-  const lines: string[] = []
-  const sink = await startSinkOn(t, store, { logger: pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }) })
+  const { logger, lines } = collectLog('error')
+  const sink = await startSinkOn(t, store, { logger })
   assert.match(lines[0] ?? '', /the lake cannot be read/)
   server.fault = () => undefined
   assert.equal(await sink.lastSequence(), 0)

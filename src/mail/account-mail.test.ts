@@ -4,6 +4,7 @@ import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { createEncryption } from '../auth/store-secret.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { DeliveryQueue } from '../deliveries/delivery-queue.ts'
@@ -37,8 +38,7 @@ test('an account mail that cannot be decrypted waits, and no attempt is counted'
 
 test('a refused staff mail is counted separately and logged with its address, and a customer mail is logged without it', async (t) => {
   const { pool } = await createTestDatabase(t)
-  const lines: string[] = []
-  const logger = pino({}, { write: (line: string) => lines.push(line) })
+  const { logger, lines } = collectLog()
   const encryption = createEncryption('the secret of the store, long enough', 'account mail')
   const deliveries = new DeliveryQueue({ pool, logger })
   const tried: string[] = []

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
+import { collectLog } from '../../test/logs.ts'
 import { startSmtpServer } from '../../test/smtp-server.ts'
 import type { Mail } from './mailer.ts'
 import { createSmtpMailer } from './smtp-mailer.ts'
@@ -12,8 +12,7 @@ const MAIL: Mail = { eventId: 'a.1', to: { address: 'ada@example.com', name: nul
 const FAST = { idleMs: 10, failingMs: 10 }
 
 function watchServer(t: Parameters<typeof onCleanup>[0], url: string, pauses = FAST) {
-  const lines: { level: number; msg: string; reason?: string; awaySeconds?: number }[] = []
-  const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ level: number; msg: string; reason?: string; awaySeconds?: number }>()
   const clock = { now: Date.now() }
   const mailer = createSmtpMailer({ url, from: 'Store <store@example.com>' })
   const count = { probes: 0 }

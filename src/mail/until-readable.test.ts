@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import pino from 'pino'
+import { collectLog } from '../../test/logs.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { startStore } from '../../test/store.ts'
 import { untilReadable } from './until-readable.ts'
@@ -14,8 +14,8 @@ test('waits until every order can be read in the version of its event, for a lim
   const placed = await store.call('POST', '/orders', { token: ada.token, body })
   const first = makeOrderEvent({ order: { id: placed.json.id, version: 1 } })
   const second = makeOrderEvent({ order: { id: placed.json.id, version: 2 } })
-  const lines: string[] = []
-  const context = { pool: store.pool, logger: pino({}, { write: (line) => void lines.push(line) }) }
+  const { logger, lines } = collectLog()
+  const context = { pool: store.pool, logger }
   const { signal } = new AbortController()
   await untilReadable(context, [first], signal)
   let isCancelled = false

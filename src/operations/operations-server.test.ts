@@ -4,6 +4,7 @@ import { networkInterfaces } from 'node:os'
 import { test } from 'node:test'
 import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
+import { collectLog } from '../../test/logs.ts'
 import { Metrics } from './metrics.ts'
 import { OperationsServer } from './operations-server.ts'
 
@@ -51,8 +52,7 @@ test('for localhost it also answers at the IPv6 address, until it stops', async 
 })
 
 test('answers and logs a failed check, and does not end the process', async (t) => {
-  const lines: string[] = []
-  const logger = pino({}, { write: (line: string) => void lines.push(line) })
+  const { logger, lines } = collectLog()
   const server = new OperationsServer({ ...common, logger, check: () => Promise.reject(new Error('no such luck')) })
   onCleanup(t, () => server.stop())
   await server.start()

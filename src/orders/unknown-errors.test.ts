@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
-import pino from 'pino'
 import { addBuyer } from '../../test/buyers.ts'
 import { onCleanup } from '../../test/cleanup.ts'
+import { collectLog } from '../../test/logs.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
 
-const logged: { request_id?: string; lines?: number; err: { message: string } }[] = []
-const logger = pino({ level: 'error' }, { write: (line) => void logged.push(JSON.parse(line)) })
+const { logger, entries: logged } = collectLog<{ request_id?: string; lines?: number; err: { message: string } }>('error')
 const store = await startStore({ after }, { logger })
 const [customer, operator] = [await store.register(), await addBuyer(store, 'admin')]
 const lamp = await store.addProduct({ stock: null })

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import pino from 'pino'
 import { createTestDatabase } from '../../test/database.ts'
+import { collectLog } from '../../test/logs.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { silent } from '../../test/stream-harness.ts'
 import type { Pool } from '../db/pool.ts'
@@ -68,8 +69,7 @@ test('keeps the first times of an event that another message publishes again aft
 
 test('warns if more entries wait than it keeps, and writes the rest', async (t) => {
   const { pool } = await createTestDatabase(t)
-  const lines: { level: number; events: number }[] = []
-  const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ level: number; events: number }>()
   const events = makePublished(50_001)
   const log = new DeliveryLog({ pool, logger, now: () => PUBLISHED })
   log.published(events)

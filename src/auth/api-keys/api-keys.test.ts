@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
-import { pino } from 'pino'
 import { makeKey } from '../../../test/api-keys.ts'
 import { addBuyer, addBuyers, type Buyer } from '../../../test/buyers.ts'
 import { promptly } from '../../../test/eventually.ts'
+import { collectLog } from '../../../test/logs.ts'
 import { assertProblem, faults } from '../../../test/problem.ts'
 import { startSecondProcess, startStore, type TestStore } from '../../../test/store.ts'
 import { changeSecretTo } from '../../app/secrets.ts'
@@ -281,8 +281,8 @@ test('malformed keys, wrong checksums, wrong secrets, unknown ids and two header
 })
 
 test('refuses a key in the address, even beside a correct key in the header, and logs neither', async (t) => {
-  const lines: string[] = []
-  const logged = await startStore(t, { logger: pino({}, { write: (line) => void lines.push(line) }) })
+  const { logger, lines } = collectLog()
+  const logged = await startStore(t, { logger })
   const { key } = await makeKey(logged, ['orders:read'])
   const secret = parseKey(key)?.secret ?? ''
   for (const path of [

@@ -1,21 +1,17 @@
 import assert from 'node:assert/strict'
 import { generateKeyPairSync } from 'node:crypto'
 import { after, test } from 'node:test'
-import { pino } from 'pino'
 import { newestToken } from '../../../test/account-mails.ts'
 import { createAuthenticator, type Forgery } from '../../../test/authenticator.ts'
+import { collectLog } from '../../../test/logs.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { addPasskey, signInByPasskey, tryPasskey } from '../../../test/second-factor.ts'
 import { startStore } from '../../../test/store.ts'
 import { CHALLENGE_SECONDS } from './challenges.ts'
 
 let now = new Date()
-const lines: string[] = []
-const store = await startStore({ after }, { now: () => now, logger: recordingLogger() })
-
-function recordingLogger() {
-  return pino({ level: 'info' }, { write: (line: string) => lines.push(line) })
-}
+const { logger, lines } = collectLog()
+const store = await startStore({ after }, { now: () => now, logger })
 
 const countPasskeys = async (userId: string): Promise<number> =>
   (await store.pool.query('select count(*)::int as n from passkeys where user_id = $1', [userId])).rows[0].n

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pino from 'pino'
 import { makeCopies } from '../../../test/fresh-copies.ts'
+import { collectLog } from '../../../test/logs.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
 import { claimIssuer, watchIssuer } from './issuer.ts'
 
@@ -31,8 +32,7 @@ test('of two first starts at once, one sets the issuer; a store with one process
   const claims = await Promise.allSettled([OLD, NEW].map((baseUrl) => claimIssuer(pool, { ...shared, baseUrl }, silent)))
   assert.deepEqual(claims.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
 
-  const lines: { level: number; now?: string }[] = []
-  const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ level: number; now?: string }>()
   const alone = { isBaseUrlGiven: true, isAlone: true }
   for (const baseUrl of [OLD, NEW]) assert.equal(await claimIssuer(pool, { ...alone, baseUrl }, logger), baseUrl)
   assert.ok(lines.length >= 1 && lines.every(({ level }) => level === 40))
@@ -42,8 +42,7 @@ test('of two first starts at once, one sets the issuer; a store with one process
 
 test('a process that still has the old issuer after a change logs one error', async (t) => {
   const { url, pool } = await startStore(t)
-  const lines: { msg: string; current?: string }[] = []
-  const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { logger, entries: lines } = collectLog<{ msg: string; current?: string }>()
   const { copies, poll } = makeCopies(t, { url, pool })
   watchIssuer({ copies, issuer: 'http://localhost:3000', logger })
   await copies.start()

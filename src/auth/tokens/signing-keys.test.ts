@@ -4,6 +4,7 @@ import { createLocalJWKSet, jwtVerify } from 'jose'
 import pino from 'pino'
 import { eventually, promptly } from '../../../test/eventually.ts'
 import { makeCopies } from '../../../test/fresh-copies.ts'
+import { collectLog } from '../../../test/logs.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { type Account, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../../test/store.ts'
 import { KeyRing } from './key-ring.ts'
@@ -151,8 +152,7 @@ test('another secret neither decrypts nor replaces the keys, and running process
   await assert.rejects(rotateSigningKeys(store.pool, 'another secret that is long enough'), message)
   assert.equal((await store.pool.query('select from signing_keys where retired_at is null')).rowCount, 1)
 
-  const lines: string[] = []
-  const logger = pino({}, { write: (line) => void lines.push(line) })
+  const { logger, lines } = collectLog()
   const ring = new KeyRing(await loadSigningKeys(store.pool, TEST_SECRET), {
     copies: makeCopies(t, store, { logger }).copies,
     pool: store.pool,

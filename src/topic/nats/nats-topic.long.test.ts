@@ -7,6 +7,7 @@ import { onCleanup } from '../../../test/cleanup.ts'
 import { topicConformance } from '../../../test/conformance/topic-conformance.ts'
 import { createTestDatabase } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
+import { collectLog } from '../../../test/logs.ts'
 import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
@@ -123,10 +124,8 @@ describe('with a broker that loses its disk', { skip: NO_NATS }, () => {
   test('after a stream was lost and recreated, it continues in the next epoch, each subscriber gets its messages, and the loss is reported', async (t) => {
     const own = await startNatsServer(t)
     const db = await createTestDatabase(t)
-    const lines: string[] = []
-    const topic = connectNatsTopic(t, db, own.url, {
-      logger: pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }),
-    })
+    const { logger, lines } = collectLog('error')
+    const topic = connectNatsTopic(t, db, own.url, { logger })
     const sent = makeOutgoing(6)
     const seen = new Recording()
     await topic.publish(sent.slice(0, 5))
