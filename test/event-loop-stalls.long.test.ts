@@ -11,7 +11,7 @@ import type { RouteStalls } from './stalls/measure-stalls.ts'
 const MAX_STALL_MS = 100
 const OF_OURS = 500
 
-/** Of a third of the routes each day; `STALL_ROUTES` is a pattern for others. */
+/** Takes a third of the routes each day. `STALL_ROUTES` is a pattern for others. */
 test('no request that the limits let in holds up the event loop for long, on any route', async (t) => {
   const main = fileURLToPath(new URL('./stalls/main.ts', import.meta.url))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main], {

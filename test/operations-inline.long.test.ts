@@ -141,16 +141,16 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
     assert.ok((await query(as(text))).length > 0),
   'select slot_name, confirmed_flush_lsn from pg_replication_slots': async (text) => assert.ok((await query(as(text))).length > 0),
   'select slot_name, failover from pg_replication_slots': async (text) => assert.ok((await query(as(text))).length > 0),
-  "select synced and not temporary and invalidation_reason is null as ready from pg_replication_slots where slot_name = 'storefront_orders'":
+  "select synced and not temporary and invalidation_reason is null as ready from pg_replication_slots where slot_name in ('shop_orders', 'shop_catalogue')":
     (text) => query(as(text)),
   'select pg_log_standby_snapshot()': (text) => query(as(text)),
   'select pid, state, query from pg_stat_activity where pid = any(pg_blocking_pids(…))': (text) =>
     query(as(text.replace('…', 'pg_backend_pid()'))),
-  'ALTER_REPLICATION_SLOT storefront_orders (FAILOVER)': async (text) => {
+  'ALTER_REPLICATION_SLOT shop_orders (FAILOVER)': async (text) => {
     await pool.query(`select pg_create_logical_replication_slot('inline_slot', 'pgoutput')`)
     const client = new pg.Client({ connectionString: owner, replication: 'database' } as pg.ClientConfig)
     await client.connect()
-    await client.query(text.replace('storefront_orders', 'inline_slot'))
+    await client.query(text.replace('shop_orders', 'inline_slot'))
     await client.end()
     const { rows } = await pool.query(
       `select failover, pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = 'inline_slot'`,
