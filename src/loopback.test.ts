@@ -5,8 +5,10 @@ import { type AddressInfo, connect, createServer as createNetServer, type Server
 import { test } from 'node:test'
 import { pino } from 'pino'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
+import { eventually } from '../test/eventually.ts'
 import { drain } from './http/drain.ts'
 import { limitConnections } from './http/limit-connections.ts'
+import { LoadShedder } from './http/load-shedder.ts'
 import { createHttpServer } from './http/server.ts'
 import { firstAddressOf, listenAtIpv6 } from './loopback.ts'
 
@@ -21,8 +23,9 @@ const skip = (await hasIpv6()) ? false : 'this machine has no IPv6'
 
 const BOTH = ['127.0.0.1', '::1']
 
-async function startStore(t: Cleanup, onDropped = () => {}, maxConnections = 1_000) {
+async function startStore(t: Cleanup, onDropped = () => {}, maxConnections = 1_000, shedder = new LoadShedder()) {
   const server = await createHttpServer({
+    shedder,
     ...{ logger: pino({ level: 'silent' }), baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) },
   })
   const [begun, finish] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -50,6 +53,31 @@ async function ask(host: string, port: number, path = '/'): Promise<[number | un
 test('a server for localhost answers at both loopback addresses', { skip }, async (t) => {
   const { port } = await startStore(t)
   for (const host of BOTH) assert.deepEqual((await ask(host, port)).slice(0, 2), [200, host])
+})
+
+test('the load shedder counts the connections of both addresses', { skip }, async (t) => {
+  const shedder = new LoadShedder()
+  const step = t.mock.method(shedder, 'step')
+  const { port } = await startStore(t, undefined, undefined, shedder)
+  const sockets = await Promise.all(
+    [...BOTH, ...BOTH].map(async (host) => {
+      const socket = connect({ host, port })
+      await once(socket, 'connect')
+      return socket
+    }),
+  )
+  const counted = (count: number) =>
+    eventually(
+      async () => {
+        // A request ends the rest of an idle shedder.
+        await ask('127.0.0.1', port)
+        return step.mock.calls.at(-1)?.arguments[1] === count
+      },
+      { what: `${count} connections` },
+    )
+  await counted(sockets.length)
+  for (const socket of sockets) socket.destroy()
+  await counted(0)
 })
 
 test('a drain answers the request that arrived at ::1, and nothing listens there afterwards', { skip }, async (t) => {

@@ -10461,7 +10461,7 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the previous page, with the same filters. */
                 cursor?: string;
-                /** @description A `-` in front means descending. The default is `relevance` if `q` is given, otherwise `-created_at`. `relevance` needs `q`, and begins with products whose whole name is the search. Names are sorted by their bytes (UTF-8). `best_selling` begins with the 200 products of which most units were ordered in the last 30 days, in the category or in the whole shop. `position` needs `category`, and begins with the products that the shop has placed in this category. Both continue with the other products, newest first. The variants of a group share one place, and their sales count together. */
+                /** @description A `-` in front means descending. The default is `relevance` if `q` is given, otherwise `-created_at`. `relevance` needs `q`, and begins with products whose whole name is the search. Names are sorted by their bytes (UTF-8). `best_selling` begins with the 200 products of which most units were ordered in the last 30 days and not cancelled, in the category or in the whole shop. `position` needs `category`, and begins with the products that the shop has placed in this category. Both continue with the other products, newest first. The variants of a group share one place, and their sales count together. */
                 sort?: "name" | "-name" | "price" | "-price" | "created_at" | "-created_at" | "best_selling" | "position" | "relevance";
                 /** @description `group` lists each group of variants once. */
                 collapse?: "group";

@@ -48,8 +48,8 @@ export async function createGuest(
 
 /**
  * The guest for orders that operators place for an address: one for each address and owner. A customer whose account
- * has proven the address owns the guest. Nobody can sign in as it, so other guests who merely typed the address see
- * none of its orders.
+ * has proven the address owns the guest. Nobody has signed in as it or ordered by it, so whoever merely typed the
+ * address sees none of its orders, and a block or a limit of theirs does not count for it.
  */
 export async function ensureGuest(
   pool: Pool,
@@ -69,8 +69,12 @@ export async function ensureGuest(
         select id
         from users as guest
         where email = ${email} and role = 'guest' and owner_id is not distinct from (${account})
-          and not exists (select from sessions where user_id = guest.id and revoked_at is null)
-          and not exists (select from orders where user_id = guest.id and orders.email <> guest.email)
+          and not exists (select from sessions where user_id = guest.id)
+          and not exists (
+            select from orders
+            where user_id = guest.id and (orders.email <> guest.email or status_history -> 0 -> 'actor' ->> 'type' = 'customer')
+          )
+          and (blocked_at is null or exists (select from orders where user_id = guest.id))
         order by created_at, id
         limit 1
       )

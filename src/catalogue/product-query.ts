@@ -95,7 +95,7 @@ export const ProductQuery = Type.Object(
       Type.Enum([...SORTS, ...RANKED_SORTS, 'relevance'], {
         description:
           'A `-` in front means descending. The default is `relevance` if `q` is given, otherwise `-created_at`. `relevance` needs `q`, and begins with products whose whole name is the search. Names are sorted by their bytes (UTF-8). ' +
-          '`best_selling` begins with the 200 products of which most units were ordered in the last 30 days, in the category or in the whole shop. ' +
+          '`best_selling` begins with the 200 products of which most units were ordered in the last 30 days and not cancelled, in the category or in the whole shop. ' +
           '`position` needs `category`, and begins with the products that the shop has placed in this category. Both continue with the other products, newest first. ' +
           'The variants of a group share one place, and their sales count together.',
       }),

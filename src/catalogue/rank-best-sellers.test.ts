@@ -5,6 +5,7 @@ import { startStore } from '../../test/store.ts'
 import { createBestSellers } from '../app/best-sellers.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { rollUpOrders } from '../figures/roll-up-orders.ts'
 import { Admission } from '../http/admission.ts'
 import { readListing } from './product-query.ts'
 import { rankBestSellers } from './rank-best-sellers.ts'
@@ -42,6 +43,27 @@ test('all processes together rank best sellers at most every 15 minutes, because
   await store.pool.query(`update product_rankings set created_at = created_at - interval '15 minutes'`)
   await rankBestSellers(store.pool)
   assert.deepEqual(await ranked(), [first, second])
+})
+
+test('units of cancelled orders do not count', async () => {
+  const [real, pushed] = [await store.addProduct({ category: 'Pushed' }), await store.addProduct({ category: 'Pushed' })]
+  const buyer = await store.register()
+  const order = async (product: { id: string }, quantity: number) => {
+    const body = { items: [{ product_id: product.id, quantity }] }
+    const { status, json } = await store.call('POST', '/orders', { token: buyer.token, body })
+    assert.equal(status, 201)
+    return json.id
+  }
+  await order(real, 20)
+  await order(pushed, 3)
+  const cancelled = await order(pushed, 50)
+  await rollUpOrders(store.pool)
+  await rankBestSellers(store.pool, AT_ONCE)
+  assert.deepEqual((await ranked()).slice(0, 2), [pushed.id, real.id])
+  assert.equal((await store.call('POST', `/orders/${cancelled}/cancel`, { token: buyer.token })).status, 200)
+  await rollUpOrders(store.pool)
+  await rankBestSellers(store.pool, AT_ONCE)
+  assert.deepEqual((await ranked()).slice(0, 2), [real.id, pushed.id])
 })
 
 test('the oldest rankings are replaced first, so none is forgotten while others change in each run', async () => {

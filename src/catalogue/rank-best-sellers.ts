@@ -17,8 +17,8 @@ export interface RankingOptions {
 }
 
 /**
- * Ranks the products by the units that were ordered in 30 days, in each category with those below it and in the whole
- * shop. Writes only rankings that differ. Any number of processes may run this.
+ * Ranks the products by the units that were ordered in 30 days and not cancelled, in each category with those below it
+ * and in the whole shop. Writes only rankings that differ. Any number of processes may run this.
  */
 export async function rankBestSellers(pool: Pool, { everyMinutes = EVERY_MINUTES, signal }: RankingOptions = {}): Promise<void> {
   await inTransaction(pool, async (tx) => {
@@ -51,8 +51,17 @@ async function findDiffering(tx: Transaction): Promise<NewRanking[]> {
       from branch
       join categories as category on category.id = branch.category_id
       where category.parent_id is not null
+    ), cancelled as (
+      -- The figures keep these orders, of which anybody can place and cancel many.
+      select line.product_id, sum(line.quantity) as units
+      from orders as placed
+      cross join json_to_recordset(placed.items) as line (product_id uuid, quantity bigint)
+      where placed.status = 'cancelled' and (placed.status_history -> 0 -> 'imported') is null
+        and placed.created_at > now() - make_interval(days => ${SOLD_DAYS})
+        and placed.created_at <= (select collected_at from figure_progress)
+      group by line.product_id
     ), sold as materialized (
-      select product.id, product.variant_group, figure.units
+      select product.id, product.variant_group, figure.units - coalesce(cancelled.units, 0) as units
       from (
         select product_id, sum(quantity) as units
         from product_figures
@@ -60,6 +69,8 @@ async function findDiffering(tx: Transaction): Promise<NewRanking[]> {
         group by product_id
       ) as figure
       join products as product on product.id = figure.product_id and product.archived_at is null
+      left join cancelled on cancelled.product_id = product.id
+      where figure.units > coalesce(cancelled.units, 0)
     ), listed as (
       select null::uuid as category_id, id, variant_group, units from sold
       union all

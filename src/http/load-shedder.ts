@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import { Loop } from '../loop.ts'
@@ -46,19 +47,23 @@ export class LoadShedder {
   /** An idle server is not measured, because the ticks would be most of its cost. */
   watch(server: HttpServer): void {
     let lastAt = performance.now()
+    // Node.js counts a connection at the server that accepted it, which for `[::1]` is another one.
+    let connections = 0
+    server.server.on('connection', (socket: Socket) => {
+      connections += 1
+      socket.once('close', () => {
+        connections -= 1
+      })
+    })
     const loop = new Loop({
       ...{ firstMs: TICK_MS, everyMs: TICK_MS, ref: false },
-      work: () => {
+      work: async () => {
         const now = performance.now()
         const elapsedMs = now - lastAt
         lastAt = now
-        const { promise, resolve } = Promise.withResolvers<number>()
-        server.server.getConnections((_error, connections = 0) => {
-          const canRest = this.step(elapsedMs, connections)
-          if (canRest) this.#endRest = endRest
-          resolve(canRest ? REST_MS : TICK_MS)
-        })
-        return promise
+        const canRest = this.step(elapsedMs, connections)
+        if (canRest) this.#endRest = endRest
+        return canRest ? REST_MS : TICK_MS
       },
       onFailure(error) {
         throw error

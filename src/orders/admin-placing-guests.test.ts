@@ -74,6 +74,25 @@ test('a guest who types the same address in the shop does not see the orders tha
   }
 })
 
+test('a block and the orders of a guest who typed the address in the shop do not count for orders that operators place for it', async () => {
+  const [lamp, email] = [await store.addProduct({ stock: 500 }), 'not-eve@example.com']
+  const idle = await createGuest(store, email)
+  const eve = await createGuest(store, email)
+  const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
+  assert.equal((await store.call('POST', '/orders', { token: eve.token, body })).status, 201)
+  for (const { id } of [idle, eve])
+    assert.equal(
+      (await store.call('POST', `/admin/customers/${id}/block`, { token: operator.token, body: { reason: 'Fraud' } })).status,
+      204,
+    )
+  const { status, json, text } = await place(lamp, email, { again: true })
+  assert.equal(status, 201, text)
+  // Housekeeping deletes ended sessions.
+  await store.pool.query('delete from sessions where user_id = any($1)', [[idle.id, eve.id]])
+  const next = await place(lamp, email, { again: true })
+  assert.equal(next.json.user_id, json.user_id, next.text)
+})
+
 test('orders for one address share its limits, and a corrected address gets another guest', async () => {
   const [lamp, email] = [await store.addProduct({ stock: 500 }), 'limits@example.com']
   const of = (quantity: number) => ({ items: [{ product_id: lamp.id, quantity }] })

@@ -1,5 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
+import { BATCH_ROWS, inBatches } from '../db/in-batches.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -187,14 +188,17 @@ async function assertEnabled(tx: Transaction, endpointId: string): Promise<boole
  * Deletes events that are too old to arrive again and have no queued delivery, together with their deliveries. Returns
  * the number of events.
  */
-export async function deleteOldEvents(pool: Pool, now: Date): Promise<number> {
-  const { rowCount } = await pool.query(
-    `delete from webhook_events as event
-     where created_at < $1
-       and not exists (select from webhook_deliveries where event_id = event.event_id and status = 'queued')`,
-    [new Date(now.getTime() - KNOWN_MS)],
+export function deleteOldEvents(pool: Pool, now: Date): Promise<number> {
+  return inBatches(
+    pool,
+    sql`delete from webhook_events
+    where event_id = any (array(
+      select event_id from webhook_events as event
+      where created_at < ${new Date(now.getTime() - KNOWN_MS)}
+        and not exists (select from webhook_deliveries where event_id = event.event_id and status = 'queued')
+      limit ${BATCH_ROWS}
+    ))`,
   )
-  return rowCount ?? 0
 }
 
 export type WebhookStatus = 'queued' | 'delivered' | 'failed'

@@ -67,6 +67,25 @@ test('an event whose record may be deleted is not posted again, however often it
   assert.equal(receiver.requests.length, 1)
 })
 
+test('many old events are deleted in statements of at most a thousand', async (t) => {
+  const { db } = await startWebhooks(t)
+  await db.pool.query(
+    `insert into webhook_events (event_id, type, body, created_at)
+    select 'old ' || n, 'storefront.order.placed', '{}', now() - interval '40 days' from generate_series(1, 2500) as n`,
+  )
+  const deleted: (number | null)[] = []
+  const query = db.pool.query.bind(db.pool) as (statement: unknown) => Promise<{ rowCount: number | null }>
+  const watched = {
+    async query(statement: unknown) {
+      const result = await query(statement)
+      deleted.push(result.rowCount)
+      return result
+    },
+  }
+  assert.equal(await deleteOldEvents(watched as unknown as typeof db.pool, new Date()), 2_500)
+  assert.deepEqual(deleted, [1_000, 1_000, 500, 0])
+})
+
 test('delayed events are posted for thirty days, and older ones are logged', async (t) => {
   const { logged, clock, add, publish, waitFor, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)

@@ -95,7 +95,7 @@ function needsStock(
   { isInProgress, isBlocked, responses, repeats }: Omit<ExistingState, 'prices' | 'stock' | 'purchases' | 'guestHolds'>,
 ): boolean {
   const { idempotencyKey } = request
-  const isKnown = (repeat: Repeat) => isOfKey(repeat) && repeats.has(repeat.name)
+  const isKnown = (repeat: Repeat) => isOfKey(repeat) && (repeats.get(repeat.name)?.ageSeconds ?? Number.POSITIVE_INFINITY) < repeat.seconds
   const isRetry = idempotencyKey !== null && (responses.has(lockKeyOfIdempotencyKey(idempotencyKey)) || request.repeats.some(isKnown))
   return !isRetry && !isInProgress(request) && !isBlocked(request)
 }
