@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statfsSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,9 +10,7 @@ import { migrate } from '../src/db/migrate.ts'
 import { grantRights } from '../src/db/rights.ts'
 import { databaseUrl, TEMPLATE } from './database.ts'
 import { startDebianPostgres } from './debian-postgres.ts'
-
-const SHARED_MEMORY = '/dev/shm'
-const ENOUGH_BYTES = 4 * 1024 ** 3
+import { fastFolder } from './fast-folder.ts'
 
 /**
  * The server of a run: the embedded PostgreSQL for tests, the same with PostgreSQL's default settings, or Debian's
@@ -70,17 +68,6 @@ async function startDebian(): Promise<{ url: string; addresses: DatabaseAddresse
   const { address } = await startDebianPostgres({ after: (work) => void undo.push(work) }, { wal_level: 'logical' })
   const url = `${address}/postgres`
   return { url, addresses: oneRole(url) }
-}
-
-/** Shared memory where it is large enough: the run creates hundreds of databases, each of hundreds of files. */
-function fastFolder(): string {
-  try {
-    const { bavail, bsize } = statfsSync(SHARED_MEMORY)
-    if (bavail * bsize >= ENOUGH_BYTES) return SHARED_MEMORY
-  } catch {
-    // Systems other than Linux lack this folder.
-  }
-  return tmpdir()
 }
 
 export async function globalTeardown(): Promise<void> {

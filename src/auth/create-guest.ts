@@ -48,8 +48,8 @@ export async function createGuest(
 
 /**
  * The guest for orders that operators place for an address: one for each address and owner. A customer whose account
- * has proven the address owns the guest. Nobody has signed in as it or ordered by it, so whoever merely typed the
- * address sees none of its orders, and a block or a limit of theirs does not count for it.
+ * has proven the address owns the guest. Nobody has signed in as it or ordered with it. So a guest who merely typed the
+ * address sees none of its orders, and the block of that guest does not count for it.
  */
 export async function ensureGuest(
   pool: Pool,
