@@ -621,13 +621,13 @@ CREATE FUNCTION public.erase_addresses_in_topic(order_ids uuid[]) RETURNS void
     SET search_path TO 'public', 'pg_temp'
     AS $$
   with stored as materialized (
-    select id, version, array(select key from jsonb_each(to_jsonb(orders)) where value = 'null') as missing
+    select id, version, status_history, array(select key from jsonb_each(to_jsonb(orders)) where value = 'null') as missing
     from orders
     where id = any(order_ids)
   ), erased as (
     select stored.id || '.' || made.version as event_id, missing
     from stored
-    cross join generate_series(1, stored.version) as made (version)
+    cross join order_versions(stored.version, stored.status_history) as made (version)
   )
   update topic_messages as message
   set event = jsonb_set(event::jsonb, '{data,order}', coalesce(
@@ -1129,6 +1129,20 @@ begin
   return new;
 end
 $$;
+
+
+--
+-- Name: order_versions(integer, jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.order_versions(version integer, status_history jsonb) RETURNS SETOF text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $_$
+  select coalesce(entry ->> 'version', place::text)
+  from jsonb_path_query(status_history, '$[*]') with ordinality as change (entry, place)
+  union
+  select version::text
+$_$;
 
 
 --

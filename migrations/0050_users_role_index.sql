@@ -1,5 +1,5 @@
 -- no transaction
--- functions: 3ffe70c24492f9a4
+-- functions: 01a2fd11b661308f
 -- Accounts or guests alone, newest first: guests may be nearly all of the newest rows.
 create index concurrently if not exists users_role_id_idx on users (role, id);
 

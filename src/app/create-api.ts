@@ -72,7 +72,7 @@ import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { deleteKeysOf, eraseAddressesOf } from '../orders/erase-addresses.ts'
-import { cancellableUpTo } from '../orders/order-status.ts'
+import { cancellableUpTo, versionOf } from '../orders/order-status.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
 import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
@@ -300,7 +300,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       categoryAdminRoutes(scope, catalogue)
       stockRoutes(scope, catalogue)
       priceRoutes(scope, catalogue)
-      const findDeliveriesOf: FindDeliveries = (order) => findDeliveries(pool, order)
+      const findDeliveriesOf: FindDeliveries = ({ id, statusHistory }) =>
+        findDeliveries(pool, { id, versions: statusHistory.map(versionOf) })
       const nameOf = (who: string) => auth.context.throttle.nameOf(who)
       const { isVerificationRequired } = auth.context
       const orders = {

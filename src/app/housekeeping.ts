@@ -87,6 +87,8 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
   const { pendingOrderTtlSeconds: ttlSeconds, guestPendingOrderTtlSeconds: guestTtlSeconds } = config
   const onFailed = (orderId: string, error: unknown) =>
     logger.error({ err: loggableError(error), orderId }, 'a pending order could not be cancelled; it is retried in a minute')
+  const onNotErased = (userId: string, error: unknown) =>
+    logger.error({ err: loggableError(error), userId }, 'the orders of a deleted account could not be erased; it is retried in a minute')
   const textsExamined = { last: 0 }
   const eventsExamined: RemovalCursor = { product_id: null, stream: null, version: null }
   return [
@@ -102,7 +104,7 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
     {
       name: 'addresses',
       everyMinutes: 1,
-      run: async () => ({ erasedAddresses: await eraseDueAddresses(pool, erasureOf(config), now()) }),
+      run: async () => ({ erasedAddresses: await eraseDueAddresses(pool, erasureOf(config), now(), onNotErased) }),
     },
     { name: 'search texts', everyMinutes: 1, run: async () => ({ mendedSearchTexts: await mendSearchTexts(pool, textsExamined) }) },
     { name: 'accounts', everyMinutes: 10, run: async () => ({ deletedFromAccounts: await deleteExpired(pool) }) },
@@ -159,7 +161,7 @@ export async function eraseCopies(tx: Transaction, orderIds: readonly string[]):
     where event_id in (
       select orders.id || '.' || made.version
       from orders
-      cross join generate_series(1, orders.version) as made (version)
+      cross join order_versions(orders.version, status_history) as made (version)
       where orders.id = any(${orderIds}) and ${IS_ERASED}
     )`)
 }

@@ -70,3 +70,21 @@ test('deletes what has expired and leaves everything that is still usable', asyn
   ])
   assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
 })
+
+test('deletes many rows in statements of at most a thousand, and a table that fails keeps no other one from being cleaned', async (t) => {
+  const { pool } = await startStore(t)
+  await pool.query(`insert into rate_limits select 'old ' || n, 1, 1 from generate_series(1, 2500) as n`)
+  await pool.query(
+    `create function fail() returns trigger language plpgsql as $$ begin raise 'a damaged row'; end $$;
+    create trigger fail before delete on oidc_codes for each statement execute function fail()`,
+  )
+  const deleted: number[] = []
+  const query = pool.query.bind(pool) as (statement: { text: string }) => Promise<{ rowCount: number | null }>
+  t.mock.method(pool, 'query', (async (statement: { text: string }) => {
+    const result = await query(statement)
+    if (/^\s*delete from "?rate_limits/.test(statement.text)) deleted.push(result.rowCount ?? 0)
+    return result
+  }) as never)
+  await assert.rejects(deleteExpired(pool), /a damaged row/)
+  assert.deepEqual(deleted, [1_000, 1_000, 500, 0])
+})

@@ -1,38 +1,54 @@
+import { isDatabaseOutage } from '../db/failures.ts'
+import { deleteInBatches } from '../db/in-batches.ts'
 import type { Pool } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Sql, sql } from '../db/sql.ts'
 import { REMEMBER_SECONDS } from './tokens/revocations.ts'
 import { eraseRetiredPrivateKeys } from './tokens/signing-keys.ts'
 
-const STATEMENTS = [
-  sql`delete from session_revocations
-  where revoked_at < now() - make_interval(secs => ${REMEMBER_SECONDS})
+/** The rows of each table that are no longer read. */
+const EXPIRED: readonly (readonly [table: string, condition: Sql])[] = [
+  [
+    'session_revocations',
+    sql`revoked_at < now() - make_interval(secs => ${REMEMBER_SECONDS})
     and (last_issued_at is null or last_issued_at < now() - make_interval(secs => ${REMEMBER_SECONDS}))`,
+  ],
   // Deleting a session deletes its tokens.
-  sql`delete from sessions
-  where expires_at < now() - interval '1 day' or revoked_at < now() - interval '7 days' or last_used_at < now() - interval '31 days'`,
-  sql`delete from refresh_tokens where expires_at < now() - interval '1 day'`,
-  sql`delete from password_resets where expires_at < now()`,
-  sql`delete from pending_registrations where expires_at < now()`,
+  [
+    'sessions',
+    sql`expires_at < now() - interval '1 day' or revoked_at < now() - interval '7 days' or last_used_at < now() - interval '31 days'`,
+  ],
+  ['refresh_tokens', sql`expires_at < now() - interval '1 day'`],
+  ['password_resets', sql`expires_at < now()`],
+  ['pending_registrations', sql`expires_at < now()`],
   // Deleting a change deletes the addresses in it.
-  sql`delete from email_changes where expires_at < now()`,
-  sql`delete from auth_challenges where expires_at < now()`,
-  sql`delete from totp_authenticators where confirmed_at is null and created_at < now() - interval '1 day'`,
-  sql`delete from oidc_sign_ins where expires_at < now()`,
-  sql`delete from oidc_codes where expires_at < now()`,
+  ['email_changes', sql`expires_at < now()`],
+  ['auth_challenges', sql`expires_at < now()`],
+  ['totp_authenticators', sql`confirmed_at is null and created_at < now() - interval '1 day'`],
+  ['oidc_sign_ins', sql`expires_at < now()`],
+  ['oidc_codes', sql`expires_at < now()`],
   // Mails that no process with the role `email` has sent or given up.
-  sql`delete from account_mails where expires_at < now() - interval '1 day'`,
-  sql`delete from signing_keys where retired_at < now() - interval '1 day'`,
-  sql`delete from rate_limits where expire < extract(epoch from now()) * 1000`,
-] as const
+  ['account_mails', sql`expires_at < now() - interval '1 day'`],
+  ['signing_keys', sql`retired_at < now() - interval '1 day'`],
+  ['rate_limits', sql`expire < extract(epoch from now()) * 1000`],
+]
 
 /**
  * Deletes sessions, tokens, mails, keys and limits that expired long ago and are no longer read. Idempotent. Returns
- * the number of rows.
+ * the number of rows. A table that fails keeps no other one from being cleaned.
  */
 export async function deleteExpired(pool: Pool): Promise<number> {
   await eraseRetiredPrivateKeys(pool)
+  const failures: unknown[] = []
   let deleted = 0
-  for (const statement of STATEMENTS) deleted += (await pool.query(statement)).rowCount ?? 0
+  for (const [table, condition] of EXPIRED) {
+    try {
+      deleted += await deleteInBatches(pool, table, condition)
+    } catch (error) {
+      if (isDatabaseOutage(error)) throw error
+      failures.push(error)
+    }
+  }
+  if (failures.length > 0) throw failures[0]
   return deleted
 }
 

@@ -1,5 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { Static } from 'typebox'
+import { BATCH_ROWS, inBatches } from '../db/in-batches.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError, notFound } from '../errors.ts'
@@ -117,7 +118,11 @@ export async function revokeSessionsOf(db: Queryable, userId: string, keep: stri
 }
 
 export async function endEverySession(db: Queryable): Promise<void> {
-  await db.query('update sessions set revoked_at = now() where revoked_at is null')
+  await inBatches(
+    db,
+    sql`update sessions set revoked_at = now()
+    where ctid = any (array(select ctid from sessions where revoked_at is null limit ${BATCH_ROWS}))`,
+  )
 }
 
 /** Ends a user's session. Throws `not_found` if it is another user's, does not exist, or has ended. */

@@ -1,3 +1,4 @@
+import { BATCH_ROWS, inBatches } from '../db/in-batches.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { allOf, noSql, type Sql, sql } from '../db/sql.ts'
 import { isMeantBy } from './categories/locate-category.ts'
@@ -75,14 +76,15 @@ export async function replaceRankings(tx: Transaction, sort: RankedSort, ranking
 }
 
 /** Deletes states that were replaced an hour ago, and returns their number. It waits for no other transaction. */
-export async function deleteOldRankings(pool: Pool): Promise<number> {
-  const { rowCount } = await pool.query(
+export function deleteOldRankings(pool: Pool): Promise<number> {
+  return inBatches(
+    pool,
     sql`delete from product_rankings
     where id in (
-      select id from product_rankings where replaced_at < now() - make_interval(mins => ${KEPT_MINUTES}) for update skip locked
+      select id from product_rankings where replaced_at < now() - make_interval(mins => ${KEPT_MINUTES})
+      limit ${BATCH_ROWS} for update skip locked
     )`,
   )
-  return rowCount ?? 0
 }
 
 /** The condition that `product` is in the ranking, itself or by its group. Null if the ranking is empty. */

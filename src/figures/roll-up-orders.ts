@@ -1,3 +1,4 @@
+import { deleteBatch, untilNone } from '../db/in-batches.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -268,10 +269,12 @@ async function* computeSettled(work: Work, { after, settled }: Run): AsyncGenera
 /** Returns the number of deleted figures. */
 export async function deleteOldFigures(pool: Pool, now: Date): Promise<number> {
   const oldest = new Date(now.getTime() - KEPT_DAYS * 86_400_000)
-  return inTransaction(pool, async (tx) => {
-    await mayDeleteOld(tx)
-    const { rowCount: minutes } = await tx.query(sql`delete from order_figures where minute < ${oldest}`)
-    const { rowCount: slices } = await tx.query(sql`delete from product_figures where slice < ${oldest}`)
-    return (minutes ?? 0) + (slices ?? 0)
-  })
+  const deleteOld = (table: string, condition: Sql) =>
+    untilNone(() =>
+      inTransaction(pool, async (tx) => {
+        await mayDeleteOld(tx)
+        return deleteBatch(tx, table, condition)
+      }),
+    )
+  return (await deleteOld('order_figures', sql`minute < ${oldest}`)) + (await deleteOld('product_figures', sql`slice < ${oldest}`))
 }

@@ -1,4 +1,5 @@
 import { productsSoldOutSince } from '../catalogue/sold-out-products.ts'
+import { deleteInBatches } from '../db/in-batches.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { noSql, type Sql, sql } from '../db/sql.ts'
 import type { OrderEvent } from '../orders/events.ts'
@@ -149,7 +150,6 @@ export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, exami
 }
 
 /** Deletes notices that are not read any more. Returns their number. */
-export async function deleteOldStaffNotices(pool: Pool): Promise<number> {
-  const { rowCount } = await pool.query(sql`delete from staff_notices where noticed_at < now() - make_interval(days => ${KEPT_DAYS})`)
-  return rowCount ?? 0
+export function deleteOldStaffNotices(pool: Pool): Promise<number> {
+  return deleteInBatches(pool, 'staff_notices', sql`noticed_at < now() - make_interval(days => ${KEPT_DAYS})`)
 }

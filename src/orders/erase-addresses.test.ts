@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import { registerOperator } from '../../test/register-operator.ts'
-import type { Account, TestStore } from '../../test/store.ts'
+import { type Account, startStore, type TestStore } from '../../test/store.ts'
 import { eraseCopies } from '../app/housekeeping.ts'
 import { eraseDueAddresses } from './erase-addresses.ts'
 import { GIVEN_EXAMPLES, ORDER_COLUMNS, type OrderColumn } from './order-columns.ts'
@@ -97,6 +97,55 @@ test('deleting an account erases personal data of its orders after the retention
   assert.equal((await store.replay()).published, 2)
   assert.deepEqual((await holding(store, [old])).events, [])
   assert.deepEqual(await findings(), [['topic', 'altered', moved.filter((id) => !id.startsWith(old))]])
+})
+
+test('an order that was changed after a promotion of the database, with a version of millions, is read and erased', async (t) => {
+  const store = await startStore(t, {
+    retainOrderAddressDays: RETAIN_DAYS,
+    // A row for each number up to the version takes far more.
+    fill: async ({ name, pool }) => void (await pool.query(`alter database ${name} set temp_file_limit = '10MB'`)),
+  })
+  const [ada, operator] = [await store.register(), await registerOperator(store)]
+  const id = await order(store, ada)
+  await store.pool.query(
+    `set session_replication_role = replica;
+    update orders
+    set version = 28800001, status = 'cancelled',
+      status_history = status_history || jsonb_build_array(status_history -> 0 || '{"status": "cancelled", "version": 28800001}');
+    set session_replication_role = origin`,
+  )
+  for (const [path, { token }] of [
+    [`/orders/${id}`, ada],
+    [`/admin/orders/${id}`, operator],
+  ] as const) {
+    const { status, json, text } = await store.call('GET', path, { token })
+    assert.deepEqual([status, json.version], [200, 28_800_001], text)
+  }
+  await backdate(store, [id])
+  assert.equal((await store.call('DELETE', '/me', { token: ada.token })).status, 204)
+  assert.deepEqual((await holding(store, [id])).rows, [])
+})
+
+test('an account whose orders cannot be erased is named, and those of the others are erased', async (t) => {
+  const store = await startStore(t, { retainOrderAddressDays: RETAIN_DAYS })
+  const accounts = [await store.register(), await store.register(), await store.register()]
+  const orders: string[] = []
+  for (const account of accounts) orders.push(await order(store, account, true))
+  for (const { token } of accounts) assert.equal((await store.call('DELETE', '/me', { token })).status, 204)
+  const [bad = ''] = accounts.map(({ id }) => id).toSorted()
+  const index = accounts.findIndex(({ id }) => id === bad)
+  const erasure = {
+    ...ERASURE,
+    async eraseCopies(...[tx, ids]: Parameters<typeof eraseCopies>) {
+      if (ids.includes(orders[index] ?? '')) throw new Error('a damaged event')
+      await eraseCopies(tx, ids)
+    },
+  }
+  const failed: string[] = []
+  const later = new Date(Date.now() + (RETAIN_DAYS + 1) * DAY_MS)
+  assert.equal(await eraseDueAddresses(store.pool, erasure, later, (userId) => failed.push(userId)), 2)
+  assert.deepEqual(failed, [bad])
+  assert.deepEqual((await holding(store, orders)).rows, [orders[index]])
 })
 
 test('the column table has each column of an order, and no table has personal words of an order after its erasure', async (t) => {

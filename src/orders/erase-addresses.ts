@@ -1,3 +1,4 @@
+import { isDatabaseOutage } from '../db/failures.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -73,12 +74,27 @@ async function recordRest(tx: Transaction, userId: string, now: Date): Promise<v
   await tx.query('delete from deleted_accounts where user_id = $1 and deleted_at < $2', [userId, new Date(now.getTime() - DAY_MS)])
 }
 
-/** Returns the number of erased orders. Several processes may run it at once. */
-export async function eraseDueAddresses(pool: Pool, erasure: Erasure, now: Date): Promise<number> {
+/**
+ * Returns the number of erased orders. Several processes may run it at once. An account that fails is told to
+ * `onFailed`, and the others are still erased.
+ */
+export async function eraseDueAddresses(
+  pool: Pool,
+  erasure: Erasure,
+  now: Date,
+  onFailed: (userId: string, error: unknown) => void = rethrow,
+): Promise<number> {
   let erased = 0
   for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
     const userIds = await listDueAccounts(pool, after, cutoff(erasure.retainDays, now))
-    for (const userId of userIds) erased += await eraseAll(pool, userId, erasure, now)
+    for (const userId of userIds) {
+      try {
+        erased += await eraseAll(pool, userId, erasure, now)
+      } catch (error) {
+        if (isDatabaseOutage(error)) throw error
+        onFailed(userId, error)
+      }
+    }
     const last = userIds.at(-1)
     if (last === undefined) return erased
     after = last
@@ -99,6 +115,10 @@ async function listDueAccounts(db: Queryable, after: string, before: Date): Prom
     [before, after, ACCOUNTS_AT_ONCE],
   )
   return rows.map((row) => row.user_id)
+}
+
+function rethrow(_userId: string, error: unknown): never {
+  throw error
 }
 
 function cutoff(retainDays: number, now: Date): Date {

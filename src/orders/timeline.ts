@@ -63,7 +63,7 @@ export interface Delivery {
   lakeAt: Date | null
 }
 
-export type FindDeliveries = (order: { id: string; version: number }) => Promise<ReadonlyMap<number, Delivery>>
+export type FindDeliveries = (order: Order) => Promise<ReadonlyMap<number, Delivery>>
 
 export function presentOrderDetail(
   order: Order,

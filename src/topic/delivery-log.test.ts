@@ -98,7 +98,7 @@ test("reads the time of publication from the topic's table", async (t) => {
   await write(pool, LATER, (log) => log.inLake([sequence]))
   const { rows } = await pool.query<{ at: Date }>('select published_at as at from topic_messages order by sequence')
   assert.deepEqual(
-    await findDeliveries(pool, { id: first.subject, version: 2 }),
+    await findDeliveries(pool, { id: first.subject, versions: [1, 2] }),
     new Map([
       [1, { publishedAt: rows[0]?.at, mail: null, copies: [], lakeAt: LATER }],
       [2, { publishedAt: rows[1]?.at, mail: null, copies: [], lakeAt: null }],
@@ -116,7 +116,7 @@ test('returns when messages reached the lake, which is recorded by ranges of seq
   await write(pool, STORED, (log) => log.inLake([first, second]))
   await write(pool, LATER, (log) => log.inLake([first, second]))
   await write(pool, LATER, (log) => log.inLake([fourth, sixth]))
-  const known = await Promise.all(events.map(({ subject: id }) => findDeliveries(pool, { id, version: 1 })))
+  const known = await Promise.all(events.map(({ subject: id }) => findDeliveries(pool, { id, versions: [1] })))
   assert.deepEqual(
     known.map((deliveries) => deliveries.get(1)?.lakeAt),
     [STORED, STORED, null, LATER, null, LATER, null],
@@ -133,7 +133,7 @@ function makePublished(count: number, first = FIRST): [PublishedEvent, Published
 }
 
 function deliveriesOf(pool: Pool, { eventId }: PublishedEvent) {
-  return findDeliveries(pool, { id: eventId.split('.')[0] ?? '', version: 1 })
+  return findDeliveries(pool, { id: eventId.split('.')[0] ?? '', versions: [1] })
 }
 
 async function write(pool: Pool, at: Date, tell: (log: DeliveryLog) => void): Promise<void> {

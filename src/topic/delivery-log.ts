@@ -132,8 +132,14 @@ async function writeRange(pool: Pool, { first, last, at }: SequenceRange): Promi
 type DeliveryRow = Omit<Delivery, 'mail' | 'copies'> &
   Omit<MailState, 'status'> & { version: number; copy: string; status: MailState['status'] | null }
 
-/** The state of topic, mails and lake for each version of an order, by version. */
-export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
+/**
+ * The state of topic, mails and lake for each of these versions of an order, by version. After a restore or a promotion
+ * of the database versions continue with far greater numbers.
+ */
+export async function findDeliveries(
+  pool: Pool,
+  { id, versions }: { id: string; versions: readonly number[] },
+): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
     `select version, copy, published_at as "publishedAt", lake_at as "lakeAt", status, queued_at as "queuedAt", sent_at as "sentAt",
       failed_at as "failedAt", bounced_at as "bouncedAt", complained_at as "complainedAt", attempts
@@ -143,7 +149,7 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
         select version, sequence, published_at from order_event_deliveries where order_id = $1
         union all
         select versions.version, stored.sequence, stored.published_at
-        from generate_series(1, $2::integer) as versions (version)
+        from unnest($2::integer[]) as versions (version)
         join topic_messages as stored on stored.id = $1::text || '.' || versions.version
       ) as message
       left join lateral (
@@ -158,7 +164,7 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
       where order_id = $1 and event_type <> 'storefront.order.readdressed'
     ) as mail using (version)
     order by version, copy`,
-    [id, version],
+    [id, versions],
   )
   const deliveries = new Map<number, Delivery>()
   for (const { version, copy, publishedAt, lakeAt, status, ...mail } of rows) {

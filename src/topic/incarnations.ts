@@ -157,14 +157,7 @@ export async function findUnknownEvents(db: Queryable, eventIds: readonly string
     from unnest($1::text[], $2::uuid[], $3::integer[]) as wanted (event_id, order_id, version)
     where not exists (
       select from orders
-      where id = wanted.order_id and (
-        orders.version = wanted.version
-        or exists (
-          select
-          from jsonb_path_query(status_history, '$[*]') with ordinality as change (entry, place)
-          where coalesce(entry ->> 'version', place::text) = wanted.version::text
-        )
-      )
+      where id = wanted.order_id and wanted.version::text in (select order_versions(orders.version, status_history))
     )`,
     [eventIds, eventIds.map((id) => id.split('.')[0]), eventIds.map((id) => Number(id.split('.')[1]))],
   )

@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
-import { BATCH_ROWS, inBatches } from '../db/in-batches.ts'
+import { deleteInBatches } from '../db/in-batches.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -189,15 +189,11 @@ async function assertEnabled(tx: Transaction, endpointId: string): Promise<boole
  * the number of events.
  */
 export function deleteOldEvents(pool: Pool, now: Date): Promise<number> {
-  return inBatches(
+  return deleteInBatches(
     pool,
-    sql`delete from webhook_events
-    where event_id = any (array(
-      select event_id from webhook_events as event
-      where created_at < ${new Date(now.getTime() - KNOWN_MS)}
-        and not exists (select from webhook_deliveries where event_id = event.event_id and status = 'queued')
-      limit ${BATCH_ROWS}
-    ))`,
+    'webhook_events',
+    sql`created_at < ${new Date(now.getTime() - KNOWN_MS)}
+      and not exists (select from webhook_deliveries where event_id = webhook_events.event_id and status = 'queued')`,
   )
 }
 

@@ -16,7 +16,7 @@ const STEPS = {
   baseBackup: readCommands('*A base backup* copies the whole server while the store runs:'),
   restoreBaseBackup: readCommands('These commands restore it to the moment of the backup:'),
   restorePoint: readCommands('These commands restore to that point:'),
-  afterwards: readCommands('and before you start the processes:'),
+  afterwards: readCommands('and the three addresses of the database:'),
 }
 
 /** A way to back up and restore, with the commands of docs/operate/backup.md. */

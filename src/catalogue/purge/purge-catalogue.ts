@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { FreshCopies } from '../../db/fresh-copies.ts'
+import { deleteInBatches } from '../../db/in-batches.ts'
 import { loggableError } from '../../db/loggable-error.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
@@ -38,10 +39,11 @@ const PAUSE_MS = 100
 const FOUND_WITHIN_MS = 1_000
 const RETRY_MS = 1_000
 /**
- * After a change an API process may serve the old state for a second (catalogue-version.ts), and the cache may store it
- * after the first purge. The second purge removes it.
+ * After a change an API process may serve the old state for a second (catalogue-version.ts), and a search that read it
+ * before may answer after more than that: our Varnish waits four seconds for an answer. The cache may store such an
+ * answer after the first purge, and the second purge removes it.
  */
-const SECOND_PURGE_AFTER_SECONDS = 2
+const SECOND_PURGE_AFTER_SECONDS = 6
 
 interface Purge {
   cache: string
@@ -52,9 +54,8 @@ interface Purge {
  * Deletes purges older than any answer that a cache may serve, such as those of a cache no longer in `CDN_PURGE_URL`.
  * Returns their number.
  */
-export async function deleteOldPurges(pool: Pool, oldestSeconds: number): Promise<number> {
-  const { rowCount } = await pool.query(sql`delete from cache_purges where queued_at < now() - make_interval(secs => ${oldestSeconds})`)
-  return rowCount ?? 0
+export function deleteOldPurges(pool: Pool, oldestSeconds: number): Promise<number> {
+  return deleteInBatches(pool, 'cache_purges', sql`queued_at < now() - make_interval(secs => ${oldestSeconds})`)
 }
 
 export interface CataloguePurgeOptions {

@@ -20,6 +20,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { DatabaseAddresses } from '../addresses.ts'
 import { connectToAny } from '../pool.ts'
 import { identifier, sql } from '../sql.ts'
+import { CANNOT_CONNECT_NOW, sqlState } from '../sql-state.ts'
 import { type DataFolder, hasCluster, newClusterFolder, readOrCreateSecret, syncFolder } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
 import { freePort, isFree } from './free-port.ts'
@@ -237,10 +238,15 @@ async function waitUntilReady(child: ChildProcess, url: string, folder: DataFold
       withReason(findOtherVersion(folder, launcher) ?? 'the embedded PostgreSQL did not start', folder, logFile),
     )
   })
-  const deadline = Date.now() + READY_TIMEOUT_MS
-  while ((await probe(url)) !== null) {
+  let answeredAt = performance.now()
+  while (true) {
+    const refusal = await probe(url)
+    if (refusal === null) return
     if (failure !== null) throw failure
-    if (Date.now() > deadline) throw new PostgresUnavailable(`the embedded PostgreSQL does not answer; see ${logFile}`)
+    // After a crash a server refuses connections for as long as it recovers. If it was stopped, it would begin again.
+    if (sqlState(refusal) === CANNOT_CONNECT_NOW) answeredAt = performance.now()
+    if (performance.now() - answeredAt > READY_TIMEOUT_MS)
+      throw new PostgresUnavailable(`the embedded PostgreSQL does not answer; see ${logFile}`)
     await delay(POLL_MS)
   }
 }

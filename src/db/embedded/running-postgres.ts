@@ -15,14 +15,14 @@ const STRANGER_PATIENCE_MS = 3_000
 /** Stops a server whose store was killed, and waits until it has exited. Such a server runs on for a moment. */
 export async function stopOrphan(folder: DataFolder): Promise<void> {
   const password = readSecret(folder, PASSWORD_FILE) ?? ''
-  const started = Date.now()
+  const started = performance.now()
   for (;;) {
     const orphan = readPidFile(folder)
     if (orphan === null || !sendSignal(orphan.pid, 0)) return
     const failure = await probe(address(orphan.port, { role: OWNER, password }))
     // The pid may now belong to another process. A server that accepts this folder's password is this store's.
     const isOurs = failure === null || sqlState(failure) === CANNOT_CONNECT_NOW
-    const waitedMs = Date.now() - started
+    const waitedMs = performance.now() - started
     if (isOurs) sendSignal(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
     else if (waitedMs > STRANGER_PATIENCE_MS) return
     await delay(POLL_MS)

@@ -139,6 +139,16 @@ exception when data_exception then
 end
 $$;
 
+-- The versions of an order as text, as in the ids of its events. After a restore or a promotion of the database versions
+-- continue with far greater numbers, so they are not all numbers up to the newest.
+create or replace function order_versions(version integer, status_history jsonb) returns setof text
+  language sql immutable parallel safe as $$
+  select coalesce(entry ->> 'version', place::text)
+  from jsonb_path_query(status_history, '$[*]') with ordinality as change (entry, place)
+  union
+  select version::text
+$$;
+
 -- Whether the payment of an order is authorized, paid or partially refunded, as `paymentOf` of
 -- src/orders/order-charges.ts derives it: the newest payment that is not refunded is authorized, or the last state of
 -- any payment is one in which the shop has money. Such an order does not expire. The index below stores the outcome, so

@@ -2,13 +2,13 @@
 -- now. It has the owner's rights, because the API's role may not change messages of the topic.
 create or replace function erase_addresses_in_topic(order_ids uuid[]) returns void language sql security definer set search_path from current as $$
   with stored as materialized (
-    select id, version, array(select key from jsonb_each(to_jsonb(orders)) where value = 'null') as missing
+    select id, version, status_history, array(select key from jsonb_each(to_jsonb(orders)) where value = 'null') as missing
     from orders
     where id = any(order_ids)
   ), erased as (
     select stored.id || '.' || made.version as event_id, missing
     from stored
-    cross join generate_series(1, stored.version) as made (version)
+    cross join order_versions(stored.version, stored.status_history) as made (version)
   )
   update topic_messages as message
   set event = jsonb_set(event::jsonb, '{data,order}', coalesce(
