@@ -1,5 +1,5 @@
 -- no transaction
--- functions: 01a2fd11b661308f
+-- functions: b17d7ffa974198a7
 -- Accounts or guests alone, newest first: guests may be nearly all of the newest rows.
 create index concurrently if not exists users_role_id_idx on users (role, id);
 

@@ -139,8 +139,8 @@ exception when data_exception then
 end
 $$;
 
--- The versions of an order as text, as in the ids of its events. After a restore or a promotion of the database versions
--- continue with far greater numbers, so they are not all numbers up to the newest.
+-- The versions of an order as text, as in the ids of its events. They are not all numbers up to the newest: after a
+-- restore or a promotion of the database they continue with far greater numbers.
 create or replace function order_versions(version integer, status_history jsonb) returns setof text
   language sql immutable parallel safe as $$
   select coalesce(entry ->> 'version', place::text)
