@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { link, mkdir, rename, rm, utimes } from 'node:fs/promises'
+import { link, mkdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LakeFile } from './lake-store.ts'
 import { listEntries, statExisting } from './local-store.ts'
@@ -17,19 +17,29 @@ export class FileCache {
     this.#maxBytes = maxBytes
   }
 
-  /** `path` is on the cache's file system. `fetch` writes the file there when the cache lacks it. */
-  async place(file: LakeFile, path: string, fetch: (path: string) => Promise<void>): Promise<void> {
+  /**
+   * `path` is on the cache's file system. `fetch` writes the file there when the cache lacks it, and returns whether
+   * the bytes are those of the file.
+   */
+  async place(file: LakeFile, path: string, fetch: (path: string) => Promise<boolean>): Promise<void> {
+    if (await this.#link(file, path)) return
+    if (await fetch(path)) await this.keep(file, path)
+  }
+
+  async #link(file: LakeFile, path: string): Promise<boolean> {
     const kept = this.#pathOf(file)
     try {
       await link(kept, path)
-      const now = new Date()
-      await utimes(kept, now, now)
-      return
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      return false
     }
-    await fetch(path)
-    await this.keep(file, path)
+    const isWhole = (await stat(path)).size === file.sizeBytes
+    const now = new Date()
+    if (isWhole) await utimes(path, now, now)
+    // A power cut may have left an empty or a shorter copy.
+    else for (const copy of [kept, path]) await rm(copy, { force: true })
+    return isWhole
   }
 
   async keep(file: LakeFile, path: string): Promise<void> {

@@ -145,6 +145,25 @@ test('detects bytes that changed in the bucket', async (t) => {
   assert.equal(text, 'not the bytes that were stored')
 })
 
+test('keeps neither changed bytes of the bucket nor a copy that a power cut has shortened', async (t) => {
+  const { server, store, cache } = await open(t)
+  const [text, object] = ['as it was stored', join(server.folder, 'lake/of tests', NAME)]
+  await put(store, text)
+  await rm(join(cache, 'files'), { recursive: true })
+  const files = await store.list('orders/')
+  const read = () => store.withCopies(files, ([path = '']) => readFile(path, 'utf8'))
+  await writeFile(object, 'As it was stored')
+  assert.equal(await read(), 'not the bytes that were stored')
+  await writeFile(object, text)
+  assert.equal(await read(), text)
+  const [kept = ''] = await readdir(join(cache, 'files'))
+  for (const left of ['', 'as it was']) {
+    await writeFile(join(cache, 'files', kept), left)
+    assert.equal(await read(), text)
+    assert.equal(await readFile(join(cache, 'files', kept), 'utf8'), text)
+  }
+})
+
 test('fetches a file once, and keeps only a limited number of copies', async (t) => {
   const { server, store, cache } = await open(t, { cacheBytes: 25 })
   const names = ['1', '2', '3'].map((day) => NAME.replace('03-01', `03-0${day}`))

@@ -245,10 +245,13 @@ export class S3LakeStore implements LakeStore {
     this.#client.destroy()
   }
 
-  async #fetch(file: LakeFile, path: string): Promise<void> {
+  /** Returns whether the bytes are those of the file. */
+  async #fetch(file: LakeFile, path: string): Promise<boolean> {
     const { bytes, digest } = await this.#get(file.name, file.sizeBytes)
     // Parquet itself does not detect every changed byte.
-    await writeFile(path, isSame(bytes, digest) ? bytes : OTHER_BYTES)
+    const isStored = isSame(bytes, digest)
+    await writeFile(path, isStored ? bytes : OTHER_BYTES, { flush: true })
+    return isStored && bytes.length === file.sizeBytes
   }
 
   async #get(name: string, sizeBytes = 0): Promise<{ bytes: Uint8Array; digest: string | undefined }> {
