@@ -11,7 +11,8 @@ import { collectLog } from '../../test/logs.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
 import { type Conditions, type S3Fault, type S3Server, startS3Server } from '../../test/s3-server.ts'
 import { makeTestFolder } from '../../test/test-folder.ts'
-import { type LakeStore, UnsuitableBucket } from './lake-store.ts'
+import { withinMs } from '../within-ms.ts'
+import { LakeFileGone, type LakeStore, UnsuitableBucket } from './lake-store.ts'
 import { S3LakeStore } from './s3-store.ts'
 
 const NAME = 'orders/ingest_date=2026-03-01/0000000000000001-0000000000000002.parquet'
@@ -162,6 +163,23 @@ test('keeps neither changed bytes of the bucket nor a copy that a power cut has 
     assert.equal(await read(), text)
     assert.equal(await readFile(join(cache, 'files', kept), 'utf8'), text)
   }
+})
+
+test('a read of a file that is gone fails only after the other downloads have ended, and leaves no folder', async (t) => {
+  const { server, store, cache } = await open(t)
+  const [gone, slow] = [NAME.replace('03-01', '03-02'), NAME]
+  for (const name of [gone, slow]) await put(store, 'a file', name)
+  const files = await store.list('orders/')
+  await store.delete(gone)
+  const late = Promise.withResolvers<void>()
+  server.fault = ({ key }) => (key.endsWith(slow) ? { before: () => late.promise } : undefined)
+  const reading = store.withCopies(files, async () => {}, { isFresh: true }).catch((error: unknown) => error)
+  const asked = (name: string) => server.requests.some(({ method, key }) => method === 'GET' && key.endsWith(name))
+  await eventually(async () => asked(gone) && asked(slow), { what: 'both downloads' })
+  assert.equal(await withinMs(300, reading, 'waits'), 'waits')
+  late.resolve()
+  assert.ok((await reading) instanceof LakeFileGone)
+  assert.deepEqual(await readdir(join(cache, '.tmp')), [])
 })
 
 test('fetches a file once, and keeps only a limited number of copies', async (t) => {

@@ -218,14 +218,19 @@ export class S3LakeStore implements LakeStore {
       const paths = files.map(({ name }) => join(folder, name))
       for (const parent of new Set(paths.map(dirname))) await mkdir(parent, { recursive: true })
       const waiting = files.values()
+      const failures: unknown[] = []
       const download = async () => {
         for (const file of waiting) {
+          if (failures.length > 0) return
           const path = join(folder, file.name)
           if (isFresh) await this.#fetch(file, path)
           else await this.#cache.place(file, path, () => this.#fetch(file, path))
         }
       }
-      await Promise.all(Array.from({ length: Math.min(DOWNLOADS, files.length) }, download))
+      const catching = () => download().catch((error: unknown) => failures.push(error))
+      // No download may write into the folder after it is removed.
+      await Promise.all(Array.from({ length: Math.min(DOWNLOADS, files.length) }, catching))
+      if (failures.length > 0) throw failures[0]
       return work(paths)
     }
     return this.withWorkspace(copyAndWork).finally(() => this.#cache.trim())
