@@ -18,7 +18,7 @@ import { untilReadable } from '../mail/until-readable.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import type { QueueSubscriber, SubscriberName, SubscriberRole } from '../subscribers.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag, saveStoredSequence } from '../topic/subscriber-lag.ts'
-import type { MessageHandler, Subscription, Topic, TopicEvent, TopicMessage } from '../topic/topic.ts'
+import type { MessageHandler, SubscribeOptions, Subscription, Topic, TopicEvent, TopicMessage } from '../topic/topic.ts'
 import { isSampled, isTraceparent } from '../traceparent.ts'
 import { WEBHOOK_DELIVERIES } from '../webhooks/webhook-deliveries.ts'
 import { createWebhookSender } from '../webhooks/webhook-sender.ts'
@@ -53,8 +53,7 @@ export async function createSubscribers(parts: StoreParts): Promise<{ services: 
 }
 
 /** A subscriber that stores its position itself. */
-interface OwnPosition {
-  lastSequence: () => Promise<number>
+interface OwnPosition extends Required<Pick<SubscribeOptions, 'lastSequence'>> {
   readPosition: (subscription: Subscription) => Promise<SubscriberLag | null>
 }
 
@@ -148,8 +147,8 @@ function createSink<E extends TopicEvent>(
     onFileWritten: metrics.lakeFileWritten,
   })
   const own: OwnPosition = {
-    async lastSequence() {
-      stored = await sink.lastSequence()
+    async lastSequence(restart) {
+      stored = await sink.lastSequence(restart)
       const published = await findNewestAssignedSequence(pool, topic)
       if (stored > published) throw new LakeAhead(stored, published)
       listener.onPosition?.(stored)

@@ -7,11 +7,27 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { isDeepStrictEqual } from 'node:util'
+import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
-import { ageTemporaries, listTemporaries, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../test/lake-harness.ts'
+import {
+  ageTemporaries,
+  listTemporaries,
+  makeLakeDirectory,
+  NEVER,
+  range,
+  readEvents,
+  readSequences,
+  startSink,
+} from '../../test/lake-harness.ts'
 import { collectLog } from '../../test/logs.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
+import { silent } from '../../test/stream-harness.ts'
+import { idsOf, makeOutgoing, subscribe } from '../../test/topic-harness.ts'
+import { ORDERS } from '../topic/partitions.ts'
+import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { LakeBehind } from './lake-files.ts'
+import { LocalLakeStore } from './local-store.ts'
 
 test('a batch throws when the disk fails, and each row is written once after the disk is back', async (t) => {
   const directory = makeLakeDirectory(t)
@@ -107,6 +123,28 @@ test('accepts the missing events again after an older copy has replaced the lake
   assert.equal(await sink.lastSequence(), 3)
   await store(4, 4)
   assert.deepEqual(await readSequences(directory), range(1, 7))
+})
+
+test('what an older copy of the lake lacks is delivered again although no further event arrives', async (t) => {
+  const directory = makeLakeDirectory(t)
+  const db = await createTestDatabase(t)
+  const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
+  const { handle, lastSequence } = await startSink(t, directory, { flushSeconds: 0.02 })
+  await subscribe(t, topic, 'lake', handle, { lastSequence })
+  const sent = makeOutgoing(3)
+  const untilStored = async (count: number) => {
+    const hasAll = async () => isDeepStrictEqual(await readEvents(new LocalLakeStore(directory)), idsOf(sent.slice(0, count)))
+    await eventually(hasAll, { what: `${count} events in the lake` })
+  }
+  await topic.publish(sent.slice(0, 1))
+  await untilStored(1)
+  await cp(directory, `${directory}.older`, { recursive: true })
+  await topic.publish(sent.slice(1, 2))
+  await untilStored(2)
+  await rm(directory, { recursive: true })
+  await rename(`${directory}.older`, directory)
+  await topic.publish(sent.slice(2))
+  await untilStored(3)
 })
 
 test('removes a file that a killed process left half-written, and readers never see it', async (t) => {

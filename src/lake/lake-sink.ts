@@ -51,6 +51,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
   #fence: Fence | null = null
   #running = false
   #behind: LakeBehind | null = null
+  #restart: (reason: Error) => void = () => {}
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
   #quietTimer: NodeJS.Timeout | null = null
@@ -99,13 +100,17 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     }
   }
 
-  /** Discards the buffer, because the caller delivers from the end of the lake again. */
-  readonly lastSequence = async (): Promise<number> => {
+  /**
+   * Discards the buffer, because the caller delivers from the end of the lake again. Calls `restart` when the lake has
+   * lost rows, which must be delivered again even if no others arrive.
+   */
+  readonly lastSequence = async (restart: (reason: Error) => void = () => {}): Promise<number> => {
     this.#generation += 1
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
     this.#discardBuffer()
     this.#lastTaken = await this.#watch(() => this.#files.newestSequence())
     this.#behind = null
+    this.#restart = restart
     return this.#lastTaken
   }
 
@@ -193,7 +198,10 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     } catch (error) {
       // The process that has taken over also gets these events, and writes them.
       const isTakenOver = error instanceof FencedOut
-      if (error instanceof LakeBehind) this.#behind = error
+      if (error instanceof LakeBehind) {
+        this.#behind = error
+        this.#restart(error)
+      }
       if (isTakenOver) this.#discardBuffer()
       this.#failures += 1
       this.#flushFailure = isTakenOver ? null : reasonOf(error)

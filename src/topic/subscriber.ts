@@ -144,9 +144,11 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
 
   async #consume(session: Session, stopping: AbortSignal, onProgress: () => void): Promise<void> {
     const { handler, options, pool, openSource } = this.#options
-    const signal = AbortSignal.any([stopping, session.lost])
+    const restart = new AbortController()
+    const signal = AbortSignal.any([stopping, session.lost, restart.signal])
     const fence: Fence = { check: (tx) => session.checkFence(tx ?? pool) }
-    const source = await openSource(await session.locks.client, await (options.lastSequence?.() ?? session.position))
+    const position = await (options.lastSequence?.((reason) => restart.abort(reason)) ?? session.position)
+    const source = await openSource(await session.locks.client, position)
     try {
       while (!signal.aborted) {
         const stored = await source.next(signal)
@@ -163,6 +165,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
       await source.close().catch(() => {})
     }
     if (session.lost.aborted) throw new SessionLost()
+    restart.signal.throwIfAborted()
   }
 
   /** Logs each corrupt message once and removes it. It stays on the topic, where `storefront verify` finds it. */

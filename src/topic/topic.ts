@@ -111,9 +111,10 @@ export type MessageHandler<E extends TopicEvent = OrderEvent> = (
 export interface SubscribeOptions {
   /**
    * Returns the last sequence that a subscriber has stored with its data; 0 for none. It is called at each activation.
-   * If absent, the topic stores the position, and advances it when the handler returns.
+   * If absent, the topic stores the position, and advances it when the handler returns. `restart` ends this activation
+   * with that reason, also while no messages arrive.
    */
-  lastSequence?: () => Promise<number>
+  lastSequence?: (restart: (reason: Error) => void) => Promise<number>
   /** Called once with each corrupt message. The handler never gets these: docs/decisions/topic.md. */
   onCorrupt?: (messages: readonly CorruptMessage[]) => void
 }

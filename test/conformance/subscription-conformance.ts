@@ -10,6 +10,7 @@ import { idsOf, type MakeTopic, makeGate, makeOutgoing, Recording, subscribe } f
 /** The part of `topicConformance` about which subscription is active, and how it ends. */
 export function subscriptionConformance(makeTopic: MakeTopic): void {
   sharing(makeTopic)
+  restarting(makeTopic)
   stopping(makeTopic)
 }
 
@@ -57,6 +58,26 @@ function sharing(makeTopic: MakeTopic): void {
     await topic.publish(sent.slice(1))
     await eventually(async () => seen.ids.at(-1) === sent[1]?.event.id)
     assert.deepEqual([...new Set(seen.ids)], idsOf(sent))
+  })
+}
+
+function restarting(makeTopic: MakeTopic): void {
+  test('begins again at its own position as soon as that is demanded, even if no message arrives', async (t) => {
+    const { topic } = await makeTopic(t)
+    const sent = makeOutgoing(2)
+    await topic.publish(sent)
+    const seen = new Recording()
+    let demand: (reason: Error) => void = () => assert.fail('it was not active')
+    const lastSequence = async (restart: typeof demand) => {
+      demand = restart
+      return 0
+    }
+    const subscription = await subscribe(t, topic, 'owner', seen.handle, { lastSequence })
+    await seen.until(2)
+    demand(new Error('its data are lost'))
+    await seen.until(4)
+    assert.deepEqual(seen.ids, [...idsOf(sent), ...idsOf(sent)])
+    await eventually(async () => subscription.state === 'active', { what: 'a healthy subscription' })
   })
 }
 
