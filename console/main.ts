@@ -5,7 +5,7 @@ import { type Content, html, keyed, loading, nothing, render } from './kit/html.
 import { language, plural, t, word } from './kit/language.ts'
 import { createNames, type Names } from './kit/names.ts'
 import type { Screen, ScreenContext } from './kit/screen.ts'
-import { findOperator, type Operator, signOut } from './kit/session.ts'
+import { findOperator, type Operator, setOwner, signOut, startAgainForAnother } from './kit/session.ts'
 import { account } from './screens/account.ts'
 import { changeList } from './screens/changes.ts'
 import { customers } from './screens/customers.ts'
@@ -253,6 +253,7 @@ async function follow(): Promise<void> {
 function showAlone(view: Alone = () => loading): void {
   const signal = leave()
   permissions = null
+  setOwner(null)
   current = ''
   content = view(() => signal.aborted || update())
   update()
@@ -267,7 +268,8 @@ function askForSession(reason: string): void {
  * signed in.
  */
 function signInAgain(): Promise<boolean> {
-  if (permissions === null || losses().length === 0) return Promise.resolve(false)
+  if (permissions === null) return Promise.resolve(false)
+  if (losses().length === 0) return startAgainForAnother()
   returning ??= askAboveScreen(permissions.userId).finally(() => {
     returning = null
   })
@@ -359,6 +361,7 @@ async function enter(reason = ''): Promise<void> {
 }
 
 function begin({ id, role, scopes: given }: Operator, outcome: string): void {
+  setOwner(id)
   const scopes = new Set(given)
   const may = (scope: Scope) => scopes.has(scope)
   const places = [...screensFor(scopes).map(([name, { title }]) => ({ title, href: `#${name}` })), ...settingsPlaces(may)]

@@ -4,7 +4,8 @@ import type { Page } from 'playwright-core'
 import { NO_CHROMIUM } from './chromium.ts'
 import { openConsoleOf, signIn, withoutRefusals } from './console-harness.ts'
 import { eventually } from './eventually.ts'
-import { startStore } from './store.ts'
+import { registerOperator } from './register-operator.ts'
+import { type Account, startStore } from './store.ts'
 
 const store = await startStore({ after }, { isAdminFactorRequired: false })
 
@@ -16,6 +17,26 @@ async function beginKey(page: Page, address: string, name: string): Promise<void
   await page.goto(`${address}#settings?section=keys`)
   await page.getByRole('button', { name: 'Make a key' }).click()
   await dialog(page, 'Make an API key').getByLabel('Name').fill(name)
+}
+
+/** Signs in in the dialog above the screen. */
+async function signInAbove(page: Page, { email, password }: Account): Promise<void> {
+  const again = dialog(page, 'Sign in again')
+  await again.getByLabel('E-mail').fill(email)
+  await again.getByLabel('Password').fill(password)
+  await again.getByRole('button', { name: 'Sign in', exact: true }).click()
+}
+
+/** Signs in as another tab does: the cookie is that of all tabs. */
+async function signInElsewhere(page: Page, { email, password }: Account): Promise<void> {
+  const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ email, password }) }
+  assert.equal(await page.evaluate(async (sent) => (await fetch('console/session', sent)).status, init), 200)
+}
+
+/** Ends an operator's sessions, and waits until the store refuses their tokens. */
+async function endSessions({ id, token }: Account): Promise<void> {
+  await store.pool.query('update sessions set revoked_at = now() where user_id = $1 and revoked_at is null', [id])
+  await eventually(async () => (await store.call('GET', '/me', { token })).status === 401, { what: 'the end of the sessions' })
 }
 
 const keysNamed = async (name: string) =>
@@ -86,14 +107,57 @@ test('a session that ends takes nothing that was typed: the operator signs in ab
   await store.pool.query('update sessions set revoked_at = now() where user_id = $1 and revoked_at is null', [operator.id])
   await eventually(async () => (await store.call('GET', '/me', { token })).status === 401, { what: 'the end of the session' })
   await form.getByRole('button', { name: 'Make the key' }).click()
-  const again = dialog(page, 'Sign in again')
-  await again.getByText('What you entered stays.').waitFor({ timeout: 60_000 })
+  await dialog(page, 'Sign in again').getByText('What you entered stays.').waitFor({ timeout: 60_000 })
   assert.equal(await form.getByLabel('Name').inputValue(), 'the gate')
-  await again.getByLabel('E-mail').fill(operator.email)
-  await again.getByLabel('Password').fill(operator.password)
-  await again.getByRole('button', { name: 'Sign in', exact: true }).click()
+  await signInAbove(page, operator)
   await page.getByRole('button', { name: 'I have stored it' }).waitFor()
   assert.equal(await keysNamed('the gate'), 1)
+  assert.deepEqual(withoutRefusals(complaints), [])
+})
+
+test('a refused call is not repeated for another operator, who has signed in in another tab', { skip: NO_CHROMIUM }, async (t) => {
+  const other = await registerOperator(store)
+  const { page, address, operator, complaints } = await openConsoleOf(t, store)
+  await beginKey(page, address, 'the safe')
+  const form = dialog(page, 'Make an API key')
+  await form.getByRole('checkbox').first().check()
+  let isFirst = true
+  await page.route('**/admin/api-keys', async (route) => {
+    if (isFirst && route.request().method() === 'POST') {
+      isFirst = false
+      await signInElsewhere(page, other)
+      await endSessions(operator)
+    }
+    await route.continue()
+  })
+  await form.getByRole('button', { name: 'Make the key' }).click()
+  await dialog(page, 'Sign in again').getByText('What you entered stays.').waitFor({ timeout: 60_000 })
+  assert.equal(await keysNamed('the safe'), 0)
+  await signInAbove(page, operator)
+  await page.getByRole('button', { name: 'I have stored it' }).waitFor()
+  const { rows } = await store.pool.query('select created_by from api_keys where name = $1', ['the safe'])
+  assert.deepEqual(rows, [{ created_by: operator.id }])
+  assert.deepEqual(withoutRefusals(complaints), [])
+})
+
+test('a page with nothing to lose starts again for another operator, who has signed in in another tab', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const other = await registerOperator(store, 'support')
+  const { page, operator, complaints, show } = await openConsoleOf(t, store)
+  await page.getByRole('banner').getByText('admin', { exact: true }).waitFor()
+  /** The operator of each call, and when the page was loaded. */
+  const sent: string[] = []
+  page.on('request', (request) => {
+    const claims = request.headers().authorization?.split('.')[1]
+    if (request.isNavigationRequest()) sent.push('page')
+    else if (claims !== undefined) sent.push(JSON.parse(Buffer.from(claims, 'base64url').toString()).sub)
+  })
+  await signInElsewhere(page, other)
+  await endSessions(operator)
+  await show('Customers')
+  await page.getByRole('banner').getByText('support', { exact: true }).waitFor()
+  assert.deepEqual([...new Set(sent.slice(0, sent.indexOf('page')))], [operator.id])
   assert.deepEqual(withoutRefusals(complaints), [])
 })
 

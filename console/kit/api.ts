@@ -1,7 +1,7 @@
 import { createStorefront, ProblemError, type Schemas, UnexpectedResponse } from '../../client/src/index.ts'
 import { type components, operatorApi } from '../../client/src/operators.ts'
 import { t } from './language.ts'
-import { accessToken, forgetToken, NoAnswer, ROOT, send } from './session.ts'
+import { accessToken, forgetToken, NoAnswer, ownerOfPage, ROOT, send } from './session.ts'
 
 export { isProblem, ProblemError } from '../../client/src/index.ts'
 export { NoAnswer } from './session.ts'
@@ -52,15 +52,18 @@ export async function readTagged<T>(answer: Promise<Answer<T>>): Promise<{ data:
 }
 
 async function sendWithSession(request: Request): Promise<Response> {
+  const owner = ownerOfPage()
+  const sendOnce = () => sendAs(owner, request)
   try {
-    let answer = await sendOnce(request)
+    let answer = await sendOnce()
     if (answer?.status === 401) {
       forgetToken()
-      answer = await sendOnce(request)
+      answer = await sendOnce()
     }
-    if ((answer === null || answer.status === 401) && (await signInAgain())) answer = await sendOnce(request)
+    // A request of an operator whose page has ended concerns nobody.
+    if ((answer === null || answer.status === 401) && owner === ownerOfPage() && (await signInAgain())) answer = await sendOnce()
     if (answer?.status === 403 && (await answer.clone().json()).code === 'step_up_required' && (await askForProof()))
-      answer = await sendOnce(request)
+      answer = await sendOnce()
     if (answer === null || answer.status === 401) throw new SignedOut(t`Your session has ended. Sign in again.`)
     onAway(false)
     return answer
@@ -70,9 +73,9 @@ async function sendWithSession(request: Request): Promise<Response> {
   }
 }
 
-/** Returns null when there is no session. */
-async function sendOnce(request: Request): Promise<Response | null> {
-  const token = await accessToken()
+/** Returns null when there is no session of this operator. */
+async function sendAs(owner: string | null, request: Request): Promise<Response | null> {
+  const token = await accessToken(owner)
   if (token === null) return null
   // The copy lets the request be repeated: a body can be read only once.
   const copy = new Request(request.clone(), { cache: 'no-store' })

@@ -23,6 +23,8 @@ interface Access {
 }
 
 let current: { token: string; renewAt: number; operator: Operator } | null = null
+/** The operator of the page. Another one can sign in in another tab, which has the same cookie. */
+let owner: string | null = null
 let renewal: Promise<boolean> | null = null
 /** Whether the operator is signing out. Nothing renews the session until the store has ended it. */
 let isEnding = false
@@ -102,9 +104,30 @@ export async function signOut(): Promise<void> {
   current = null
 }
 
-/** The valid access token, renewed if needed, or null without a session. Throws NoAnswer or the store's refusal. */
-export async function accessToken(): Promise<string | null> {
-  return (await session())?.token ?? null
+/** The page is that of this operator, or of nobody. */
+export function setOwner(id: string | null): void {
+  owner = id
+}
+
+export function ownerOfPage(): string | null {
+  return owner
+}
+
+/** Starts the page again if the session is that of another operator. Resolves to false otherwise. */
+export function startAgainForAnother(): Promise<boolean> {
+  if (current === null || current.operator.id === owner) return Promise.resolve(false)
+  location.reload()
+  // The page ends, and nothing else is to happen on it.
+  return new Promise(() => {})
+}
+
+/**
+ * The valid access token, renewed if needed, or null without a session of the operator `of`. Throws NoAnswer or the
+ * store's refusal.
+ */
+export async function accessToken(of = owner): Promise<string | null> {
+  const found = await session()
+  return of === null || found?.operator.id === of ? (found?.token ?? null) : null
 }
 
 /** The signed-in operator, or null without a session. Throws like `accessToken`. */
