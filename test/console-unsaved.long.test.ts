@@ -161,6 +161,37 @@ test('a page with nothing to lose starts again for another operator, who has sig
   assert.deepEqual(withoutRefusals(complaints), [])
 })
 
+test('the form of a product accepts no input while it is saved, and has the focus afterwards', { skip: NO_CHROMIUM }, async (t) => {
+  const { page, address, complaints } = await openConsoleOf(t, store)
+  const { id } = await store.addProduct({ name: 'Lamp' })
+  const [asked, allowed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  await page.route(`**/admin/products/${id}`, async (route) => {
+    if (route.request().method() === 'PATCH') {
+      asked.resolve()
+      await allowed.promise
+    }
+    await route.continue()
+  })
+  await page.goto(`${address}#products?product=${id}`)
+  const name = page.getByLabel('Name', { exact: true })
+  await name.fill('Blue lamp')
+  await page.getByText('1 change', { exact: true }).waitFor()
+  await name.press('Enter')
+  await asked.promise
+  const isTrue = (condition: string) => eventually(async () => (await page.evaluate(condition)) as boolean, { what: condition })
+  await isTrue(`document.activeElement.closest('[inert]') === null`)
+  await page.keyboard.type(' too late')
+  assert.equal(await name.inputValue(), 'Blue lamp')
+  allowed.resolve()
+  await page.getByText('Blue lamp is saved.').waitFor()
+  await isTrue(`document.activeElement.name === 'name'`)
+  await page.keyboard.press('End')
+  await page.keyboard.type(' of glass')
+  await page.getByText('1 change', { exact: true }).waitFor()
+  assert.equal(await name.inputValue(), 'Blue lamp of glass')
+  assert.deepEqual(complaints, [])
+})
+
 test('after a lost answer the page does not claim that nothing was done', { skip: NO_CHROMIUM }, async (t) => {
   const { page, address } = await openConsoleOf(t, store)
   await beginKey(page, address, 'the door')

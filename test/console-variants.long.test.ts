@@ -155,6 +155,42 @@ test('a refused row that is saved again changes only what was typed: no sold uni
   assert.deepEqual(withoutRefusals(complaints), [])
 })
 
+test('what is typed while variants are saved stays, as a change of what was saved', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, operator, page, complaints, address } = await openConsole(t)
+  const [red] = await addGroup(store, operator.token, 'sock')
+  await page.goto(`${address}#products?product=${red.id}`)
+  await page.getByLabel('SKU of variant 2', { exact: true }).fill('SOCK-BLUE')
+  await pasteInto(page, 'SKU of variant 2', 'Colour\tSKU\ngreen\tSOCK-GREEN')
+  await page.getByText('2 changes', { exact: true }).waitFor()
+  let isTyping = true
+  await page.route(/\/admin\/products(?:\/[^/?]+)?$/, async (route) => {
+    const method = route.request().method()
+    if (isTyping && method === 'PATCH') await page.getByLabel('Price EUR of variant 2', { exact: true }).fill('14.00')
+    if (isTyping && method === 'POST') await page.getByLabel('Price EUR of variant 3', { exact: true }).fill('13.00')
+    await route.continue()
+  })
+  await page.getByRole('button', { name: 'Save variants' }).click()
+  await page.getByText('2 variants are saved.').waitFor()
+  const saved = async () => (await variantsOf(store, 'sock')).map(({ sku, price }) => [sku, price])
+  const shown = await page.evaluate(
+    `[...document.querySelectorAll('.grid tbody tr')].map((row) => [...row.querySelectorAll('input')].slice(1, 3).map(({ value }) => value).join(' '))`,
+  )
+  assert.deepEqual((shown as string[]).filter((row) => row.startsWith('SOCK')).toSorted(), ['SOCK-BLUE 14.00', 'SOCK-GREEN 13.00'])
+  assert.deepEqual((await saved()).slice(-2), [
+    ['SOCK-BLUE', 1_250],
+    ['SOCK-GREEN', 1_250],
+  ])
+  isTyping = false
+  await page.getByText('2 changes', { exact: true }).waitFor()
+  await page.getByRole('button', { name: 'Save variants' }).click()
+  await page.getByText('2 changes', { exact: true }).waitFor({ state: 'detached' })
+  assert.deepEqual((await saved()).slice(-2), [
+    ['SOCK-BLUE', 1_400],
+    ['SOCK-GREEN', 1_300],
+  ])
+  assert.deepEqual(withoutRefusals(complaints), [])
+})
+
 test('new variants of a planned product are planned, too, and pasted ones join a product without a group', {
   skip: NO_CHROMIUM,
 }, async (t) => {

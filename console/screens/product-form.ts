@@ -41,7 +41,20 @@ export function productForm(current: () => ProductState, onState: (state: Produc
   }
   const fields = productFields(() => current().product, { isNew: false, onChange, report: context.report, signal: context.signal })
 
+  let isSaving = false
+  /** The form accepts no input while it is sent, because the saved values replace all of its values. */
   async function save(data: FormData): Promise<void> {
+    const focused = document.activeElement as HTMLElement | null
+    isSaving = true
+    try {
+      await send(data)
+    } finally {
+      isSaving = false
+      context.update()
+      setTimeout(() => document.activeElement === document.body && focused?.focus())
+    }
+  }
+  async function send(data: FormData): Promise<void> {
     const kept = form.changes()
     const { product, etag } = current()
     const body = fields.read(data, kept)
@@ -60,7 +73,7 @@ export function productForm(current: () => ProductState, onState: (state: Produc
   }
   const form = createForm(context, { edits: true, onSubmit: save })
   return {
-    view: () => html`<div class="product-form" @reset=${fields.discard}>${form(fields.view())}</div>`,
+    view: () => html`<div class="product-form" ?inert=${isSaving} @reset=${fields.discard}>${form(fields.view())}</div>`,
     follow: (state) => form.follow(() => onState(state)),
     isChanged: () => form.changes().length > 0,
   }

@@ -160,16 +160,23 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
     const overtaken: Variant[] = []
     let saved = 0
     for (const variant of sent) {
+      const { key, state } = variant
+      const [edits, cells] = [edited.get(key), cellsFor(variant)]
+      let id = key
       try {
-        if (variant.state === null) await create(cellsFor(variant), group)
-        else await change(variant, isOwn(variant.state) ? current() : variant.state, group)
+        if (state === null) id = await create(cells, group)
+        else await change(variant, isOwn(state) ? current() : state, group)
         saved++
-        edited.delete(variant.key)
+        const now = edited.get(key)
+        const typed = changedCells(cells, cellsFor(variants().find((one) => one.key === key) ?? variant))
+        edited.delete(key)
+        // What was typed meanwhile stays a change of the stored variant.
+        if (now !== undefined && now !== edits) edited.set(id, typed)
         added = added.filter((one) => one !== variant)
       } catch (error) {
         if (error instanceof SignedOut || error instanceof NoAnswer) throw error
         if (isProblem(error, 'precondition_failed')) overtaken.push(variant)
-        faults.set(variant.key, explain(error))
+        faults.set(key, explain(error))
       }
     }
     const mine = new Map(overtaken.map((variant) => [variant.key, cellsFor(variant)]))
@@ -225,7 +232,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
       throw error
     }
   }
-  const create = async (cells: Cells, group: string) => {
+  const create = async (cells: Cells, group: string): Promise<string> => {
     const {
       name,
       description,
@@ -248,7 +255,7 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
       ...changesOf(cells, null, current().product),
       ...stockOf(cells),
     }
-    await api.POST('/admin/products', { body: body as Schemas['NewProduct'] })
+    return (await read(api.POST('/admin/products', { body: body as Schemas['NewProduct'] }))).id
   }
   const change = async (variant: Variant, state: ProductState, group: string) => {
     const { stock } = variant
