@@ -25,6 +25,9 @@ test('reads amounts as people of several countries write them', () => {
     ['12', 'EUR', 1_200],
     ['1.234.567', 'EUR', 123_456_700],
     ['1.234', 'KWD', 1_234],
+    ['0,234', 'KWD', 234],
+    ['1234,500', 'KWD', 1_234_500],
+    ['1.234,500', 'KWD', 1_234_500],
     ['1.234', 'JPY', 1_234],
     ['90.071.992.547.409,91', 'EUR', Number.MAX_SAFE_INTEGER],
   ] as const)
@@ -47,6 +50,7 @@ test('reads amounts as people of several countries write them', () => {
   ])
     assert.equal(parseAmount(text, 'EUR'), null, text)
   assert.equal(parseAmount('1,5', 'JPY'), null)
+  assert.equal(parseAmount('1,234', 'KWD'), null, 'one dinar and 234 thousandths, or 1234 dinars')
   assert.throws(() => readAmount('1.2', 'JPY', 'price'), /The price must be a number such as 1250, with no decimals for JPY\./)
 })
 

@@ -6,7 +6,7 @@ export const amountText = formatMajorUnits
 
 /**
  * The minor units of a typed amount: `1234.50`, `1.234,50`, `1,234.50` and `1 234,50` are equal. Returns null for text
- * that is no amount or has two readings, such as `1.234` in euros.
+ * that is no amount or has two readings, such as `1.234` in euros and `1,234` in dinars.
  */
 export function parseAmount(text: string, currency: string): number | null {
   const compact = text.trim().replace(/(?<=\d)[\s'’](?=\d{3}(?!\d))/g, '')
@@ -20,6 +20,8 @@ export function parseAmount(text: string, currency: string): number | null {
   const parts = compact.split(first)
   const digits = minorDigits(currency)
   if (parts.length > 2 || digits === 0) return isGrouped(compact, first) ? parseMajorUnits(parts.join(''), currency) : null
+  // A point is that of `amountText`.
+  if (digits === 3 && first === ',' && isGrouped(compact, first)) return null
   return parseMajorUnits(parts.join('.'), currency)
 }
 
