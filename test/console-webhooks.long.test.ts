@@ -130,3 +130,32 @@ test('an endpoint is added, tested, changed, disabled and removed', { skip: NO_C
   const { rows } = await store.pool.query('select count(*)::int as n from webhook_endpoints')
   assert.deepEqual([rows, withoutRefusals(complaints)], [[{ n: 0 }], []])
 })
+
+test('a change of an endpoint does not replace one that another operator made while the dialog was open', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const { store, operator, page, complaints, address } = await openConsole(t, {}, { prepare: fill })
+  const [placed, shipped] = ['storefront.order.created', 'storefront.order.shipped']
+  const types = async () =>
+    (await store.pool.query('select event_types from webhook_endpoints where id = $1', [ENDPOINT])).rows[0].event_types as string[] | null
+  await page.goto(`${address}#settings?section=webhooks&webhook=${ENDPOINT}`)
+  const [main, dialog] = [page.getByRole('main'), page.getByRole('dialog')]
+  await main.getByRole('button', { name: 'Change', exact: true }).click()
+  await dialog.getByRole('checkbox', { name: 'An order was shipped' }).check()
+  const body = { event_types: [placed] }
+  const { status, text } = await store.call('PATCH', `/admin/webhooks/${ENDPOINT}`, { token: operator.token, body })
+  assert.equal(status, 200, text)
+  await dialog.getByRole('button', { name: 'Change', exact: true }).click()
+  await dialog.getByText('The endpoint was changed meanwhile. Close this and look at it again.').waitFor()
+  assert.deepEqual(await types(), [placed])
+
+  await dialog.getByRole('button', { name: 'Cancel' }).click()
+  await main.getByText('An order was placed', { exact: true }).waitFor()
+  await main.getByRole('button', { name: 'Change', exact: true }).click()
+  assert.equal(await dialog.getByRole('checkbox', { name: 'An order was placed' }).isChecked(), true)
+  await dialog.getByRole('checkbox', { name: 'An order was shipped' }).check()
+  await dialog.getByRole('button', { name: 'Change', exact: true }).click()
+  await page.getByText('The endpoint is changed.').waitFor()
+  assert.deepEqual(await types(), [placed, shipped])
+  assert.deepEqual(complaints, [])
+})

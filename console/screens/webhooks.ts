@@ -235,6 +235,13 @@ function askForEndpoint(webhook: Webhook | null, { signal, tell }: ScreenContext
       const isSame = String(listed) === String(webhook.event_types)
       const body = { ...(url === '' ? {} : { url }), ...(isSame ? {} : { event_types: listed }) }
       if (Object.keys(body).length === 0) return
+      const stored = (await read(api.GET('/admin/webhooks', { params: { query: { limit: LISTED } } }))).data
+      const now = stored.find(({ id }) => id === webhook.id)
+      // The API has no entity tag of an endpoint.
+      if (now?.url !== webhook.url || String(now.event_types) !== String(webhook.event_types)) {
+        refresh()
+        throw new Error(t`The endpoint was changed meanwhile. Close this and look at it again.`)
+      }
       await api.PATCH('/admin/webhooks/{id}', { params: { path: { id: webhook.id } }, body })
       tell(t`The endpoint is changed.`)
     }
