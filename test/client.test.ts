@@ -211,6 +211,33 @@ test('a refresh whose answer comes late undoes no logout and no other login', as
   }
 })
 
+test('a logout whose answer comes late, or never, undoes no other login', async () => {
+  for (const isLost of [false, true]) {
+    const next = newcomer()
+    const { shop } = connect(async (request, send) => {
+      const response = await send(request)
+      if (!request.url.endsWith('/auth/logout')) return response
+      await shop.register(next)
+      if (isLost) throw new TypeError('the connection was lost')
+      return response
+    })
+    await shop.register(newcomer())
+    if (isLost) await assert.rejects(shop.logout(), TypeError)
+    else await shop.logout()
+    assert.equal((await shop.account()).email, next.email)
+    assert.equal(await shop.isLoggedIn(), true)
+  }
+})
+
+test('a logout whose session is refreshed meanwhile ends it here, too', async () => {
+  const { shop, tokens, count } = connect()
+  await shop.register(newcomer())
+  const { refresh_token = '' } = (await tokens.load()) ?? {}
+  await tokens.save({ access_token: 'expired.token.indeed', refresh_token })
+  await shop.logout()
+  assert.deepEqual([await shop.isLoggedIn(), count('POST /auth/refresh'), count('POST /auth/logout')], [false, 1, 2])
+})
+
 test('a refresh that meets an overload is retried, and its refusal is reported', async () => {
   for (const times of [2, 9]) {
     const { shop, tokens } = connect(async (request, send, count) =>

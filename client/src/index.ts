@@ -2,7 +2,7 @@ import createFetchClient, { type Client } from 'openapi-fetch'
 import { accountCalls } from './account.ts'
 import { eachItem } from './pages.ts'
 import { dataOf, ProblemError, readProblem, UnexpectedResponse } from './problem.ts'
-import { createSend } from './send.ts'
+import { createSend, isSameSession } from './send.ts'
 import type { components, operations, paths } from './shop.ts'
 import { memoryTokens, type TokenStore } from './tokens.ts'
 
@@ -149,13 +149,15 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
 
     /** Ends the session, also at the store if it answers. */
     async logout(call: CallOptions = {}): Promise<void> {
+      const session = await tokens.load()
       try {
-        if ((await tokens.load()) !== null) await api.POST('/auth/logout', { ...call })
+        if (session !== null) await api.POST('/auth/logout', { ...call })
       } catch (error) {
         // The session has already ended.
         if (!(error instanceof ProblemError && error.status === 401)) throw error
       } finally {
-        await tokens.save(null)
+        // A login meanwhile, such as in another tab, stays.
+        if (isSameSession(session, await tokens.load())) await tokens.save(null)
       }
     },
 

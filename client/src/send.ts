@@ -40,7 +40,8 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
     for (let attempt = 1; ; attempt++) {
       if (takesToken(request, options.baseUrl)) {
         const current = await tokens.load()
-        if (attempt > 1 || hasRefreshed) assertSameSession(session, current)
+        if ((attempt > 1 || hasRefreshed) && !isSameSession(session, current))
+          throw new SessionChanged('the session changed during the call')
         session = current
       }
       const response = await sendOnce(request, session?.access_token).catch((error: unknown) => {
@@ -114,11 +115,10 @@ export class SessionChanged extends Error {
 }
 
 /** A call belongs to one session, because its retry must not act for another customer. */
-function assertSameSession(before: Tokens | null, now: Tokens | null): void {
-  if (before === null && now === null) return
+export function isSameSession(before: Tokens | null, now: Tokens | null): boolean {
   const ids = [before, now].map((tokens) => (tokens === null ? 'none' : sessionIdOf(tokens.access_token)))
   // A token that cannot be read is one that the store refuses.
-  if (ids[0] !== ids[1] && ids[0] !== null && ids[1] !== null) throw new SessionChanged('the session changed during the call')
+  return ids[0] === ids[1] || ids.includes(null)
 }
 
 /** The claim `sid` of an access token (RFC 9068); null if it has none. */
