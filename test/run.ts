@@ -67,7 +67,8 @@ const temporary = mkdtempSync(join(fastFolder(), 'storefront-run-'))
 chmodSync(temporary, 0o1777)
 process.env.TMPDIR = temporary
 process.on('exit', () => {
-  for (const made of [folder, temporary]) rmSync(made, { recursive: true, force: true })
+  // After an interruption servers may still write there for a moment.
+  for (const made of [folder, temporary]) rmSync(made, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
 })
 let { status, again } = await run(files, CONCURRENCY)
 if (runsAgain && again.length > 0 && again.length <= MAX_FILES_AGAIN) {

@@ -178,8 +178,9 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
   }
 }
 
+/** 0 while the server does not listen: a copy of a stopped store reads it, too. */
 function portOf({ server }: HttpServer): number {
-  return (server.address() as AddressInfo).port
+  return (server.address() as AddressInfo | null)?.port ?? 0
 }
 
 /** Starts a second store on the same database, as another process would. It is stopped before the first. */
