@@ -28,7 +28,7 @@ export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSi
   const { url, pool, slotName, logger, beforePublishing, findGap } = options
   await untilCreated(pool, slotName)
   const broken = await findBrokenReason(pool, slotName)
-  // A slot that another process has begun to create since then is not broken, but misses what commits until it is there.
+  // A slot that another process has begun to create since then is not broken, but misses what commits meanwhile.
   if (broken === null) await untilCreated(pool, slotName)
   const foreign = broken === null ? null : await findForeignReason(pool, slotName)
   if (foreign !== null) throw new Error(foreign)
