@@ -3,6 +3,7 @@ import type { Cleanup } from '../test/cleanup.ts'
 import { eventually, retryUntil } from '../test/eventually.ts'
 import { NO_NATS, startNatsServer } from '../test/nats-server.ts'
 import { Broker } from './broker.ts'
+import { untilMended } from './database.ts'
 import type { Fault } from './fault.ts'
 import { dieAndGoOn, pauseAndWake, startDying } from './handler.ts'
 import { Skipped } from './lake.ts'
@@ -177,9 +178,11 @@ export const NATS_FAULTS: Fault[] = [
       await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 180_000 })
       if ((await retryUntil(() => round.countMessages())) >= (await round.countVersions()))
         throw new Error('nothing was lost with the servers')
-      // An operator replays just after the broker has restarted.
+      // An operator replays just after the broker has restarted. The role stream notices the new stream, too, and its
+      // slot counts as lost until it has published what is missing.
       await retryUntil(() => round.replay())
       await round.shop.trade(3)
+      await untilMended(round)
       await assertInOrder(round)
     },
   },
