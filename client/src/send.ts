@@ -114,7 +114,7 @@ export class SessionChanged extends Error {
   override readonly name = 'SessionChanged'
 }
 
-/** A call belongs to one session, because its retry must not act for another customer. */
+/** Whether both are of one session. A call belongs to one, because its retry must not act for another customer. */
 export function isSameSession(before: Tokens | null, now: Tokens | null): boolean {
   const ids = [before, now].map((tokens) => (tokens === null ? 'none' : sessionIdOf(tokens.access_token)))
   // A token that cannot be read is one that the store refuses.

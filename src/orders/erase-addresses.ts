@@ -2,6 +2,7 @@ import { isDatabaseOutage } from '../db/failures.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { type OnFailed, rethrow } from './expire-orders.ts'
 import { erasureOf } from './order-column-sql.ts'
 import { statusesWhere } from './order-status.ts'
 import { OPERATOR_KEY_PREFIX } from './placing/repeats.ts'
@@ -78,12 +79,7 @@ async function recordRest(tx: Transaction, userId: string, now: Date): Promise<v
  * Returns the number of erased orders. Several processes may run it at once. An account that fails is told to
  * `onFailed`, and the others are still erased.
  */
-export async function eraseDueAddresses(
-  pool: Pool,
-  erasure: Erasure,
-  now: Date,
-  onFailed: (userId: string, error: unknown) => void = rethrow,
-): Promise<number> {
+export async function eraseDueAddresses(pool: Pool, erasure: Erasure, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   let erased = 0
   for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
     const userIds = await listDueAccounts(pool, after, cutoff(erasure.retainDays, now))
@@ -115,10 +111,6 @@ async function listDueAccounts(db: Queryable, after: string, before: Date): Prom
     [before, after, ACCOUNTS_AT_ONCE],
   )
   return rows.map((row) => row.user_id)
-}
-
-function rethrow(_userId: string, error: unknown): never {
-  throw error
 }
 
 function cutoff(retainDays: number, now: Date): Date {

@@ -11,7 +11,8 @@ const AT_ONCE = 100
 const MAX_ORDERS = 10_000
 const REASON = 'not confirmed in time'
 
-type OnFailed = (orderId: string, error: unknown) => void
+/** Gets the id of what could not be changed. */
+export type OnFailed = (id: string, error: unknown) => void
 
 /** Oldest first. Orders with an authorized or paid payment stay. Several processes may run it at once. */
 export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
@@ -108,6 +109,6 @@ async function expireOneByOne(context: TransitionContext, ids: readonly string[]
   return outcomes
 }
 
-function rethrow(_orderId: string, error: unknown): never {
+export function rethrow(_id: string, error: unknown): never {
   throw error
 }

@@ -39,13 +39,13 @@ exec chroot . setpriv --reuid "$uid" --regid "$gid" --clear-groups --no-new-priv
 
 /** `command` sees only the system's programs and `programs`, and can write only to `folder`. */
 export function isolate(command: readonly string[], programs: string, folder: string, { uid, gid }: Identity): string[] {
-  // `X-mount.mkdir`: a folder below /dev/shm is hidden by the mount before it.
   // The folder itself stays empty, because its mounts are visible only in the namespace.
   const root = join(dirname(folder), 'server-root')
   mkdirSync(root, { recursive: true, mode: 0o700 })
   const found = SYSTEM.filter((path) => existsSync(path))
   const links = found.filter((path) => dirname(path) === '/' && lstatSync(path).isSymbolicLink())
   const directories = found.filter((path) => !links.includes(path))
+  // `X-mount.mkdir`: a folder below /dev/shm is hidden by the mount before it.
   const bound = [...directories, ...DEVICES, programs, folder].map(
     (path) => `${quote(path)} ${quote(root + path)} none bind,X-mount.mkdir 0 0`,
   )

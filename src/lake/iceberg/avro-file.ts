@@ -32,8 +32,10 @@ export async function decodeAvro<T>(schema: Schema, bytes: Uint8Array): Promise<
   try {
     const typeOf = (each: Schema): Type => {
       const key = JSON.stringify(each)
-      const type = types.get(key) ?? avro.Type.forSchema(each)
+      const known = types.get(key)
+      if (known !== undefined) return known
       if (types.size >= MAX_TYPES) types.clear()
+      const type = avro.Type.forSchema(each)
       types.set(key, type)
       return type
     }
