@@ -55,8 +55,8 @@ test('other answers, and values that cannot be parsed, leave the pauses unchange
   assert.equal((await waitFor(id, event, 'delivered')).attempts, 4)
 })
 
-test('after three days of Retry-After the delivery fails like after any other refusal', async (t) => {
-  const { db, clock, add, publish, waitFor } = await startWebhooks(t)
+test('after three days and twelve attempts the delivery fails, with Retry-After and after a machine slept for days', async (t) => {
+  const { db, clock, add, publish, waitFor, deliveries, endpoint } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
   receiver.answer((response) => void response.writeHead(503, { 'retry-after': '999999999' }).end())
@@ -69,5 +69,10 @@ test('after three days of Retry-After the delivery fails like after any other re
   assert.ok(seconds <= 5 * HOUR, String(seconds))
   clock.passedMs = 3.1 * 24 * HOUR * 1_000
   await db.pool.query('update webhook_deliveries set due_at = now()')
+  await eventually(async () => receiver.requests.length === 2)
+  await eventually(async () => (await db.pool.query(UNTIL_DUE)).rows[0]?.seconds > 60)
+  assert.deepEqual([(await deliveries(id))[0]?.status, (await endpoint(id)).disabled_at], ['queued', null])
+  await db.pool.query('update webhook_deliveries set due_at = now(), attempts = 11')
   await waitFor(id, event, 'failed')
+  await eventually(async () => (await endpoint(id)).disabled_at !== null)
 })

@@ -35,6 +35,8 @@ import { signWebhook } from './webhook-signature.ts'
 // A waiting post costs a socket. Half of the places are left to endpoints that are known to work.
 const WORK: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 5_000 } }
 const PATIENCE_SECONDS = 3 * 86_400
+/** Fewer than any receiver gets in three days. A machine that was suspended for days must not give up at once. */
+const LEAST_ATTEMPTS = 12
 const GONE = 410
 // Too many requests, and service unavailable: the statuses whose `Retry-After` counts.
 const BUSY = [429, 503]
@@ -129,13 +131,13 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const { endpoint_id: endpoint, url, event_id: event, attempts: attempt, tried_for_seconds } = webhook
     const at = now()
     const failingSince = await recordEndpointFailing(pool, { id: endpoint, url }, at, reason)
-    const isFinal = isGone || tried_for_seconds >= PATIENCE_SECONDS
+    const isFinal = isGone || (attempt >= LEAST_ATTEMPTS && tried_for_seconds >= PATIENCE_SECONDS)
     const pause = pauseSeconds === null ? {} : { seconds: pauseAsked(attempt, pauseSeconds) }
     await record(isFinal ? { to: 'failed', reason } : { to: 'retry', reason, ...pause })
     onTried?.(isFinal ? 'failed' : 'retried')
     logger.info({ endpoint, event, ...traceField(traceparentOfBody(webhook)), attempt, reason }, 'a webhook was not taken')
     if (isGone) await disable(webhook, 'it answered 410 Gone')
-    else if (failingSince !== null && (at.getTime() - failingSince.getTime()) / 1_000 >= PATIENCE_SECONDS)
+    else if (attempt >= LEAST_ATTEMPTS && failingSince !== null && (at.getTime() - failingSince.getTime()) / 1_000 >= PATIENCE_SECONDS)
       await disable(webhook, `nothing was taken for three days: ${reason}`)
   }
 
