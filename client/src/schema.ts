@@ -1535,7 +1535,7 @@ export interface paths {
         put?: never;
         /**
          * Places an order for a customer, or for a guest with an e-mail address
-         * @description For a customer on the phone: send either `customer_id` or `email`. Prices, stock, purchase limits and mails are the same as if the customer had placed the order. Its history names who placed it. All orders for one address belong to one guest and share its limits. They do not count towards the stock share of guests, and expire like the orders of an account. The `Idempotency-Key` is required and is shared by all operators and keys: only one order is placed, even if a colleague repeats the request. `POST /orders/quote` shows the total before. Needs the scope `orders:place`.
+         * @description For a customer on the phone: send either `customer_id` or `email`. Prices, stock, purchase limits and mails are the same as if the customer had placed the order. Its history names who placed it. All orders for one address belong to one guest and share its limits. They do not count towards the stock share of guests, and expire like the orders of an account. The `Idempotency-Key` is required and is shared by all operators and keys: only one order is placed, even if a colleague repeats the request. `POST /admin/orders/quote` shows the total before. Needs the scope `orders:place`.
          */
         post: operations["placeOrderForCustomer"];
         delete?: never;
@@ -1578,6 +1578,26 @@ export interface paths {
          * @description With a `reference` the request can be repeated: the same `to` with the same `reference` changes nothing. The answer is then the current order with `Idempotency-Replayed: true`, even if `If-Match` no longer holds. Needs the scope `orders:move`.
          */
         post: operations["moveOrder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/orders/quote": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What an order would cost and whether there is enough stock, without reserving anything
+         * @description Uses the current prices and stock. `billing_address` and `vat_number` are checked, but do not affect the answer. Needs the scope `orders:place`.
+         */
+        post: operations["quoteOrderForCustomer"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5674,6 +5694,15 @@ export interface components {
         };
         /** @description `invalid_body`: The body is not acceptable. `password_too_common`: The password is too common. */
         InvalidBodyOrPasswordTooCommon: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `currency_not_available`: Not sold in this currency. `total_too_large`: The total is too large. */
+        InvalidBodyOrUnknownProductOrMixedCurrenciesOrCurrencyNotAvailableOrTotalTooLarge: {
             headers: {
                 [name: string]: unknown;
             };
@@ -13469,15 +13498,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `currency_not_available`: Not sold in this currency. `total_too_large`: The total is too large. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+            422: components["responses"]["InvalidBodyOrUnknownProductOrMixedCurrenciesOrCurrencyNotAvailableOrTotalTooLarge"];
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -14459,6 +14480,100 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    quoteOrderForCustomer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                 *           "quantity": 2
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["QuoteRequest"];
+            };
+        };
+        responses: {
+            /** @description The order as it would be placed now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "is_available": true,
+                     *       "shortages": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Quote"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBodyOrUnknownProductOrMixedCurrenciesOrCurrencyNotAvailableOrTotalTooLarge"];
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {

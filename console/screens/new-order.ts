@@ -44,7 +44,7 @@ export function openNewOrder({ signal, may, tell }: ScreenContext, known: Custom
     const pricing = restartable(signal, async (until) => {
       fault = ''
       try {
-        const answer = await read(api.POST('/orders/quote', { body: { items: itemsOf(lines.rows()) }, signal: until }))
+        const answer = await read(api.POST('/admin/orders/quote', { body: { items: itemsOf(lines.rows()) }, signal: until }))
         if (!until.aborted) quote = answer
       } catch (error) {
         if (!until.aborted) fault = explain(error)

@@ -83,8 +83,8 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   loadIcebergTable: ENGINES,
 }
 
-/** It takes a body, and reads. */
-const READING_POST = 'queryLake'
+/** They take a body, and read. */
+const READING_POSTS = new Set(['queryLake', 'quoteOrderForCustomer'])
 /** Public pages of the catalogue that agents need for the other tools. */
 const PUBLIC = new Set(['listProducts', 'getProduct', 'listCategories'])
 
@@ -110,7 +110,7 @@ export function createTools(routes: readonly ListedRoute[]): Tool[] {
   return routes.flatMap((route) => {
     const { operationId: name = '', summary = '', description = '' } = described(route)
     const isForKeys = (KEY_SCOPES as readonly unknown[]).includes(route.access) && !Object.hasOwn(LEFT_OUT, name)
-    const effects = route.method === 'GET' || name === READING_POST ? null : EFFECTS[name]
+    const effects = route.method === 'GET' || READING_POSTS.has(name) ? null : EFFECTS[name]
     if (route.method === 'HEAD' || name === '' || effects === undefined || !(isForKeys || PUBLIC.has(name))) return []
     const input = inputOf(route)
     const [sentence = ''] = /^.*?\.(?=\s|$)/s.exec(description) ?? []

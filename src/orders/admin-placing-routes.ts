@@ -19,6 +19,7 @@ import {
 } from './new-order.ts'
 import { locationOf } from './order.ts'
 import { keyRequired, readIdempotencyKey } from './placing/idempotency.ts'
+import { defineQuote } from './placing/quote-order.ts'
 import { findOperatorOrder } from './placing/repeats.ts'
 import { findCustomer } from './placing/unusual-owners.ts'
 import { AdminOrderSchema } from './search-orders.ts'
@@ -57,6 +58,7 @@ export interface AdminPlacingOptions extends PlacingOptions {
 
 export function adminPlacingRoutes(server: HttpServer, options: AdminPlacingOptions): void {
   const { pool, baseUrl, now, nameOf, parseEmail, ensureGuest } = options
+  defineQuote(server, 'POST /admin/orders/quote', { access: 'orders:place', operationId: 'quoteOrderForCustomer', pool })
   defineRoute(
     server,
     'POST /admin/orders',
@@ -69,7 +71,7 @@ export function adminPlacingRoutes(server: HttpServer, options: AdminPlacingOpti
         'For a customer on the phone: send either `customer_id` or `email`. Prices, stock, purchase limits and mails are the same as if the customer had placed the order. ' +
         'Its history names who placed it. All orders for one address belong to one guest and share its limits. They do not count towards the stock share of guests, and expire like ' +
         'the orders of an account. The `Idempotency-Key` is required and is shared by ' +
-        'all operators and keys: only one order is placed, even if a colleague repeats the request. `POST /orders/quote` shows the total before.',
+        'all operators and keys: only one order is placed, even if a colleague repeats the request. `POST /admin/orders/quote` shows the total before.',
       headers: KeyHeader('Required. Makes a retry safe. The key is kept for 24 hours.'),
       body: NewCustomerOrder,
       answers: {

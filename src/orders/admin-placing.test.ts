@@ -67,6 +67,24 @@ test("an operator's order for an account belongs to the customer, and its histor
   assert.deepEqual([cancelled.status, await store.readStock(lamp)], [200, [5]], 'the customer may cancel it')
 })
 
+test('an operator and a key see the sum before, and a key that only reads orders does not', async () => {
+  const lamp = await store.addProduct({ stock: 5 })
+  const quote = (token: string) =>
+    store.call('POST', '/admin/orders/quote', { token, body: { items: [{ product_id: lamp.id, quantity: 2 }] } })
+  const [placing, reading] = [await makeKey(store, ['orders:place']), await makeKey(store, ['orders:read'])]
+  const quoted = await quote(support.token)
+  assert.equal(quoted.status, 200, quoted.text)
+  assert.deepEqual([quoted.json.items[0].quantity, quoted.json.is_available], [2, true])
+  assert.deepEqual((await quote(placing.key)).json, quoted.json)
+  assertProblem(await quote(reading.key), 403, 'forbidden')
+  const placed = await place(lamp, {
+    email: 'quoted@example.com',
+    items: [{ product_id: lamp.id, quantity: 2 }],
+    expected_total: quoted.json.total,
+  })
+  assert.equal(placed.status, 201, placed.text)
+})
+
 test('an API key with the scope places orders, and the history has its id', async () => {
   const [lamp, ada] = [await store.addProduct({ stock: 5 }), await store.register()]
   const { key, id } = await makeKey(store, ['orders:place'])

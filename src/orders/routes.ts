@@ -6,16 +6,12 @@ import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { PageOf } from '../http/pagination.ts'
 import { traceparentOf } from '../http/trace-context.ts'
-import { mergeLines } from './basket.ts'
 import { cancelOrder } from './cancel-order.ts'
-import { EXAMPLE_NEW_ORDER } from './examples.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
 import {
   BASKET_LIMIT_BYTES,
-  Items,
   KeyHeader,
   NewOrder,
-  OrderCurrency,
   PLACING_REFUSALS,
   type PlacingOptions,
   placeNewOrder,
@@ -23,15 +19,13 @@ import {
   sendPlaced,
 } from './new-order.ts'
 import { locationOf, OrderSchema, presentOrder } from './order.ts'
-import { INPUT_PROPERTIES } from './order-columns.ts'
 import { NumberPosition, OrderLimit, pageText } from './order-page.ts'
 import type { OrderStatus } from './order-status.ts'
 import { getOrder } from './orders.ts'
 import { keyRequired, readIdempotencyKey } from './placing/idempotency.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
-import { QuoteSchema, quoteOrder } from './placing/quote-order.ts'
+import { defineQuote } from './placing/quote-order.ts'
 import { findGuestAddress, isUnproven } from './placing/unusual-owners.ts'
-import { assertDeliverable } from './postal-address.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
 export const OrderParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the order.' }) })
@@ -113,33 +107,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     },
   )
 
-  defineRoute(
-    server,
-    'POST /orders/quote',
-    {
-      access: 'caller',
-      cost: 'quote',
-      bodyLimit: BASKET_LIMIT_BYTES,
-      operationId: 'quoteOrder',
-      summary: 'What an order would cost and whether there is enough stock, without reserving anything',
-      description: 'Uses the current prices and stock. `billing_address` and `vat_number` are checked, but do not affect the answer.',
-      body: Type.Object(
-        {
-          items: Items,
-          currency: Type.Optional(OrderCurrency),
-          billing_address: INPUT_PROPERTIES.billing_address,
-          vat_number: INPUT_PROPERTIES.vat_number,
-        },
-        { title: 'QuoteRequest', additionalProperties: false, examples: [{ items: EXAMPLE_NEW_ORDER.items }] },
-      ),
-      answers: { 200: [QuoteSchema, 'The order as it would be placed now.'] },
-      refuses: ['unknown_product', 'currency_not_available', 'mixed_currencies', 'total_too_large'],
-    },
-    ({ body: { items, currency = null, billing_address } }) => {
-      assertDeliverable(billing_address, '#/billing_address')
-      return quoteOrder(pool, mergeLines(items), currency)
-    },
-  )
+  defineQuote(server, 'POST /orders/quote', { access: 'caller', cost: 'quote', operationId: 'quoteOrder', pool })
 }
 
 function cancellingRoutes(server: HttpServer, { pool, lockedRows, now, cancellableStatuses: cancellable }: OrderRoutesOptions): void {

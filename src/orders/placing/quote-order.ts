@@ -3,11 +3,16 @@ import { tryDueChanges } from '../../catalogue/apply-due-changes.ts'
 import { readPrices } from '../../catalogue/products.ts'
 import { readStock } from '../../catalogue/stock.ts'
 import type { Pool } from '../../db/pool.ts'
-import { type Basket, priceBasket } from '../basket.ts'
-import { EXAMPLE_QUOTE } from '../examples.ts'
+import { defineRoute, type Route } from '../../http/define-route.ts'
+import type { HttpServer } from '../../http/http-server.ts'
+import { type Basket, mergeLines, priceBasket } from '../basket.ts'
+import { EXAMPLE_NEW_ORDER, EXAMPLE_QUOTE } from '../examples.ts'
+import { BASKET_LIMIT_BYTES, Items, OrderCurrency } from '../new-order.ts'
 import { OrderSchema } from '../order.ts'
+import { INPUT_PROPERTIES } from '../order-columns.ts'
+import { assertDeliverable } from '../postal-address.ts'
 
-export const QuoteSchema = Type.Object(
+const QuoteSchema = Type.Object(
   {
     items: OrderSchema.properties.items,
     total: OrderSchema.properties.total,
@@ -30,7 +35,7 @@ export const QuoteSchema = Type.Object(
  * Reserves nothing. First applies starts and ends of sales that are due. Throws `unknown_product`,
  * `currency_not_available`, `mixed_currencies` or `total_too_large`.
  */
-export async function quoteOrder(pool: Pool, basket: Basket, currency: string | null): Promise<Static<typeof QuoteSchema>> {
+async function quoteOrder(pool: Pool, basket: Basket, currency: string | null): Promise<Static<typeof QuoteSchema>> {
   const productIds = basket.lines.map((line) => line.product_id)
   // The queries are sequential, so a request holds at most one connection.
   await tryDueChanges(pool, productIds)
@@ -38,4 +43,37 @@ export async function quoteOrder(pool: Pool, basket: Basket, currency: string | 
   const stock = await readStock(pool, productIds)
   const shortages = stock.shortagesOf(basket.lines, 'rounded')
   return { ...priceBasket(basket, currency, { products, stock }), is_available: shortages.length === 0, shortages }
+}
+
+/** The quote of a caller, or of an operator for a customer. */
+export function defineQuote(
+  server: HttpServer,
+  path: `POST /${string}`,
+  { pool, ...route }: Pick<Route, 'access' | 'cost' | 'operationId'> & { pool: Pool },
+): void {
+  defineRoute(
+    server,
+    path,
+    {
+      ...route,
+      bodyLimit: BASKET_LIMIT_BYTES,
+      summary: 'What an order would cost and whether there is enough stock, without reserving anything',
+      description: 'Uses the current prices and stock. `billing_address` and `vat_number` are checked, but do not affect the answer.',
+      body: Type.Object(
+        {
+          items: Items,
+          currency: Type.Optional(OrderCurrency),
+          billing_address: INPUT_PROPERTIES.billing_address,
+          vat_number: INPUT_PROPERTIES.vat_number,
+        },
+        { title: 'QuoteRequest', additionalProperties: false, examples: [{ items: EXAMPLE_NEW_ORDER.items }] },
+      ),
+      answers: { 200: [QuoteSchema, 'The order as it would be placed now.'] },
+      refuses: ['unknown_product', 'currency_not_available', 'mixed_currencies', 'total_too_large'],
+    },
+    ({ body: { items, currency = null, billing_address } }) => {
+      assertDeliverable(billing_address, '#/billing_address')
+      return quoteOrder(pool, mergeLines(items), currency)
+    },
+  )
 }
