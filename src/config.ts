@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { isCurrency } from '../client/src/currency.ts'
 import { findMisspeltNames } from './config/misspelt-names.ts'
 import {
   isOfThisMachine,
@@ -28,7 +29,6 @@ import {
 } from './config/services.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
 import { readTraces } from './config/traces.ts'
-import { isCurrency } from './currency.ts'
 import { CUSTOMER_CANCELS } from './orders/order-status.ts'
 import { SUBSCRIBER_ROLES, type SubscriberRole } from './subscribers.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { isCurrency, parseMajorUnits } from './currency.ts'
+import { isCurrency, parseMajorUnits } from '../client/src/currency.ts'
 import { AppError, type ErrorCode } from './errors.ts'
 import { multiply, sum } from './money.ts'
 

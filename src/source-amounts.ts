@@ -1,4 +1,4 @@
-import { formatMajorUnits, readMajorUnits } from './currency.ts'
+import { formatMajorUnits, readMajorUnits } from '../client/src/currency.ts'
 
 /** The difference between an amount and the other shop's text for it; null if they are equal. */
 export function findOtherAmount(name: string, text: string, money: { amount: number; currency: string }): string | null {

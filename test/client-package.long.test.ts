@@ -70,11 +70,6 @@ test('the calls of a shop have no operation of operators, and those of operators
   await run(process.execPath, [join(ROOT, 'client/node_modules/typescript/bin/tsc'), ...options, program])
 })
 
-test('the formatter of amounts is that of the store', () => {
-  const [of, copy] = ['src/currency.ts', 'client/src/currency.ts'].map((path) => readFileSync(join(ROOT, path), 'utf8'))
-  assert.equal(copy, of, 'run npm run -w client generate')
-})
-
 test('the published package has the modules, their types and the README, one dependency, and less than 10 kB for a browser', () => {
   const files = readdirSync(installed, { recursive: true, encoding: 'utf8' }).filter((name) => name.includes('.'))
   const outside = files.filter((name) => !/^(dist\/[a-z-]+\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/.test(name))

@@ -1,5 +1,5 @@
-// Currencies and the decimals of their amounts. Browsers run this file too, so it imports nothing, and
-// client/src/currency.ts is a copy of it (npm run openapi).
+// Currencies and the decimals of their amounts, for the store and for the published client. Browsers run this file,
+// so it imports nothing.
 
 interface Money {
   /** The amount in minor units. */

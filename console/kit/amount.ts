@@ -1,4 +1,4 @@
-import { formatMajorUnits, minorDigits, parseMajorUnits } from '../../src/currency.ts'
+import { formatMajorUnits, minorDigits, parseMajorUnits } from '../../client/src/currency.ts'
 import { t } from './language.ts'
 
 /** The text of an amount in a field, such as `1234.50`. */

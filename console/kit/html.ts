@@ -1,6 +1,6 @@
 import { nothing, type TemplateResult } from 'lit-html'
 import { repeat } from 'lit-html/directives/repeat.js'
-import { formatMoney } from '../../src/currency.ts'
+import { formatMoney } from '../../client/src/currency.ts'
 import { explain } from './api.ts'
 import { html, locale, t } from './language.ts'
 import { exactTimeText, timeText } from './times.ts'

@@ -1,5 +1,5 @@
+import { formatMoney } from '../../client/src/currency.ts'
 import type { components } from '../../client/src/schema.ts'
-import { formatMoney } from '../../src/currency.ts'
 import { locale, t, word } from '../kit/language.ts'
 
 type Activity = components['schemas']['Activity']

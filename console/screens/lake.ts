@@ -1,4 +1,4 @@
-import { formatMoney, isCurrency, readMajorUnits } from '../../src/currency.ts'
+import { formatMoney, isCurrency, readMajorUnits } from '../../client/src/currency.ts'
 import { addressOf } from '../kit/address.ts'
 import { api, read, type Schemas } from '../kit/api.ts'
 import { isNumeric, toCsv } from '../kit/csv.ts'

@@ -1,4 +1,4 @@
-import { formatMajorUnits } from '../../src/currency.ts'
+import { formatMajorUnits } from '../../client/src/currency.ts'
 import { toCsv } from '../kit/csv.ts'
 import { download } from '../kit/download.ts'
 import { dayOf } from '../kit/times.ts'

@@ -1,4 +1,4 @@
-import { amountFormatter } from '../../src/currency.ts'
+import { amountFormatter } from '../../client/src/currency.ts'
 import { addressOf } from '../kit/address.ts'
 import { api, type Schemas, type Scope } from '../kit/api.ts'
 import { follow } from '../kit/follow.ts'

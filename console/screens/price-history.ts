@@ -1,4 +1,4 @@
-import { amountFormatter } from '../../src/currency.ts'
+import { amountFormatter } from '../../client/src/currency.ts'
 import { api, read, type Schemas } from '../kit/api.ts'
 import { choice, field } from '../kit/form.ts'
 import { type Content, html, loading, money, note, nothing } from '../kit/html.ts'

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { isCurrency } from '../currency.ts'
+import { isCurrency } from '../../client/src/currency.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import type { Money } from '../money.ts'

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
+import { isCurrency } from '../../client/src/currency.ts'
 import { ProductAttributesInput } from '../attributes.ts'
-import { isCurrency } from '../currency.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
 import type { OfferedPrice, SalePrice } from './offered-prices.ts'
 import type { ProductDetails } from './product-details.ts'

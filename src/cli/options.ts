@@ -1,4 +1,4 @@
-import { isCurrency } from '../currency.ts'
+import { isCurrency } from '../../client/src/currency.ts'
 import { isEncoding } from '../encoding.ts'
 import { KEY_SCOPES, type Scope } from '../http/scopes.ts'
 import { instantOf } from '../shop-time.ts'

@@ -1,5 +1,5 @@
 import { domainToASCII } from 'node:url'
-import { findLocale } from '../currency.ts'
+import { findLocale } from '../../client/src/currency.ts'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
 import { isLanguage, isLanguageTag, LANGUAGES, type Language, languageOf } from '../language.ts'
 import { findTimeZone } from '../shop-time.ts'

@@ -1,5 +1,5 @@
+import { isCurrency, minorDigits } from '../../client/src/currency.ts'
 import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
-import { isCurrency, minorDigits } from '../currency.ts'
 import type { TopicMessage } from '../topic/topic.ts'
 import { BIGINT, INTEGER, type LakeColumn, rowMaker, TIMESTAMPTZ, toText, typesOf, VARCHAR } from './lake-columns.ts'
 

@@ -1,4 +1,4 @@
-import { currenciesWithDigits } from '../currency.ts'
+import { currenciesWithDigits } from '../../client/src/currency.ts'
 import { commaList, type Sql, sql } from '../db/sql.ts'
 import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
 import type { TableView } from './lake-columns.ts'

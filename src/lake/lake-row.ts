@@ -1,4 +1,4 @@
-import { minorDigits } from '../currency.ts'
+import { minorDigits } from '../../client/src/currency.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { canonicalJson } from '../encoding.ts'
 import { type ImpersonalOrder, linesOf, listPaymentEntries, type OrderEvent, parcelsOf } from '../orders/events.ts'

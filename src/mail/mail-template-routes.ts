@@ -1,4 +1,4 @@
-import { findLocale } from '../currency.ts'
+import { findLocale } from '../../client/src/currency.ts'
 import { AppError, notFound } from '../errors.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { amountFormatter } from '../../client/src/currency.ts'
 import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
-import { amountFormatter } from '../currency.ts'
 import { LANGUAGES } from '../language.ts'
 import { mailLanguages } from './mail-languages.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'

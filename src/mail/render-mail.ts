@@ -1,4 +1,4 @@
-import { amountFormatter } from '../currency.ts'
+import { amountFormatter } from '../../client/src/currency.ts'
 import type { Language } from '../language.ts'
 import { isMailed, isWebAddress, linesOf, type OrderEvent } from '../orders/events.ts'
 import { MAIL_TEXTS } from './built-in-templates.ts'

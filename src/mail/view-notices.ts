@@ -1,4 +1,4 @@
-import { formatMoney } from '../currency.ts'
+import { formatMoney } from '../../client/src/currency.ts'
 import type { Language } from '../language.ts'
 import { MAIL_TEXTS } from './built-in-templates.ts'
 import type { StaffMailKind } from './mail-kinds.ts'

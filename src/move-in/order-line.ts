@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
+import { readMajorUnits } from '../../client/src/currency.ts'
 import { InvalidLine } from '../catalogue/import/imported-product.ts'
-import { readMajorUnits } from '../currency.ts'
 import { toIdentifier } from '../http/normalize-input.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE } from '../orders/order-changes.ts'

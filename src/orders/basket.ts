@@ -1,7 +1,7 @@
+import { formatMajorUnits } from '../../client/src/currency.ts'
 import { priceIn } from '../catalogue/offered-prices.ts'
 import type { SellableProduct } from '../catalogue/products.ts'
 import type { Shortage, StockLevels, StockLine } from '../catalogue/stock.ts'
-import { formatMajorUnits } from '../currency.ts'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
 import { type Money, multiply, sum } from '../money.ts'

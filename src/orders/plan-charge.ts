@@ -1,4 +1,4 @@
-import { formatMajorUnits } from '../currency.ts'
+import { formatMajorUnits } from '../../client/src/currency.ts'
 import { AppError, notFound } from '../errors.ts'
 import { assertFewChanges, changeReferenceTaken } from './change-limits.ts'
 import { type Order, stateOf } from './order.ts'

@@ -1,4 +1,4 @@
-import { formatMajorUnits } from '../currency.ts'
+import { formatMajorUnits } from '../../client/src/currency.ts'
 import { canonicalJson } from '../encoding.ts'
 import { AppError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'

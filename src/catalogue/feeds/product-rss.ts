@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { formatMajorUnits } from '../../currency.ts'
+import { formatMajorUnits } from '../../../client/src/currency.ts'
 import type { Money } from '../../money.ts'
 import type { SalePrice } from '../offered-prices.ts'
 import type { ProductDetails } from '../product-details.ts'

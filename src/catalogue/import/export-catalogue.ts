@@ -1,4 +1,4 @@
-import { formatMajorUnits } from '../../currency.ts'
+import { formatMajorUnits } from '../../../client/src/currency.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
 import { withGuard } from '../../spreadsheet-guard.ts'

@@ -1,4 +1,4 @@
-import { isCurrency, minorDigits, parseMajorUnits } from '../../currency.ts'
+import { isCurrency, minorDigits, parseMajorUnits } from '../../../client/src/currency.ts'
 import type { Money } from '../../money.ts'
 import { withoutGuard } from '../../spreadsheet-guard.ts'
 import type { OfferedPrice } from '../offered-prices.ts'

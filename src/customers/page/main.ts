@@ -1,5 +1,5 @@
+import { formatMoney } from '../../../client/src/currency.ts'
 import type { components } from '../../../client/src/schema.ts'
-import { formatMoney } from '../../currency.ts'
 import { TEXTS } from './texts.ts'
 
 type Order = components['schemas']['LinkedOrder']

@@ -1,4 +1,4 @@
-import { minorDigits, parseMajorUnits, readMajorUnits } from '../../currency.ts'
+import { minorDigits, parseMajorUnits, readMajorUnits } from '../../../client/src/currency.ts'
 import { unmappable } from './conversion.ts'
 
 /** A number of major units, or its decimal text. */
