@@ -8,9 +8,9 @@ import { loadSigningKeys } from '../src/auth/tokens/signing-keys.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { AccountRole } from '../src/http/scopes.ts'
 import { makeCopies } from './fresh-copies.ts'
-import { TEST_SECRET, type TestStore } from './store.ts'
+import { type Requests, requestsOf, TEST_SECRET, type TestStore } from './store.ts'
 
-export interface Buyer {
+export interface Buyer extends Requests {
   id: string
   token: string
 }
@@ -34,7 +34,7 @@ export async function addBuyers(store: TestStore, count: number, role: AccountRo
   return Promise.all(
     accounts.map(async ({ userId, sessionId }) => {
       const { token } = await tokens.issue({ kind: 'account', userId, sessionId, role }, expiresAt, new Date())
-      return { id: userId, token }
+      return { id: userId, token, ...requestsOf(store.call, token) }
     }),
   )
 }

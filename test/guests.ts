@@ -1,6 +1,6 @@
-import type { Answer, TestStore } from './store.ts'
+import { type Answer, type Requests, requestsOf, type TestStore } from './store.ts'
 
-export interface Guest {
+export interface Guest extends Requests {
   id: string
   email: string
   token: string
@@ -10,7 +10,8 @@ export interface Guest {
 export async function createGuest({ call }: Pick<TestStore, 'call'>, email: string): Promise<Guest> {
   const { status, json, text } = await call('POST', '/auth/guest', { body: { email } })
   if (status !== 201) throw new Error(`guest: ${status} ${text}`)
-  return { id: json.user.id, email: json.user.email, token: json.access_token, refreshToken: json.refresh_token }
+  const token = json.access_token
+  return { id: json.user.id, email: json.user.email, token, refreshToken: json.refresh_token, ...requestsOf(call, token) }
 }
 
 /** Places an order of one unit, with an address. */

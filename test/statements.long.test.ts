@@ -11,7 +11,7 @@ import { type ExplainedStatement, explainStatements } from './explained-statemen
 import { fillLargeShop, LARGE_SHOP } from './large-shop.ts'
 import { registerOperator } from './register-operator.ts'
 import { exceptionOf, isBounded, unneededExceptions } from './statement-bounds.ts'
-import type { Account, TestStore } from './store.ts'
+import { type Account, requestsOf, type TestStore } from './store.ts'
 import { silent } from './stream-harness.ts'
 import { type WorstIds, worstPaths } from './worst-requests.ts'
 import { worstWrites } from './worst-writes.ts'
@@ -190,8 +190,9 @@ async function logInAsMost(store: TestStore): Promise<Account> {
     [id, LARGE_SHOP.customers_with.most],
   )
   const [account = { id: '', email: '' }] = rows
-  const { json } = await store.call('POST', '/auth/login', { body: { email: account.email, password: PASSWORD } })
-  return { ...account, password: PASSWORD, token: json.access_token, refreshToken: json.refresh_token }
+  const json = await store.ok('POST', '/auth/login', { body: { email: account.email, password: PASSWORD } })
+  const token = json.access_token
+  return { ...account, password: PASSWORD, token, refreshToken: json.refresh_token, ...requestsOf(store.call, token) }
 }
 
 async function readIds({ pool }: TestStore): Promise<WorstIds> {

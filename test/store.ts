@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
@@ -24,7 +25,15 @@ const CHEAP_HASHES: HashCost = { memoryKib: 64, passes: 1, parallelism: 1 }
 
 export const TEST_SECRET = 'a secret for tests, long enough to be one'
 
-export interface TestStore {
+/** Sends requests without a network. */
+export interface Requests {
+  /** `token` goes into `Authorization`, an object as body becomes JSON. */
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>
+  /** Like `call`, for a request that must succeed with the one success of its route. Returns the body. */
+  ok(method: string, path: string, options?: CallOptions): Promise<Answer['json']>
+}
+
+export interface TestStore extends Requests {
   app: App
   server: HttpServer
   /** The port at which the server listens. */
@@ -40,8 +49,6 @@ export interface TestStore {
   addresses: DatabaseAddresses
   /** Whether the database has the replication slot of the order stream. */
   hasSlot: boolean
-  /** Sends a request without a network. `token` goes into `Authorization`, an object as body becomes JSON. */
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>
   register(overrides?: { email?: string; password?: string; name?: string }): Promise<Account>
   addProduct(overrides?: Partial<NewProduct>): Promise<NewProduct & { id: string }>
   /** The available stock of each product; null where it is not tracked. */
@@ -66,7 +73,8 @@ export interface Answer {
   json: any
 }
 
-export interface Account {
+/** An account, whose requests have its token. */
+export interface Account extends Requests {
   id: string
   email: string
   password: string
@@ -171,7 +179,7 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
     url: database.url,
     addresses: database.addresses,
     hasSlot,
-    call,
+    ...requestsOf(call),
     register: (account) => register(call, account),
     addProduct: (product) => addProduct(database.pool, product),
     readStock: (...products) => readStock(database.pool, ...products),
@@ -188,7 +196,7 @@ export async function startSecondProcess(
   t: Cleanup,
   store: TestStore,
   overrides: Omit<StoreOverrides, 'hasSlot'> = {},
-): Promise<Pick<TestStore, 'app' | 'call'>> {
+): Promise<Requests & Pick<TestStore, 'app'>> {
   const { now, logger = testLogger(), runCommand, hashCost, ...settings } = { hashCost: CHEAP_HASHES, ...overrides }
   const config = { ...store.config, roles: ['api'] as const, ...settings }
   if (config.roles.includes('stream') && !store.hasSlot) throw new Error('start the first store with `hasSlot: true`')
@@ -202,7 +210,20 @@ export async function startSecondProcess(
   onCleanup(t, () => app.stop())
   await app.start()
   if (app.server === null) throw new Error('a second process needs the role api')
-  return { app, call: caller(app.server) }
+  return { app, ...requestsOf(caller(app.server)) }
+}
+
+/** Requests that have this token unless they name another. */
+export function requestsOf(send: TestStore['call'], token?: string): Requests {
+  const call: Requests['call'] = (method, path, options) => send(method, path, token === undefined ? options : { token, ...options })
+  return {
+    call,
+    async ok(method, path, options) {
+      const { status, text, json } = await call(method, path, options)
+      assert.ok(status >= 200 && status < 300, `${method} ${path}: ${status} ${text}`)
+      return json
+    },
+  }
 }
 
 export function caller(server: HttpServer): TestStore['call'] {
@@ -247,6 +268,7 @@ export async function register(
     password: account.password,
     token: json.access_token,
     refreshToken: json.refresh_token,
+    ...requestsOf(call, json.access_token),
   }
 }
 

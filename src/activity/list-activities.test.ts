@@ -5,8 +5,8 @@ import { startStore } from '../../test/store.ts'
 import { type ActivityFilter, listActivities } from './list-activities.ts'
 
 const store = await startStore({ after })
-const { token } = await registerOperator(store)
-const list = (query: string) => store.call('GET', `/admin/activities?${query}`, { token })
+const operator = await registerOperator(store)
+const list = (query: string) => operator.call('GET', `/admin/activities?${query}`)
 
 // One row per second. A command is the author of every hundredth row, and ten operators are the authors of the others.
 await store.pool.query(

@@ -13,10 +13,9 @@ test("shows a topic in NATS without ever creating it, and an unavailable broker 
   const broker = await startNatsServer(t)
   const manager = await connectManager(t, broker.url)
   const store = await startStore(t, { nats: readConfig({ NATS_URL: broker.url }).nats, lakeFlushSeconds: 1, hasSlot: true })
-  const { token } = await registerOperator(store)
+  const operator = await registerOperator(store)
   const read = async () => {
-    const { status, json } = await store.call('GET', '/admin/pipeline', { token })
-    assert.equal(status, 200)
+    const json = await operator.ok('GET', '/admin/pipeline')
     return { ...json, gaps: json.unavailable.map(({ part }: { part: string }) => part) }
   }
   const countEpochs = async () => (await store.pool.query('select from topic_epochs')).rowCount
@@ -39,7 +38,7 @@ test("shows a topic in NATS without ever creating it, and an unavailable broker 
   const pipeline = await startSecondProcess(t, store, { roles: ['api', 'stream', 'email', 'webhook', 'lake'] })
   const customer = await store.register()
   const { id: product_id } = await store.addProduct()
-  assert.equal((await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id, quantity: 1 }] } })).status, 201)
+  await customer.ok('POST', '/orders', { body: { items: [{ product_id, quantity: 1 }] } })
   const isComplete = (seen: { subscribers: { lag_events: number | null }[]; topic: { newest_sequence: number } | null }) =>
     seen.topic?.newest_sequence === 1 && seen.subscribers.every(({ lag_events }) => lag_events === 0)
   // The lake is listed every ten seconds.

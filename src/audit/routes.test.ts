@@ -47,16 +47,14 @@ test('starts verify once if two operators ask two processes for it, and shows ho
     [['verify', '--run', id]],
   )
   // Another kind is another run.
-  const replay = await store.call('POST', '/admin/audits', { token: one.token, body: { kind: 'replay' } })
-  assert.equal(replay.status, 202)
+  await one.ok('POST', '/admin/audits', { body: { kind: 'replay' } })
   await finishRun(store.pool, id, { exitStatus: 1, result: { findings: [{ place: 'lake' }] }, output: 'lake: 1 missing' })
   started[0]?.end(1)
-  const read = () => store.call('GET', `/admin/audits/${id}`, { token: two.token })
+  const read = () => two.call('GET', `/admin/audits/${id}`)
   assert.deepEqual(await eventually(async () => (await read()).json.status, { what: 'the end' }), 'faults')
   const { json, headers } = await read()
   assert.deepEqual([json.exit_status, json.output, json.result], [1, 'lake: 1 missing', { findings: [{ place: 'lake' }] }])
-  const again = await store.call('GET', `/admin/audits/${id}`, {
-    token: two.token,
+  const again = await two.call('GET', `/admin/audits/${id}`, {
     headers: { 'if-none-match': String(headers.etag) },
   })
   assert.equal(again.status, 304)
@@ -66,11 +64,11 @@ test('starts verify once if two operators ask two processes for it, and shows ho
 test('a run whose process was killed fails with the reason, and the next run can start at once', async (t) => {
   const { started, runCommand } = controlledCommand()
   const store = await startStore(t, { runCommand })
-  const { token } = await registerOperator(store)
-  const ask = () => store.call('POST', '/admin/audits', { token, body: { kind: 'replay' } })
+  const operator = await registerOperator(store)
+  const ask = () => operator.call('POST', '/admin/audits', { body: { kind: 'replay' } })
   await ask()
   started[0]?.end(null, 'out of memory\0')
-  const read = async () => (await store.call('GET', `/admin/audits/${idOf(started[0])}`, { token })).json
+  const read = () => operator.ok('GET', `/admin/audits/${idOf(started[0])}`)
   await eventually(async () => (await read()).status === 'failed', { what: 'the failed run' })
   assert.equal((await read()).output, 'The process was killed. out of memory')
   assert.equal((await ask()).status, 202)
@@ -79,13 +77,13 @@ test('a run whose process was killed fails with the reason, and the next run can
 test('a run without a heartbeat counts as failed, does not block the next run, and may still report its result', async (t) => {
   const { runCommand } = controlledCommand()
   const store = await startStore(t, { runCommand })
-  const { token } = await registerOperator(store)
-  const ask = () => store.call('POST', '/admin/audits', { token, body: { kind: 'verify' } })
+  const operator = await registerOperator(store)
+  const ask = () => operator.call('POST', '/admin/audits', { body: { kind: 'verify' } })
   const { id } = (await ask()).json
   await store.pool.query(`update audit_runs set heartbeat_at = now() - interval '20 seconds'`)
   assertProblem(await ask(), 409, 'request_in_progress', 'it is only slow')
   await store.pool.query(`update audit_runs set heartbeat_at = now() - interval '31 seconds'`)
-  const read = async () => (await store.call('GET', `/admin/audits/${id}`, { token })).json
+  const read = () => operator.ok('GET', `/admin/audits/${id}`)
   assert.deepEqual([(await read()).status, (await read()).output], ['failed', 'The process of this run ended without a result.'])
   assert.equal((await ask()).status, 202)
   await finishRun(store.pool, id, { exitStatus: 0, result: { findings: [] }, output: 'fine' })
@@ -95,8 +93,8 @@ test('a run without a heartbeat counts as failed, does not block the next run, a
 test('a run of the command line blocks a run of an operator, but not the other way round', async (t) => {
   const { runCommand } = controlledCommand()
   const store = await startStore(t, { runCommand })
-  const { token } = await registerOperator(store)
-  const ask = () => store.call('POST', '/admin/audits', { token, body: { kind: 'verify' } })
+  const operator = await registerOperator(store)
+  const ask = () => operator.call('POST', '/admin/audits', { body: { kind: 'verify' } })
   const id = await recordRun(store.pool, { kind: 'verify', command: 'storefront verify --json' })
   const refused = await ask()
   assertProblem(refused, 409, 'request_in_progress')
@@ -109,13 +107,13 @@ test('a run of the command line blocks a run of an operator, but not the other w
 test('a process that stops ends its run, and records that', async (t) => {
   const { started, runCommand } = controlledCommand()
   const store = await startStore(t)
-  const { token } = await registerOperator(store)
+  const operator = await registerOperator(store)
   const other = await startSecondProcess(t, store, { runCommand })
-  const { id } = (await other.call('POST', '/admin/audits', { token, body: { kind: 'verify' } })).json
+  const { id } = await other.ok('POST', '/admin/audits', { token: operator.token, body: { kind: 'verify' } })
   await other.app.stop()
   assert.equal(started[0]?.signal.aborted, true)
-  const { json } = await store.call('GET', `/admin/audits/${id}`, { token })
+  const json = await operator.ok('GET', `/admin/audits/${id}`)
   assert.deepEqual([json.status, json.output], ['failed', 'The process of the store that started it was stopped.'])
   // This process cannot start commands.
-  assertProblem(await store.call('POST', '/admin/audits', { token, body: { kind: 'verify' } }), 503, 'unavailable')
+  assertProblem(await operator.call('POST', '/admin/audits', { body: { kind: 'verify' } }), 503, 'unavailable')
 })

@@ -63,7 +63,7 @@ test('a blocked customer with a second factor gets the same answer after the cod
   assert.deepEqual(withoutIds(refused), withoutIds(await logIn(plain)))
   assert.equal(await sessionsOf(ada.id), 0)
   assert.equal((await decide(ada.id, 'unblock')).status, 204)
-  assert.equal((await store.call('POST', '/auth/second-factor', { body })).status, 200)
+  await store.ok('POST', '/auth/second-factor', { body })
 })
 
 test('a provider reveals no block to a stranger: an unlinked person or an unproven address gets the usual answer', async () => {

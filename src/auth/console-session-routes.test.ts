@@ -27,13 +27,13 @@ test('gives the page an access token, and puts the refresh token in a cookie tha
     /^storefront_console_3000=[\w-]{43}; Max-Age=\d+; Path=\/console\/session; HttpOnly; SameSite=Strict$/,
   )
   assert.equal(answer.headers['cache-control'], 'no-store')
-  assert.equal((await store.call('GET', '/admin/orders', { token: answer.json.access_token })).status, 200)
+  await store.ok('GET', '/admin/orders', { token: answer.json.access_token })
   const refreshed = await refresh(cookieOf(answer))
   assert.deepEqual(Object.keys(refreshed.json).sort(), ['access_token', 'expires_in', 'operator', 'time_zone', 'token_type'])
-  const { id, role, scopes } = (await store.call('GET', '/me', { token: answer.json.access_token })).json
+  const { id, role, scopes } = await store.ok('GET', '/me', { token: answer.json.access_token })
   for (const { operator: given } of [answer.json, refreshed.json]) assert.deepEqual(given, { id, role, scopes })
   assert.notEqual(cookieOf(refreshed), cookieOf(answer))
-  assert.equal((await store.call('GET', '/admin/orders', { token: refreshed.json.access_token })).status, 200)
+  await store.ok('GET', '/admin/orders', { token: refreshed.json.access_token })
 })
 
 test('with TLS the browser sends the cookie over TLS only', async (t) => {
@@ -166,7 +166,7 @@ test('a second factor and a passkey set the same cookie, for operators and the c
   const completed = await send('second-factor', proof)
   assert.match(String(completed.headers['set-cookie']), /^storefront_console_3000=[\w-]{43}; .*HttpOnly; SameSite=Strict$/)
   assert.deepEqual(Object.keys(completed.json).sort(), ['access_token', 'email', 'expires_in', 'operator', 'time_zone', 'token_type'])
-  const begin = async () => (await store.call('POST', '/auth/passkey/options')).json.options
+  const begin = async () => (await store.ok('POST', '/auth/passkey/options')).options
   assertProblem(await send('passkey', { passkey: authenticator.answer(await begin()) }, {}), 403, 'forbidden')
   const alone = await send('passkey', { passkey: authenticator.answer(await begin()) }, { ...FROM_PAGE, cookie: cookieOf(completed) })
   assert.equal((await refresh(cookieOf(alone))).status, 200)

@@ -121,7 +121,7 @@ test('an address is taken in all its forms, and every form logs in', async (t) =
   assert.equal(ada.email, 'zoë.ada@example.com')
   for (const email of ['zoë.ada@example.com', 'ZOE\u0308.ADA@EXAMPLE.COM']) {
     assertProblem(await store.call('POST', '/auth/register', { body: { email, password: PASSWORD } }), 409, 'email_taken')
-    assert.equal((await store.call('POST', '/auth/login', { body: { email, password: ada.password } })).status, 200)
+    await store.ok('POST', '/auth/login', { body: { email, password: ada.password } })
   }
   const race = Array.from({ length: 8 }, (_, i) => {
     const email = i % 2 === 0 ? 'race@bücher.example' : 'RACE@xn--bcher-kva.example'

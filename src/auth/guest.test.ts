@@ -14,7 +14,7 @@ test('a guest orders with a key, and sees, cancels and limits its orders like a 
   const lamp = await store.addProduct({ stock: 10 })
   const email = `${randomUUID()}@example.com`
   const [ada, other] = [await createGuest(store, email), await createGuest(store, email)]
-  const me = await store.call('GET', '/me', { token: ada.token })
+  const me = await ada.call('GET', '/me')
   assert.deepEqual([me.json.role, me.json.email, me.json.scopes], ['guest', email, []])
 
   const key = { 'idempotency-key': '"k"' }
@@ -31,9 +31,9 @@ test('a guest orders with a key, and sees, cancels and limits its orders like a 
     ['GET', `/orders/${id}`],
     ['POST', `/orders/${id}/cancel`],
   ] as const) {
-    assertProblem(await store.call(method, path, { token: other.token }), 404, 'not_found', `${method} by a guest with the same address`)
+    assertProblem(await other.call(method, path), 404, 'not_found', `${method} by a guest with the same address`)
   }
-  assert.deepEqual((await store.call('GET', '/orders', { token: other.token })).json.data, [])
+  assert.deepEqual((await other.ok('GET', '/orders')).data, [])
   const sameAgain = await placeOrder(store, other.token, lamp, { client_reference: 'r' }, key)
   assert.deepEqual(
     [sameAgain.text, sameAgain.headers['idempotency-replayed']],
@@ -42,10 +42,10 @@ test('a guest orders with a key, and sees, cancels and limits its orders like a 
   )
   assert.equal((await placeOrder(store, other.token, lamp)).status, 201)
 
-  assert.equal((await store.call('POST', `/orders/${id}/cancel`, { token: ada.token })).json.status, 'cancelled')
+  assert.equal((await ada.ok('POST', `/orders/${id}/cancel`)).status, 'cancelled')
   const { rows } = await store.pool.query('select user_id, status from orders where id = $1', [id])
   assert.deepEqual(rows, [{ user_id: ada.id, status: 'cancelled' }])
-  assert.equal((await store.call('GET', '/orders', { token: ada.token })).json.data.length, 2)
+  assert.equal((await ada.ok('GET', '/orders')).data.length, 2)
   assert.deepEqual(await store.readStock(lamp), [8])
 })
 
@@ -70,7 +70,7 @@ test('an address with an account or guests gets the same answer as a new one; a 
   for (const { json } of answers) {
     const token = json.access_token
     assertProblem(await store.call('GET', '/admin/orders', { token }), 403, 'forbidden')
-    assert.equal((await store.call('GET', '/me', { token })).json.id, json.user.id)
+    assert.equal((await store.ok('GET', '/me', { token })).id, json.user.id)
   }
 })
 
@@ -88,9 +88,9 @@ test('nobody can log in as a guest, or reset or change its password; an account 
   assert.deepEqual(first, second)
   for (const current_password of ['', PASSWORD]) {
     const body = { current_password, new_password: 'another long passphrase' }
-    assertProblem(await store.call('POST', '/auth/password', { token: guest.token, body }), 401, 'invalid_credentials')
+    assertProblem(await guest.call('POST', '/auth/password', { body }), 401, 'invalid_credentials')
   }
-  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email } })).status, 202)
+  await store.ok('POST', '/auth/password-reset', { body: { email } })
   const { rows } = await store.pool.query('select user_id from password_resets')
   assert.notEqual(rows[0].user_id, guest.id)
 
@@ -98,7 +98,7 @@ test('nobody can log in as a guest, or reset or change its password; an account 
   assert.notEqual(account.id, guest.id)
   assert.equal((await login()).json.user.id, account.id)
   const refreshed = await store.call('POST', '/auth/refresh', { body: { refresh_token: guest.refreshToken } })
-  assert.equal((await store.call('GET', '/me', { token: refreshed.json.access_token })).json.id, guest.id)
+  assert.equal((await store.ok('GET', '/me', { token: refreshed.json.access_token })).id, guest.id)
   await assert.rejects(store.pool.query(`update users set password_hash = 'x' where id = $1`, [guest.id]), /users_guest_has_no_password/)
   await assert.rejects(store.pool.query(`update users set role = 'customer' where id = $1`, [guest.id]), /users_email_unique/)
 })
@@ -108,10 +108,10 @@ test('a guest logs out and erases itself, and its orders stay under its id', asy
   const lamp = await store.addProduct()
   const [ada, bob] = [await createGuest(store, 'ada@example.com'), await createGuest(store, 'bob@example.com')]
   await placeOrder(store, ada.token, lamp, {}, { 'idempotency-key': '"k"' })
-  assert.equal((await store.call('POST', '/auth/logout', { token: bob.token })).status, 204)
-  assertProblem(await store.call('GET', '/me', { token: bob.token }), 401, 'invalid_token')
-  assert.equal((await store.call('DELETE', '/me', { token: ada.token })).status, 204)
-  assertProblem(await store.call('GET', '/me', { token: ada.token }), 401, 'invalid_token')
+  await bob.ok('POST', '/auth/logout')
+  assertProblem(await bob.call('GET', '/me'), 401, 'invalid_token')
+  await ada.ok('DELETE', '/me')
+  assertProblem(await ada.call('GET', '/me'), 401, 'invalid_token')
   const { rows } = await store.pool.query(
     `select array(select id from users) as users, array(select user_id from orders) as buyers, array(select user_id from deleted_accounts) as deleted,
       (select count(*)::int from idempotency_keys) as keys`,
@@ -165,5 +165,5 @@ test('guests without orders are deleted after a week without use; those with ord
     { id: account.id, is_waiting: null },
   ])
   assertProblem(await store.call('GET', '/me', { token: old.token }), 401, 'invalid_token')
-  assert.equal((await other.call('GET', '/orders', { token: buyer.token })).json.data.length, 1)
+  assert.equal((await other.ok('GET', '/orders', { token: buyer.token })).data.length, 1)
 })

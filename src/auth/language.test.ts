@@ -27,9 +27,8 @@ const mailTo = (smtp: TestSmtpServer, address: string, count = 1) =>
 async function order(store: TestStore, token: string): Promise<string> {
   const { id } = await store.addProduct({ amount: 123_450 })
   const shipping_address = { name: 'Ada', line1: 'Gartenweg 1', city: 'Wien', postal_code: '1010', country: 'AT' }
-  const answer = await store.call('POST', '/orders', { token, body: { items: [{ product_id: id, quantity: 1 }], shipping_address } })
-  assert.equal(answer.status, 201, answer.text)
-  return answer.json.id
+  const answer = await store.ok('POST', '/orders', { token, body: { items: [{ product_id: id, quantity: 1 }], shipping_address } })
+  return answer.id
 }
 
 test("an account has the language that it requests, otherwise the browser's, otherwise none; its owner can change it", async (t) => {
@@ -50,8 +49,8 @@ test("an account has the language that it requests, otherwise the browser's, oth
   assert.deepEqual([(await change({ language: 'fr' })).json.language, (await change({})).json.language], ['fr', 'fr'])
   assert.deepEqual((await change({ name: 'Ada King' })).json.language, 'fr')
   assert.deepEqual([(await change({ language: null })).json.language, (await change({ language: 'es' })).json.name], [null, 'Ada King'])
-  assert.equal((await store.call('GET', '/me', { token: ada.access_token })).json.language, 'es')
-  assert.equal((await store.call('GET', '/me', { token: bob.access_token })).json.language, 'de', 'another account')
+  assert.equal((await store.ok('GET', '/me', { token: ada.access_token })).language, 'es')
+  assert.equal((await store.ok('GET', '/me', { token: bob.access_token })).language, 'de', 'another account')
   assert.equal((await change({ language: '' })).json.language, null, 'an empty field of a form')
   for (const language of ['it', 'de-AT', 'DE', 7, ['de']]) {
     for (const answer of [await change({ language }), await register(store, { language })]) {
@@ -72,7 +71,7 @@ test("order mails use the account's language at the time of sending, for amounts
   assert.match(french.subject ?? '', /^Nous avons bien reçu votre commande \d+$/)
   assert.match(french.text ?? '', /Total\u00a0: 1\u202f234,50\u00a0€\n/)
   await store.call('PATCH', '/me', { token: ada.access_token, body: { language: 'es' } })
-  assert.equal((await store.call('POST', `/orders/${orderId}/cancel`, { token: ada.access_token })).status, 200)
+  await store.ok('POST', `/orders/${orderId}/cancel`, { token: ada.access_token })
   assert.match((await mailTo(smtp, ada.user.email, 2)).subject ?? '', /^Su pedido \d+ está cancelado$/)
 })
 
@@ -83,7 +82,7 @@ test("account mails use the account's language, and before the account exists th
   const verification = await mailTo(smtp, email)
   assert.equal(verification.subject, 'Bitte bestätigen Sie Ihre E-Mail-Adresse')
   const token = /^[A-Za-z0-9_-]{43}$/m.exec(verification.text ?? '')?.[0]
-  const { json } = await store.call('POST', '/auth/verify-email', { body: { token, password: PASSWORD } })
+  const json = await store.ok('POST', '/auth/verify-email', { body: { token, password: PASSWORD } })
   assert.equal(json.user.language, 'de')
   await register(store, { email, language: 'es' })
   assert.equal((await mailTo(smtp, email, 2)).subject, 'Sie haben bereits ein Kundenkonto', 'in the language of its owner')

@@ -83,7 +83,7 @@ test('writes one line for each security event, with stable names and ids and wit
   await store.pool.query(`update rate_limits set expire = $1 where key like 'login-turn:%'`, [Date.now() + 60_000])
   assert.deepEqual(await eventsOf(() => post('/auth/login', { email, password: 'wrong' })), [429, 'throttled: login'])
 
-  const again = (await store.call('POST', '/auth/login', { body: { email, password: newPassword }, from: '198.51.100.1' })).json
+  const again = await store.ok('POST', '/auth/login', { body: { email, password: newPassword }, from: '198.51.100.1' })
   lines.length = 0
   await store.call('DELETE', '/me', { token: again.access_token, from: FROM })
   assert.deepEqual(idsIn(lines.find(({ event }) => event === 'account_deleted')), ['account_deleted', ada.user.id, 'string'])

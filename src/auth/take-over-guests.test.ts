@@ -35,11 +35,11 @@ test('a registration that proves the address takes over the orders of its guests
   assert.deepEqual(await numbersOf(store, first.token), [three, one], 'a registration alone changes nothing')
 
   const token = await newestToken(store, 'verify_email')
-  const { json } = await store.call('POST', '/auth/verify-email', { body: { token, password: PASSWORD } })
+  const json = await store.ok('POST', '/auth/verify-email', { body: { token, password: PASSWORD } })
   const ada = json.access_token
   assert.deepEqual(await numbersOf(store, ada), [three, two, one])
   assert.deepEqual(await numbersOf(store, ada, '?limit=2'), [three, two])
-  const page = (await store.call('GET', '/orders?limit=2', { token: ada })).json
+  const page = await store.ok('GET', '/orders?limit=2', { token: ada })
   assert.deepEqual(await numbersOf(store, ada, `?limit=2&cursor=${page.next_cursor}`), [one])
   assert.deepEqual(await numbersOf(store, ada, '?status=confirmed'), [])
   assert.deepEqual(await numbersOf(store, strangers.token), placed.slice(3))
@@ -53,9 +53,9 @@ test('a registration that proves the address takes over the orders of its guests
   const owners = [first, second, first, strangers].map(({ id }, index) => ({ number: placed[index], user_id: id, version: 1 }))
   assert.deepEqual(rows, owners, 'the rows, of which events are made, have not changed')
 
-  const [order] = (await store.call('GET', '/orders?limit=1', { token: ada })).json.data
-  assert.equal((await store.call('GET', `/orders/${order.id}`, { token: ada })).json.number, three)
-  assert.equal((await store.call('POST', `/orders/${order.id}/cancel`, { token: ada })).json.status, 'cancelled')
+  const [order] = (await store.ok('GET', '/orders?limit=1', { token: ada })).data
+  assert.equal((await store.ok('GET', `/orders/${order.id}`, { token: ada })).number, three)
+  assert.equal((await store.ok('POST', `/orders/${order.id}/cancel`, { token: ada })).status, 'cancelled')
 })
 
 test('a password reset by mail takes over the orders; an unproven account does not get them', async (t) => {
@@ -70,7 +70,7 @@ test('a password reset by mail takes over the orders; an unproven account does n
   const statuses = await Promise.all(tokens.map(async (token) => (await confirmReset(store, token)).status))
   assert.ok(statuses.includes(204), 'one of two at once, or both')
   assert.deepEqual(await numbersOf(store, await logIn(store, 'ada@example.com')), [number])
-  assertProblem(await store.call('GET', '/orders', { token: eve.token }), 401, 'invalid_token')
+  assertProblem(await eve.call('GET', '/orders'), 401, 'invalid_token')
   for (const token of tokens) assertProblem(await confirmReset(store, token), 422, 'invalid_one_time_token', 'used')
 
   const later = await createGuest(store, 'ada@example.com')
@@ -144,7 +144,7 @@ test('erasing the account erases its guests too, and the number of guests is lim
   const startedAt = performance.now()
   assert.equal((await numbersOf(store, token, '?limit=100')).length, 100)
   t.diagnostic(`a page of ${MAX_GUESTS} guests: ${(performance.now() - startedAt).toFixed(1)} ms`)
-  assert.equal((await store.call('DELETE', '/me', { token })).status, 204)
+  await store.ok('DELETE', '/me', { token })
   assert.deepEqual(await count(), { owned: 0, all: 6 })
   const { rows } = await store.pool.query(
     'select (select count(*)::int from idempotency_keys) as keys, exists (select from deleted_accounts where user_id = $1) as is_noted',

@@ -247,7 +247,7 @@ test('the event of a real order contains no e-mail address', async (t) => {
   const email = `ada.lovelace+${crypto.randomUUID()}@example.com`
   const ada = await store.register({ email, name: 'Ada' })
   const lamp = await store.addProduct()
-  const { json } = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
+  const json = await ada.ok('POST', '/orders', { body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
   const text = await eventually(async () => {
     const { rows } = await store.pool.query<{ text: string }>('select event::text as text from topic_messages')
     return rows[0]?.text

@@ -104,7 +104,7 @@ test('a store without its slot is not ready until the stream has recreated it, a
       })
       assert.deepEqual(json, { status: 'unavailable', failing: [{ name }] })
       assert.equal(headers['retry-after'], '1')
-      assert.equal((await store.call('GET', '/livez')).status, 200)
+      await store.ok('GET', '/livez')
     })
   }
   await eventually(async () => (await store.call('GET', '/readyz')).status === 200, { what: 'a ready store' })

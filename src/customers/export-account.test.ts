@@ -30,7 +30,7 @@ test('the list of personal data has every table of the store, and the export has
     await placeOrder(store, token, lamp, { note: token === bob.token ? 'Trillian' : MARK }, { 'idempotency-key': '"k"' })
   await pool.query('update users set owner_id = $1 where id = $2', [ada.id, guest.id])
   const address = { name: MARK, line1: 'Ring 1', city: 'Wien', postal_code: '1010', country: 'AT' }
-  await store.call('POST', '/me/addresses', { token: ada.token, body: { address } })
+  await ada.call('POST', '/me/addresses', { body: { address } })
   await pool.query('update sessions set user_agent = $1 where user_id = any($2)', [MARK, [ada.id, guest.id]])
   await pool.query(
     `insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, name)
@@ -38,7 +38,7 @@ test('the list of personal data has every table of the store, and the export has
     [ada.id, MARK],
   )
   await store.call('POST', '/auth/password-reset', { body: { email } })
-  await store.call('POST', '/me/email', { token: ada.token, body: { email: `${MARK}@new.example` } })
+  await ada.call('POST', '/me/email', { body: { email: `${MARK}@new.example` } })
   await pool.query(`insert into oidc_identities (issuer, subject, user_id) values ('https://id.example', 's', $1)`, [ada.id])
   await eventually(async () => (await pool.query(`select from email_deliveries where status = 'sent'`)).rowCount === 3, {
     what: 'the mails',
@@ -54,7 +54,7 @@ test('the list of personal data has every table of the store, and the export has
     'docs/inside/personal-data.md: tables with personal data',
   )
 
-  const answer = await store.call('GET', '/me/export', { token: ada.token })
+  const answer = await ada.call('GET', '/me/export')
   assert.equal(answer.status, 200)
   for (const [table, member] of documented) {
     // Finds every row that contains the person's name or ids, in any column.
@@ -99,6 +99,6 @@ test('exports each of 10,000 orders once, in pieces that the reader asks for', a
   assert.equal(new Set(numbers).size, 10_000)
 
   const statuses = []
-  for (let i = 0; i < 6; i++) statuses.push((await store.call('GET', '/me/export', { token: ada.token })).status)
+  for (let i = 0; i < 6; i++) statuses.push((await ada.call('GET', '/me/export')).status)
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429])
 })

@@ -48,7 +48,7 @@ test('warns once at the start, with the remedy', async (t) => {
   const store = await startStore(t)
   const { logger, entries: lines } = collectLog<{ level: number; msg: string; setting?: string }>('warn')
   const second = await startSecondProcess(t, store, { logger })
-  assert.equal((await second.call('GET', '/products')).status, 200)
+  await second.ok('GET', '/products')
   const warned = lines.filter(({ setting }) => setting !== undefined)
   assert.deepEqual(
     warned.map(({ setting, msg }) => [setting, /set it to on/.test(msg)]),

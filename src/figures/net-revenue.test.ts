@@ -11,10 +11,10 @@ const CARD = { provider: 'stripe', reference: 'pi_1' }
 
 async function prepare(t: Parameters<typeof startStore>[0]) {
   const store = await startStore(t)
-  const { token } = await registerOperator(store)
+  const operator = await registerOperator(store)
   const pen = await store.addProduct({ amount: 1_000, currency: 'EUR', stock: null })
   const send = async (method: string, id: string, path: string, body: object) => {
-    const answer = await store.call(method, `/admin/orders/${id}/${path}`, { token, body })
+    const answer = await operator.call(method, `/admin/orders/${id}/${path}`, { body })
     assert.equal(answer.status, 200, answer.text)
   }
   return {
@@ -22,8 +22,7 @@ async function prepare(t: Parameters<typeof startStore>[0]) {
     async place() {
       const buyer = await addBuyer(store)
       const body = { items: [{ product_id: pen.id, quantity: 10 }] }
-      const { status, json, text } = await store.call('POST', '/orders', { token: buyer.token, body })
-      assert.equal(status, 201, text)
+      const json = await buyer.ok('POST', '/orders', { body })
       await send('PUT', json.id, 'payment', { ...CARD, state: 'paid' })
       return json.id as string
     },
@@ -36,7 +35,7 @@ async function prepare(t: Parameters<typeof startStore>[0]) {
     report: (id: string, state: string, reference = CARD.reference) => send('PUT', id, 'payment', { ...CARD, reference, state }),
     async totals() {
       await rollUpOrders(store.pool)
-      const { totals, sales } = (await store.call('GET', '/admin/figures?range=hour', { token })).json
+      const { totals, sales } = await operator.ok('GET', '/admin/figures?range=hour')
       const cancelled = sales[0].cancelled.reduce((sum: number, count: number) => sum + count, 0)
       assert.equal(totals.cancelled, cancelled)
       return {

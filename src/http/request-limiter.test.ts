@@ -58,8 +58,8 @@ test('answers orders, logins, readiness and product pages while searches have al
   const lock = 'begin; lock table search_words in access exclusive mode'
   await withPlacesHeld(t, { lock, places: SEARCH_PLACES, read: search }, async () => {
     const answers = await Promise.all([
-      store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: product.id, quantity: 1 }] } }),
-      store.call('GET', '/orders', { token: ada.token }),
+      ada.call('POST', '/orders', { body: { items: [{ product_id: product.id, quantity: 1 }] } }),
+      ada.call('GET', '/orders'),
       store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password } }),
       store.call('GET', '/readyz'),
       store.call('GET', `/products/${product.id}`),

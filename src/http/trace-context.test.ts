@@ -12,10 +12,10 @@ const logged = (route: string) => lines.filter((line) => line.msg === 'request' 
 
 test("the problem, the request's log line and the order's event contain the caller's trace", async (t) => {
   const store = await startStore(t, { logger })
-  const { token } = await store.register()
+  const customer = await store.register()
   const product = await store.addProduct({ stock: 1 })
   const place = (traceparent: string) =>
-    store.call('POST', '/orders', { token, headers: { traceparent }, body: { items: [{ product_id: product.id, quantity: 1 }] } })
+    customer.call('POST', '/orders', { headers: { traceparent }, body: { items: [{ product_id: product.id, quantity: 1 }] } })
   assert.equal((await place(SENT)).status, 201)
   const refused = await place(SENT)
   assert.deepEqual([refused.status, refused.json.trace_id], [409, TRACE])
@@ -26,12 +26,12 @@ test("the problem, the request's log line and the order's event contain the call
 
 test("stores a caller's trace of a later version as version 00, with only the sampling flag", async (t) => {
   const store = await startStore(t)
-  const { token } = await store.register()
+  const customer = await store.register()
   const product = await store.addProduct({ stock: 2 })
   const body = { items: [{ product_id: product.id, quantity: 1 }] }
   for (const flags of ['02', 'ff']) {
     const traceparent = `cc${SENT.slice(2, -2)}${flags}`
-    assert.equal((await store.call('POST', '/orders', { token, headers: { traceparent }, body })).status, 201)
+    await customer.ok('POST', '/orders', { headers: { traceparent }, body })
   }
   const { rows } = await store.pool.query('select traceparent from orders order by created_at')
   assert.deepEqual(rows, [{ traceparent: SENT.replace(/01$/, '00') }, { traceparent: SENT }])

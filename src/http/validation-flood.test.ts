@@ -27,7 +27,7 @@ test('refuses a query whatever the number of unknown names beside a bad value', 
     for (const value of ['-1', '0', '101', 'x', injected]) {
       const query = `${unknownQuery(count)}&limit=${encodeURIComponent(value)}`
       for (const path of ['/products', '/orders']) {
-        const answer = await store.call('GET', `${path}?${query}`, { token: ada.token })
+        const answer = await ada.call('GET', `${path}?${query}`)
         const problem = assertProblem(answer, 400, 'invalid_query', `${path} ${count} ${value}`)
         assert.ok(problem.errors.length > 0, 'an explanation')
       }
@@ -40,7 +40,7 @@ test('refuses a body whatever the number of unknown names beside a bad value, an
   const before = await readState()
   for (const count of COUNTS) {
     const more = unknownNames(count)
-    const order = (body: unknown) => store.call('POST', '/orders', { token: ada.token, body })
+    const order = (body: unknown) => ada.call('POST', '/orders', { body })
     for (const quantity of [1, 0, -1, 1.5, '1', 10_001]) {
       const line = { product_id: lamp.id, quantity }
       assertProblem(await order({ ...more, items: [line] }), 422, 'invalid_body', `body ${count} ${quantity}`)
@@ -58,8 +58,7 @@ test('refuses a body whatever the number of unknown names beside a bad value, an
 })
 
 test('names the unknown properties when nothing else is wrong', async () => {
-  const answer = await store.call('POST', '/orders', {
-    token: ada.token,
+  const answer = await ada.call('POST', '/orders', {
     body: { items: [{ product_id: lamp.id, quantity: 1, ...unknownNames(20) }] },
   })
   const { errors } = assertProblem(answer, 422, 'invalid_body')
@@ -71,7 +70,7 @@ test('names the unknown properties when nothing else is wrong', async () => {
 test('refuses a query with more parameters than any call has, even if one is repeated or every value is valid', async () => {
   for (const query of ['a&'.repeat(7_000), 'limit=1&'.repeat(1_500), `limit=1${'&'.repeat(101)}sort=name`, unknownQuery(101)]) {
     for (const path of ['/products', '/orders']) {
-      const answer = await store.call('GET', `${path}?${query}`, { token: ada.token })
+      const answer = await ada.call('GET', `${path}?${query}`)
       const { errors } = assertProblem(answer, 400, 'invalid_query', query.slice(0, 20))
       assert.match(errors[0].detail, /comes after 100 others/)
     }
@@ -81,7 +80,7 @@ test('refuses a query with more parameters than any call has, even if one is rep
 })
 
 test('refuses a body that is too deep or has too many values before parsing it, and names the reason', async () => {
-  const order = (raw: string) => store.call('POST', '/orders', { token: ada.token, raw })
+  const order = (raw: string) => ada.call('POST', '/orders', { raw })
   const many = (value: string) => Array(6_000).fill(value).join()
   for (const raw of [`[${many('0')}]`, `[${many('[]')}]`, `{${many('"a":1')}}`, `{"items":[${many('{"a":1}')}]}`]) {
     const { errors } = assertProblem(await order(raw), 422, 'invalid_body', raw.slice(0, 20))
@@ -107,7 +106,7 @@ test('accepts the largest possible order, indented and with every character esca
   const raw = JSON.stringify({ items: lines }, null, 4).replace(/\}$/, `, ${more}}`)
   assert.ok(raw.length > 130_000)
   // Fourteen units are in stock, so this refusal proves that the body was read.
-  assertProblem(await store.call('POST', '/orders', { token: ada.token, raw }), 409, 'insufficient_stock')
+  assertProblem(await ada.call('POST', '/orders', { raw }), 409, 'insufficient_stock')
 })
 
 test('limits the body of each call to what the call needs', async () => {
@@ -118,7 +117,7 @@ test('limits the body of each call to what the call needs', async () => {
     ['POST', `/orders/${lamp.id}/cancel`, 1_024],
     ['POST', '/orders', 262_144],
   ] as const) {
-    const send = (length: number) => store.call(method, path, { token: ada.token, raw: `{"a":1}${' '.repeat(length - 7)}` })
+    const send = (length: number) => ada.call(method, path, { raw: `{"a":1}${' '.repeat(length - 7)}` })
     assert.notEqual((await send(limit)).status, 413, path)
     assertProblem(await send(limit + 1), 413, 'payload_too_large', path)
   }
@@ -127,7 +126,7 @@ test('limits the body of each call to what the call needs', async () => {
 test('truncates long names in an error', async () => {
   const name = 'n'.repeat(10_000)
   const body = { ...Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`${name}${index}`.slice(-200), 1])), [name]: 1 }
-  const answer = await store.call('POST', '/orders', { token: ada.token, body })
+  const answer = await ada.call('POST', '/orders', { body })
   const { errors } = assertProblem(answer, 422, 'invalid_body')
   assert.ok(errors.length > 0)
   assert.ok(answer.text.length < 10_000, String(answer.text.length))

@@ -28,10 +28,10 @@ async function mailsAfter(steps: (Step | ((mug: string) => Step))[]) {
     { product_id: mug.id, quantity: 2 },
     { product_id: pot.id, quantity: 1 },
   ]
-  const { json } = await store.call('POST', '/orders', { token: ada.token, body: { items } })
+  const json = await ada.ok('POST', '/orders', { body: { items } })
   for (const step of steps) {
     const { method = 'POST', path, body } = typeof step === 'function' ? step(mug.id) : step
-    const answer = await store.call(method, `/admin/orders/${json.id}/${path}`, { token: operator.token, body })
+    const answer = await operator.call(method, `/admin/orders/${json.id}/${path}`, { body })
     assert.equal(answer.status, 200, answer.text)
   }
   const { rows } = await store.pool.query<Record<string, unknown>>('select *, number::text from orders where id = $1', [json.id])

@@ -15,7 +15,7 @@ const store = await startStore({ after }, { ...options, roles: [...options.roles
 const operator = await registerOperator(store)
 const mug = await store.addProduct({ stock: 1_000 })
 
-const get = (path: string) => store.call('GET', path, { token: operator.token })
+const get = (path: string) => operator.call('GET', path)
 
 interface Signing {
   secret?: string
@@ -35,7 +35,7 @@ const bounce = (messageId: string, reason?: string) => ({
 
 /** Places an order and returns the id of its mail, which is sent, and its Message-ID. */
 async function sendMail(customer: Account): Promise<{ id: string; mail: string; messageId: string }> {
-  const { json } = await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id: mug.id, quantity: 1 }] } })
+  const json = await store.ok('POST', '/orders', { token: customer.token, body: { items: [{ product_id: mug.id, quantity: 1 }] } })
   const mail = `${json.id}.1`
   await untilSent(mail)
   const received = smtp.mails.find(({ headers }) => headers.get('x-storefront-event') === mail)
@@ -74,7 +74,7 @@ test('a bounced mail is listed as undelivered and shown in the timeline until a 
   )
   assert.deepEqual(await undelivered(), [mail])
 
-  const copy = await store.call('POST', `/admin/mails/${mail}/send-again`, { token: operator.token })
+  const copy = await operator.call('POST', `/admin/mails/${mail}/send-again`)
   await untilSent(copy.json.event_id)
   assert.deepEqual(await undelivered(), [])
   assert.equal((await report(bounce(copy.json.event_id))).status, 204)
@@ -84,7 +84,7 @@ test('a bounced mail is listed as undelivered and shown in the timeline until a 
 
 test('a mail reported as spam counts as delivered, and is not sent again', async () => {
   const { id, mail, messageId } = await sendMail(await store.register())
-  const again = () => store.call('POST', `/admin/mails/${mail}/send-again`, { token: operator.token })
+  const again = () => operator.call('POST', `/admin/mails/${mail}/send-again`)
   const copy = (await again()).json.event_id
   await untilSent(copy)
   const known = await undelivered()
@@ -105,11 +105,11 @@ test('a mail reported as spam counts as delivered, and is not sent again', async
 test('a mail that failed, bounced and was then retried no longer counts as bounced', async () => {
   const customer = await store.register()
   smtp.refuse(customer.email, { code: 550, text: 'no', times: 1 })
-  const { json } = await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id: mug.id, quantity: 1 }] } })
+  const json = await customer.ok('POST', '/orders', { body: { items: [{ product_id: mug.id, quantity: 1 }] } })
   const mail = `${json.id}.1`
   await eventually(async () => (await get(`/admin/mails/${mail}`)).json?.status === 'failed', { what: 'it has failed', timeoutMs: 60_000 })
   assert.equal((await report(bounce(mail))).status, 204)
-  const retried = await store.call('POST', `/admin/mails/${mail}/retry`, { token: operator.token })
+  const retried = await operator.call('POST', `/admin/mails/${mail}/retry`)
   assert.deepEqual([retried.json.bounced_at, retried.json.bounce_reason], [null, null])
   await untilSent(mail)
   assert.ok(!(await undelivered()).includes(mail))

@@ -13,12 +13,11 @@ const store = await startStore({ after }, { roles: ['api', 'stream', 'email'], s
 const [operator, colleague] = [await registerOperator(store), await registerOperator(store)]
 const mug = await store.addProduct({ stock: 1_000 })
 
-const get = (path: string) => store.call('GET', path, { token: operator.token })
+const get = (path: string) => operator.call('GET', path)
 const again = (eventId: string, { token }: Account = operator) => store.call('POST', `/admin/mails/${eventId}/send-again`, { token })
 
 async function placeOrder({ token }: Account): Promise<{ id: string; mail: string }> {
-  const { status, json, text } = await store.call('POST', '/orders', { token, body: { items: [{ product_id: mug.id, quantity: 2 }] } })
-  assert.equal(status, 201, text)
+  const json = await store.ok('POST', '/orders', { token, body: { items: [{ product_id: mug.id, quantity: 2 }] } })
   return { id: json.id, mail: `${json.id}.1` }
 }
 
@@ -97,7 +96,7 @@ test('refuses mails that are queued, failed or unknown, and mails of erased acco
     [mail, lost],
   )
   assertProblem(await again(lost), 409, 'mail_not_repeatable')
-  assert.equal((await store.call('DELETE', '/me', { token: customer.token })).status, 204)
+  await customer.ok('DELETE', '/me')
   assertProblem(await again(mail), 409, 'mail_not_repeatable')
   assert.equal((await again(mail, customer)).status, 401)
   assert.equal(await countCopies(id), 1, 'the row of the lost order')
@@ -108,10 +107,10 @@ test('a copy counts towards the hourly limit of mails', async (t) => {
   const admin = await registerOperator(other)
   const customer = await other.register()
   const lamp = await other.addProduct()
-  const { json } = await other.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
+  const json = await customer.ok('POST', '/orders', { body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
   const path = `/admin/mails/${json.id}.1`
-  await eventually(async () => (await other.call('GET', path, { token: admin.token })).json?.status === 'sent', { timeoutMs: 60_000 })
-  const copy = await other.call('POST', `${path}/send-again`, { token: admin.token })
+  await eventually(async () => (await admin.call('GET', path)).json?.status === 'sent', { timeoutMs: 60_000 })
+  const copy = await admin.call('POST', `${path}/send-again`)
   assert.equal(copy.status, 200, copy.text)
   assert.ok(Date.parse(copy.json.send_after) > Date.now() + 50 * 60_000, copy.json.send_after)
   await other.pool.query(`delete from email_deliveries where status = 'queued'`)
@@ -146,7 +145,7 @@ test('a notice goes to the former address, is sent once, and is not sent if the 
   const customer = await store.register()
   const { id, mail } = await placeOrder(customer)
   await untilIs(mail, 'sent')
-  const amend = (email: string | null) => store.call('POST', `/admin/orders/${id}/amendments`, { token: operator.token, body: { email } })
+  const amend = (email: string | null) => operator.call('POST', `/admin/orders/${id}/amendments`, { body: { email } })
   assert.equal((await amend(`other-${customer.email}`)).status, 200)
   await untilIs(`${id}.2.former`, 'sent')
   assertProblem(await again(`${id}.2.former`), 409, 'mail_not_repeatable')

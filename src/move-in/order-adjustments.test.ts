@@ -52,7 +52,7 @@ test('shipping, tax, fee and discount are charged besides the lines, and are par
   assert.deepEqual(result.store.of('EUR delivered'), { count: 1, amount: 480n })
   const operator = await registerOperator(store)
   const { rows } = await store.pool.query<{ id: string }>('select id from orders')
-  const { json } = await store.call('GET', `/admin/orders/${rows[0]?.id}`, { token: operator.token })
+  const json = await operator.ok('GET', `/admin/orders/${rows[0]?.id}`)
   assert.deepEqual([json.total, json.version, json.status], [{ amount: 480, currency: 'EUR' }, 7, 'delivered'])
   assert.deepEqual(
     json.status_history.map(({ status, change }: { status: string; change?: { amount: number } }) => [status, change?.amount]),

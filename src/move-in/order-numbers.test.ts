@@ -7,9 +7,8 @@ test("new orders get numbers above the file's, and a number of an order placed h
   const ada = await store.register()
   const lamp = await store.addProduct()
   const place = async () => {
-    const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
-    assert.equal(placed.status, 201, placed.text)
-    return Number(placed.json.number)
+    const placed = await ada.ok('POST', '/orders', { body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
+    return Number(placed.number)
   }
   const own = await place()
   const result = await moveOrdersIn(store, [anOrder(own), anOrder(own + 1), anOrder(own + 5_000)])
@@ -43,7 +42,7 @@ test('numbers of refused lines do not count, whatever the reason', async (t) => 
       '1: reference belongs to another order of the customer',
     ],
   )
-  const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
+  const placed = await ada.call('POST', '/orders', { body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
   assert.ok(Number(placed.json.number) < 1_000_000, `the next order has number ${placed.json.number}`)
 })
 
@@ -52,6 +51,6 @@ test('numbers are reserved up to 15 digits, and orders can still be placed above
   const [ada, lamp] = [await store.register(), await store.addProduct()]
   const greatest = 999_999_999_999_999
   assert.deepEqual((await moveOrdersIn(store, [anOrder(greatest)])).problems, [])
-  const placed = await store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
+  const placed = await ada.call('POST', '/orders', { body: { items: [{ product_id: lamp.id, quantity: 1 }] } })
   assert.deepEqual([placed.status, placed.json.number], [201, String(greatest + 1_001)])
 })

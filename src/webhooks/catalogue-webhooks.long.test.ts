@@ -14,21 +14,17 @@ test('an endpoint gets the catalogue events that it has chosen, signed, and an e
   const add = (url: string, eventTypes: string[] | null) => addEndpoint(store.pool, encryption, { url, eventTypes, isPrivateAllowed: true })
   const { secret } = await add(chosen.url, ['storefront.product.created', 'storefront.stock.depleted', 'storefront.order.created'])
   await add(all.url, null)
-  const { token } = await registerOperator(store)
+  const operator = await registerOperator(store)
   const body = { sku: 'W', name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' }, stock: 1 }
-  const { id } = (await store.call('POST', '/admin/products', { token, body })).json
-  await store.call('PATCH', `/admin/products/${id}`, { token, body: { name: 'Other' }, headers: { 'if-match': '*' } })
+  const { id } = await operator.ok('POST', '/admin/products', { body })
+  await operator.call('PATCH', `/admin/products/${id}`, { body: { name: 'Other' }, headers: { 'if-match': '*' } })
   const buyer = await store.register()
-  const order = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: id, quantity: 1 }] } })
-  assert.equal(order.status, 201)
+  const order = await buyer.ok('POST', '/orders', { body: { items: [{ product_id: id, quantity: 1 }] } })
   await eventually(async () => chosen.requests.length >= 3 && all.requests.length >= 1)
-  assert.deepEqual(
-    chosen.requests.map(({ headers }) => headers['webhook-id']).sort(),
-    [`${id}.1`, `${id}.stock.2`, `${order.json.id}.1`].sort(),
-  )
+  assert.deepEqual(chosen.requests.map(({ headers }) => headers['webhook-id']).sort(), [`${id}.1`, `${id}.stock.2`, `${order.id}.1`].sort())
   assert.ok(chosen.requests.every((request) => isAuthentic(secret, request)))
   assert.deepEqual(
     all.requests.map(({ headers }) => headers['webhook-id']),
-    [`${order.json.id}.1`],
+    [`${order.id}.1`],
   )
 })

@@ -102,8 +102,7 @@ test('adding, changing, testing, disabling, enabling, rotating and removing an e
   assert.equal(request.headers['webhook-signature'], signed['webhook-signature'])
   await eventually(
     async () =>
-      (await store.call('GET', `/admin/webhooks/${id}/deliveries?status=delivered`, { token })).json.data[0]?.event_id ===
-      tested.json.event_id,
+      (await store.ok('GET', `/admin/webhooks/${id}/deliveries?status=delivered`, { token })).data[0]?.event_id === tested.json.event_id,
     { what: 'its delivery' },
   )
 
@@ -155,8 +154,7 @@ test('an endpoint with a private address can be neither added nor set by a chang
 test('sending orders to a new URL needs the permission to read them', async (t) => {
   const store = await startStore(t, { isPrivateWebhookAllowed: true })
   const operator = await registerOperator(store)
-  const keyWith = async (...scopes: string[]) =>
-    (await store.call('POST', '/admin/api-keys', { token: operator.token, body: { name: 'a till', scopes } })).json.key
+  const keyWith = async (...scopes: string[]) => (await operator.ok('POST', '/admin/api-keys', { body: { name: 'a till', scopes } })).key
   const [narrow, wide] = [await keyWith('webhooks:write'), await keyWith('webhooks:write', 'orders:read')]
   const add = (token: string) => store.call('POST', '/admin/webhooks', { token, body: { url: 'http://127.0.0.1:9/hooks' } })
   assertProblem(await add(narrow), 403, 'forbidden')

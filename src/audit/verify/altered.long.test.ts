@@ -183,9 +183,9 @@ test('verify finds a change in any member of an order event and in any column of
     note: 'Please ring twice.',
     attributes: { channel: 'app', is_gift: false },
   }
-  const { id } = (await store.call('POST', '/orders', { token: ada.token, body })).json
+  const { id } = await ada.ok('POST', '/orders', { body })
   const call = async (method: string, path: string, sent: object) => {
-    const { status, text } = await store.call(method, `/admin/orders/${id}/${path}`, { token: admin.token, body: sent })
+    const { status, text } = await admin.call(method, `/admin/orders/${id}/${path}`, { body: sent })
     assert.equal(status, 200, text)
   }
   for (const kind of ['shipping', 'discount', 'tax', 'fee'])

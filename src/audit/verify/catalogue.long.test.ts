@@ -21,11 +21,11 @@ async function makeShop(t: TestContext) {
     async () => (await store.pool.query('select from pg_replication_slots where active and slot_name = $1', slot)).rowCount === 1,
     { what: 'the stream reads its slot' },
   )
-  const { token } = await registerOperator(store)
+  const operator = await registerOperator(store)
   const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
   const create = async (sku: string, changes: object = {}): Promise<string> => {
     const body = { sku, name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' }, ...changes }
-    return (await store.call('POST', '/admin/products', { token, body })).json.id
+    return (await operator.ok('POST', '/admin/products', { body })).id
   }
   const options = {
     pool: store.pool,
@@ -83,9 +83,8 @@ test('finds events that are missing in the topic, stored twice or out of order, 
   const { store, create, findings, replay, compare } = await makeShop(t)
   const id = await create('A')
   for (const amount of [6, 7]) {
-    const { token } = await registerOperator(store)
-    await store.call('PATCH', `/admin/products/${id}`, {
-      token,
+    const operator = await registerOperator(store)
+    await operator.call('PATCH', `/admin/products/${id}`, {
       body: { price: { amount, currency: 'EUR' } },
       headers: { 'if-match': '*' },
     })
@@ -186,11 +185,11 @@ test('products without events are undecided if no process records them, in fligh
 
 test('products of a renamed category count as still to be recorded, and a replay does not record them', async (t) => {
   const store = await startStore(t)
-  const { token } = await registerOperator(store)
+  const operator = await registerOperator(store)
   const { pool } = store
   const topic = createPostgresTopic(CATALOGUE, { pool, url: store.url, logger: silent })
   const body = { sku: 'A', name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' } }
-  const { id } = (await store.call('POST', '/admin/products', { token, body })).json
+  const { id } = await operator.ok('POST', '/admin/products', { body })
   // No process with the role `stream` walks through them.
   await pool.query(`update categories set name = 'Lights', slug = 'lights', renamed_at = now()`)
   const lake = await openLake(store.config)

@@ -45,7 +45,7 @@ test('an operator makes a key, which is shown once, stored as a hash, and valid 
   const secret = parseKey(key)?.secret ?? ''
   assert.equal(rows[0].hash, hashToken(secret).toString('hex'))
   assert.ok(!rows[0].row.includes(secret))
-  const { json } = await store.call('GET', '/admin/api-keys', { token: admin.token })
+  const json = await admin.ok('GET', '/admin/api-keys')
   // The use above may have been recorded in the meantime.
   assert.deepEqual({ ...json.data[0], last_used_at: null }, shown)
   assert.deepEqual(await activitiesOf(shown.id), [
@@ -88,22 +88,22 @@ test('refuses an expiry in the past or in more than two years, and any other cha
   for (const [body, pointer] of wrong)
     assert.ok(faults(assertProblem(await create(body), 422, 'invalid_body', JSON.stringify(body))).includes(pointer), JSON.stringify(body))
   const nobody = randomUUID()
-  assertProblem(await store.call('POST', `/admin/api-keys/${nobody}/revoke`, { token: admin.token }), 404, 'not_found')
-  assertProblem(await store.call('POST', `/admin/api-keys/${nobody}/rotate`, { token: admin.token, body: {} }), 404, 'not_found')
+  assertProblem(await admin.call('POST', `/admin/api-keys/${nobody}/revoke`), 404, 'not_found')
+  assertProblem(await admin.call('POST', `/admin/api-keys/${nobody}/rotate`, { body: {} }), 404, 'not_found')
 })
 
 test('a revoked key is refused here at once and in another process within a second, and stays revoked', async () => {
   const [{ id, key }, { key: another }] = [await makeKey(store, ['orders:read']), await makeKey(store, ['orders:read'])]
   for (const { call } of [store, other]) assert.equal(await read(call, key), 200)
-  const { status, json } = await store.call('POST', `/admin/api-keys/${id}/revoke`, { token: admin.token })
+  const { status, json } = await admin.call('POST', `/admin/api-keys/${id}/revoke`)
   assert.deepEqual([status, json.state, json.revoked_reason], [200, 'revoked', 'revoked'])
   assertProblem(await store.call('GET', '/admin/orders', { token: key }), 401, 'invalid_token')
   await promptly(store.pool, async () => (await read(other.call, key)) === 401, A_SECOND)
   for (const { call } of [store, other]) assert.equal(await read(call, another), 200, 'another key lives on')
-  const again = await store.call('POST', `/admin/api-keys/${id}/revoke`, { token: admin.token })
+  const again = await admin.call('POST', `/admin/api-keys/${id}/revoke`)
   // The use from above may be recorded in the meantime.
   assert.deepEqual({ ...again.json, last_used_at: null }, { ...json, last_used_at: null }, 'twice is once')
-  const rotated = await store.call('POST', `/admin/api-keys/${id}/rotate`, { token: admin.token, body: {} })
+  const rotated = await admin.call('POST', `/admin/api-keys/${id}/rotate`, { body: {} })
   assertProblem(rotated, 409, 'api_key_ended')
   assert.deepEqual(
     (await activitiesOf(id)).map(({ actor_type, action, before, after: changed }) => ({ actor_type, action, before, changed })),
@@ -130,15 +130,13 @@ test('SQL can revoke a key, within a second, and cannot delete one', async () =>
 /** A key that the operator has made. */
 async function makeOwnKey(): Promise<{ id: string; key: string }> {
   const body = { name: 'A scanner', scopes: ['orders:read'] }
-  const { status, json, text } = await store.call('POST', '/admin/api-keys', { token: admin.token, body })
-  assert.equal(status, 201, text)
+  const json = await admin.ok('POST', '/admin/api-keys', { body })
   return json
 }
 
 test('after a rotation both secrets are valid until the overlap ends; a second rotation ends the oldest secret at once', async () => {
   const { id, key: first } = await makeOwnKey()
-  const rotate = async (overlap_seconds: number) =>
-    (await store.call('POST', `/admin/api-keys/${id}/rotate`, { token: admin.token, body: { overlap_seconds } })).json
+  const rotate = (overlap_seconds: number) => admin.ok('POST', `/admin/api-keys/${id}/rotate`, { body: { overlap_seconds } })
   const rotated = await rotate(3_600)
   const second = rotated.key
   assert.equal(rotated.id, id)
@@ -163,7 +161,7 @@ test('after a rotation both secrets are valid until the overlap ends; a second r
 test('an operator cannot rotate the key of another operator or of a command, because the secret would outlive the account', async () => {
   const eve = await addBuyer(store, 'admin')
   for (const { id, key } of [await makeOwnKey(), await makeKey(store, ['orders:read'])]) {
-    const refused = await store.call('POST', `/admin/api-keys/${id}/rotate`, { token: eve.token, body: {} })
+    const refused = await eve.call('POST', `/admin/api-keys/${id}/rotate`, { body: {} })
     assertProblem(refused, 403, 'forbidden')
     assert.equal(await read(store.call, key), 200)
   }
@@ -186,7 +184,7 @@ test('refuses a key within a second after its operator is deleted or is no longe
   const keyOf = async ({ token }: Buyer) => (await create({ name: 'A', scopes: ['orders:read'] }, { token })).json
   const [ofDeleted, ofDemoted, ofKept] = [await keyOf(deleted), await keyOf(demoted), await keyOf(kept)]
   for (const { key } of [ofDeleted, ofDemoted, ofKept]) for (const { call } of [store, other]) assert.equal(await read(call, key), 200)
-  assert.equal((await store.call('DELETE', '/me', { token: deleted.token })).status, 204)
+  await deleted.ok('DELETE', '/me')
   await store.pool.query(`update users set role = 'customer' where id = $1`, [demoted.id])
   for (const { key } of [ofDeleted, ofDemoted])
     for (const { call } of [store, other]) await promptly(store.pool, async () => (await read(call, key)) === 401, A_SECOND)
@@ -312,9 +310,9 @@ test("an expired key is refused by the process's clock and listed as expired", a
   assert.equal(await read(timed.call, key), 200)
   clock.now = expiresAt
   assertProblem(await timed.call('GET', '/admin/orders', { token: key }), 401, 'invalid_token')
-  const { json } = await timed.call('GET', '/admin/api-keys', { token: operator.token })
+  const json = await operator.ok('GET', '/admin/api-keys')
   assert.deepEqual([json.data[0].id, json.data[0].state, json.data[0].expires_at], [id, 'expired', expiresAt.toISOString()])
-  assertProblem(await timed.call('POST', `/admin/api-keys/${id}/rotate`, { token: operator.token, body: {} }), 409, 'api_key_ended')
+  assertProblem(await operator.call('POST', `/admin/api-keys/${id}/rotate`, { body: {} }), 409, 'api_key_ended')
 })
 
 test('a store has at most 500 active keys, even when many are made at once', async (t) => {
@@ -327,7 +325,7 @@ test('a store has at most 500 active keys, even when many are made at once', asy
   const attempts = await Promise.allSettled(Array.from({ length: 4 }, () => makeKey(own, ['orders:read'])))
   assert.deepEqual(attempts.map(({ status }) => status).sort(), ['fulfilled', 'rejected', 'rejected', 'rejected'])
   const operator = await addBuyer(own, 'admin')
-  const refused = await own.call('POST', '/admin/api-keys', { token: operator.token, body: { name: 'A', scopes: ['orders:read'] } })
+  const refused = await operator.call('POST', '/admin/api-keys', { body: { name: 'A', scopes: ['orders:read'] } })
   assertProblem(refused, 409, 'too_many_api_keys')
 })
 

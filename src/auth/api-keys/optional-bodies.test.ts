@@ -9,7 +9,7 @@ const admin = await addBuyer(store, 'admin')
 
 test('rotating and revoking a key need no body, and refuse a body with unknown properties', async () => {
   const body = { name: 'A scanner', scopes: ['orders:read'] }
-  const { id, key } = (await store.call('POST', '/admin/api-keys', { token: admin.token, body })).json
+  const { id, key } = await admin.ok('POST', '/admin/api-keys', { body })
   const send = (what: string, options: CallOptions = {}) =>
     store.call('POST', `/admin/api-keys/${id}/${what}`, { token: admin.token, ...options })
   for (const what of ['rotate', 'revoke']) {

@@ -16,7 +16,7 @@ const now = () => new Date(Date.now() + aheadMs)
 const MINUTE_MS = 60_000
 const store = await startStore({ after }, { now })
 const newAddress = () => `${randomUUID()}@new.example`
-const accountOf = async (token: string) => (await store.call('GET', '/me', { token })).json
+const accountOf = (token: string) => store.ok('GET', '/me', { token })
 const rowOf = async (id: string) =>
   (await store.pool.query('select email, email_verified_at is not null as is_proven from users where id = $1', [id])).rows[0]
 
@@ -35,7 +35,7 @@ test('an address changes when the token mailed to it is returned: other sessions
 
   const asked = await requestChange(mailing, ada.token, 'Ada@New.example')
   assert.deepEqual([asked.status, asked.json, asked.headers['cache-control']], [202, { status: 'accepted' }, 'no-store'])
-  const { json: pending } = await mailing.call('GET', '/me', { token: ada.token })
+  const pending = await ada.ok('GET', '/me')
   assert.deepEqual([pending.email, pending.pending_email], [ada.email, 'ada@new.example'])
   const notice = await mailAbout(ada.email, /^Another e-mail address/)
   assert.ok(tokenIn(notice, 'revert-email'))
@@ -44,7 +44,7 @@ test('an address changes when the token mailed to it is returned: other sessions
 
   const confirmed = await confirmChange(mailing, ada.token, tokenIn(mail, 'confirm-email'))
   assert.deepEqual([confirmed.status, confirmed.json.id, confirmed.json.email], [200, ada.id, 'ada@new.example'])
-  const { json: changed } = await mailing.call('GET', '/me', { token: ada.token })
+  const changed = await ada.ok('GET', '/me')
   assert.deepEqual([changed.email, changed.pending_email], ['ada@new.example', null])
   assertProblem(await mailing.call('GET', '/me', { token: phone.access_token }), 401, 'invalid_token', 'the other session')
   const isRefusedThere = async () => (await other.call('GET', '/me', { token: phone.access_token })).status === 401
@@ -125,7 +125,7 @@ test("needs a fresh proof by one of the account's own methods; a guest has none"
     assert.equal((await store.call('POST', '/auth/step-up', { token, body: proof })).status, 204)
   for (const { token } of [plain, keyed, guarded]) assertProblem(await requestChange(store, token, newAddress()), 403, 'step_up_required')
   await stepUp(plain.token, { password: plain.password })
-  const begun = await store.call('POST', '/auth/step-up/options', { token: keyed.token })
+  const begun = await keyed.call('POST', '/auth/step-up/options')
   await stepUp(keyed.token, { passkey: authenticator.answer(begun.json.passkey_options) })
   await stepUp(guarded.token, { totp_code: codeAt(now()) })
   const asked = []
@@ -133,7 +133,7 @@ test("needs a fresh proof by one of the account's own methods; a guest has none"
   // The token is enough proof, because the mail may be read later.
   aheadMs += 11 * MINUTE_MS
   for (const { account, confirm } of asked) {
-    const { json } = await store.call('POST', '/auth/refresh', { body: { refresh_token: account.refreshToken } })
+    const json = await store.ok('POST', '/auth/refresh', { body: { refresh_token: account.refreshToken } })
     assertProblem(await requestChange(store, json.access_token, newAddress()), 403, 'step_up_required')
     assert.equal((await confirmChange(store, json.access_token, confirm)).status, 200)
   }
@@ -182,7 +182,7 @@ test('tokens mailed to the old address, registrations of the new one and half-fi
   for (const answer of refused) assertProblem(answer, 422, 'invalid_one_time_token')
   const half = await store.call('POST', '/auth/second-factor', { body: { challenge: asked.challenge, totp_code: codeAt(now()) } })
   assertProblem(half, 422, 'invalid_challenge')
-  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: ada.email } })).status, 202)
+  await store.ok('POST', '/auth/password-reset', { body: { email: ada.email } })
   const { rows } = await store.pool.query('select from password_resets where user_id = $1', [ada.id])
   assert.equal(rows.length, 0)
 })
@@ -192,7 +192,7 @@ test('a password reset withdraws an earlier change request', async () => {
   const { confirm } = await askForChange(store, ada, newAddress())
   await store.call('POST', '/auth/password-reset', { body: { email: ada.email } })
   const body = { token: await mailFor(store, ada.email, 'reset_password'), password: 'quite another passphrase' }
-  assert.equal((await store.call('POST', '/auth/password-reset/confirm', { body })).status, 204)
+  await store.ok('POST', '/auth/password-reset/confirm', { body })
   const { json } = await login(store, { email: ada.email, password: body.password })
   assert.equal(json.user.email, ada.email)
   assertProblem(await confirmChange(store, json.access_token, confirm), 422, 'invalid_one_time_token')
@@ -204,8 +204,8 @@ test("the orders of the new address's guests come with it", async () => {
   const guest = await createGuest(store, email)
   await placeOrder(store, guest.token, await store.addProduct())
   await changeEmail(store, ada, email)
-  assert.equal((await store.call('GET', '/orders', { token: ada.token })).json.data.length, 1)
-  assertProblem(await store.call('GET', '/me', { token: guest.token }), 401, 'invalid_token')
+  assert.equal((await ada.ok('GET', '/orders')).data.length, 1)
+  assertProblem(await guest.call('GET', '/me'), 401, 'invalid_token')
 })
 
 test("an operator's address changes by links to the console, and the activity record omits the address", async () => {

@@ -16,7 +16,7 @@ const store = await startStore({ after })
 const newAddress = () => `${randomUUID()}@new.example`
 const rowOf = async (id: string) =>
   (await store.pool.query('select email, email_verified_at is not null as is_proven from users where id = $1', [id])).rows[0]
-const accountOf = async (token: string) => (await store.call('GET', '/me', { token })).json
+const accountOf = (token: string) => store.ok('GET', '/me', { token })
 
 /** Runs `work` while a transaction that releases an address is open, and commits it once `work` waits for it. */
 async function duringChange(account: { id: string; email: string }, work: () => Promise<Answer>): Promise<Answer> {
@@ -47,7 +47,7 @@ test('an address stays reserved for its former account for seven days, in every 
   const registration = await store.call('POST', '/auth/register', { body: { email: email.toUpperCase(), password } })
   assertProblem(registration, 409, 'email_taken')
   const invitation = { email, role: 'support' }
-  assertProblem(await store.call('POST', '/admin/operators', { token: operator.token, body: invitation }), 409, 'email_taken')
+  assertProblem(await operator.call('POST', '/admin/operators', { body: invitation }), 409, 'email_taken')
   const auditContext = { actor: { type: 'system', id: null }, action: 'admin create', requestId: null } as const
   const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
   t.after(() => passwords.stop())
@@ -131,10 +131,7 @@ test('does not change the address of an account that is erased or blocked meanwh
     const [ada, bob] = [await store.register(), await store.register()]
     const email = newAddress()
     const { confirm } = await askForChange(store, ada, email)
-    const [erased, changed] = await Promise.all([
-      store.call('DELETE', '/me', { token: ada.token }),
-      confirmChange(store, ada.token, confirm),
-    ])
+    const [erased, changed] = await Promise.all([ada.call('DELETE', '/me'), confirmChange(store, ada.token, confirm)])
     assert.ok([200, 401].includes(changed.status), changed.text)
     assert.equal(erased.status, 204, erased.text)
     const { rowCount } = await store.pool.query('select from email_changes where user_id = $1', [ada.id])
@@ -142,7 +139,7 @@ test('does not change the address of an account that is erased or blocked meanwh
 
     const { confirm: token } = await askForChange(store, bob, email)
     const body = { reason: 'Fraud' }
-    assert.equal((await store.call('POST', `/admin/customers/${bob.id}/block`, { token: operator.token, body })).status, 204)
+    await operator.ok('POST', `/admin/customers/${bob.id}/block`, { body })
     assertProblem(await confirmChange(store, bob.token, token), 401, 'invalid_token')
     assert.deepEqual(await rowOf(bob.id), { email: bob.email, is_proven: false })
   }

@@ -40,14 +40,14 @@ test('the holder of the former address takes the account back once: every sessio
   const uses = await Promise.all([revert, revert, notice].map((token) => revertChange(store, token)))
   assert.deepEqual(uses.map(({ status }) => status).toSorted(), [204, 422, 422])
   assert.equal(await emailOf(ada), ada.email)
-  assertProblem(await store.call('GET', '/me', { token: ada.token }), 401, 'invalid_token')
+  assertProblem(await ada.call('GET', '/me'), 401, 'invalid_token')
   const isRefusedThere = async () => (await other.call('GET', '/me', { token: ada.token })).status === 401
   await promptly(pool, isRefusedThere, { withinMs: 1_000, what: 'the refusal in the other process' })
   assertProblem(await login(store, ada), 401, 'invalid_credentials', 'the password that somebody else knows')
   assertProblem(await login(store, { ...ada, email: stolen }), 401, 'invalid_credentials')
   assert.deepEqual((await kindsTo(stolen)).at(-1), 'email_change_reverted')
   const token = await recover(store, ada.email)
-  assert.equal((await store.call('GET', '/me', { token })).json.id, ada.id)
+  assert.equal((await store.ok('GET', '/me', { token })).id, ada.id)
   // The new address is free again.
   assert.equal((await store.register({ email: stolen })).email, stolen)
   for (const used of [revert, notice, '', 'x', 'A'.repeat(43)]) await refusedToken(used, used)
@@ -59,10 +59,10 @@ test('the notice of a request prevents or reverts the change, also after other r
   const { confirm, notice } = await askForChange(store, ada, target)
   assert.equal((await revertChange(store, notice)).status, 204)
   assert.deepEqual([await emailOf(ada), await kindsTo(target)], [ada.email, ['confirm_email']])
-  assertProblem(await store.call('GET', '/me', { token: ada.token }), 401, 'invalid_token')
+  assertProblem(await ada.call('GET', '/me'), 401, 'invalid_token')
   const token = await recover(store, ada.email)
   assertProblem(await confirmChange(store, token, confirm), 422, 'invalid_one_time_token')
-  assert.equal((await store.call('GET', '/me', { token })).json.pending_email, null)
+  assert.equal((await store.ok('GET', '/me', { token })).pending_email, null)
 
   const { notice: first } = await askForChange(store, bob, newAddress())
   const { revert } = await changeEmail(store, bob, newAddress())
@@ -110,7 +110,7 @@ test('removes what was added since a week before the request; older additions an
   await placeOrder(store, ada.token, await store.addProduct())
   const address = { name: 'Ada', line1: 'Ring 1', city: 'Wien', postal_code: '1010', country: 'AT' }
   const add = async (line1: string) =>
-    store.call('POST', '/me/addresses', { token: ada.token, body: { address: { ...address, line1 }, is_default: line1 === 'old' } })
+    ada.call('POST', '/me/addresses', { body: { address: { ...address, line1 }, is_default: line1 === 'old' } })
   await add('old')
   const link = (subject: string) =>
     pool.query(`insert into oidc_identities (issuer, subject, user_id) values ($1, $1, $2)`, [subject, ada.id])
@@ -134,14 +134,14 @@ test('removes what was added since a week before the request; older additions an
   const { json } = await signInByPasskey(store, own)
   const factors = await store.call('GET', '/me/factors', { token: json.access_token })
   assert.deepEqual([factors.json.passkeys.length, factors.json.totp, factors.json.recovery_codes_left], [1, null, 0])
-  const { json: addresses } = await store.call('GET', '/me/addresses', { token: json.access_token })
+  const addresses = await store.ok('GET', '/me/addresses', { token: json.access_token })
   assert.deepEqual(
     addresses.data.map((entry: { address: { line1: string }; is_default: boolean }) => [entry.address.line1, entry.is_default]),
     [['old', false]],
   )
-  const { json: me } = await store.call('GET', '/me', { token: json.access_token })
+  const me = await store.ok('GET', '/me', { token: json.access_token })
   assert.deepEqual([me.email, me.sign_ins.map(({ issuer }: { issuer: string }) => issuer)], [ada.email, ['https://old.example']])
-  assert.equal((await store.call('GET', '/orders', { token: json.access_token })).json.data.length, 1)
+  assert.equal((await store.ok('GET', '/orders', { token: json.access_token })).data.length, 1)
   assert.deepEqual((await kindsTo(ada.email)).slice(-2), ['second_factor_removed', 'reset_password'])
 })
 
@@ -191,8 +191,7 @@ test('guests of an address that the account requested and never got stay with th
 
 test("an operator's recent API keys are revoked too, and activities record it", async () => {
   const operator = await registerOperator(store)
-  const makeKey = async (name: string) =>
-    (await store.call('POST', '/admin/api-keys', { token: operator.token, body: { name, scopes: ['orders:read'] } })).json
+  const makeKey = async (name: string) => await operator.ok('POST', '/admin/api-keys', { body: { name, scopes: ['orders:read'] } })
   const old = await makeKey('old')
   await pool.query(`update api_keys set created_at = created_at - interval '8 days' where id = $1`, [old.id])
   const { revert } = await changeEmail(store, operator, newAddress())
@@ -209,7 +208,7 @@ test("an operator's recent API keys are revoked too, and activities record it", 
     { actor_type: 'system', subject_type: 'api_key', subject_id: added.id },
   ])
   const token = await recover(store, operator.email)
-  assert.equal((await store.call('GET', '/admin/orders', { token })).status, 200)
+  await store.ok('GET', '/admin/orders', { token })
 })
 
 test('a blocked account gets its address back and stays blocked; an erased account stays erased', async () => {
@@ -219,7 +218,7 @@ test('a blocked account gets its address back and stays blocked; an erased accou
   assert.equal((await revertChange(store, changed.ada.revert)).status, 204)
   await assert.rejects(recover(store, ada.email), /account_blocked/)
   assert.equal(await emailOf(ada), ada.email)
-  assert.equal((await store.call('DELETE', '/me', { token: bob.token })).status, 204)
+  await bob.ok('DELETE', '/me')
   await refusedToken(changed.bob.revert, 'of nobody')
   assert.equal((await store.register({ email: bob.email })).email, bob.email, 'the former address is free')
 })

@@ -26,7 +26,7 @@ test('a customer registers passkeys of two devices, signs in with each without a
     const opened = await signInByPasskey(store, authenticator)
     assert.equal(opened.status, 200, opened.text)
     assert.equal(opened.json.user.id, customer.id)
-    const { json: factors } = await store.call('GET', '/me/factors', { token: opened.json.access_token })
+    const factors = await store.ok('GET', '/me/factors', { token: opened.json.access_token })
     assert.deepEqual(factors.authenticated_by, ['passkey'])
     assert.equal(factors.second_factor_required, false)
     assert.deepEqual(
@@ -35,7 +35,7 @@ test('a customer registers passkeys of two devices, signs in with each without a
     )
   }
   const { email, password } = customer
-  assert.equal((await store.call('POST', '/auth/login', { body: { email, password } })).status, 200)
+  await store.ok('POST', '/auth/login', { body: { email, password } })
 })
 
 test('a password reset that first proves an address removes the passkeys that were added before', async () => {
@@ -45,10 +45,7 @@ test('a password reset that first proves an address removes the passkeys that we
   for (const { email } of [eve, ada]) {
     await store.call('POST', '/auth/password-reset', { body: { email } })
     const token = await newestToken(store, 'reset_password')
-    assert.equal(
-      (await store.call('POST', '/auth/password-reset/confirm', { body: { token, password: 'the passphrase of the owner' } })).status,
-      204,
-    )
+    await store.ok('POST', '/auth/password-reset/confirm', { body: { token, password: 'the passphrase of the owner' } })
   }
   assert.deepEqual([await countPasskeys(eve.id), await countPasskeys(ada.id)], [0, 1])
   assert.notEqual((await signInByPasskey(store, hers.authenticator)).status, 200)
@@ -59,23 +56,19 @@ test('a removed passkey no longer signs in, and the other sessions end; another 
   const [customer, stranger] = [await store.register(), await store.register()]
   const { authenticator, id } = await addPasskey(store, customer.token)
   const other = await signInByPasskey(store, authenticator)
-  assertProblem(await store.call('DELETE', `/me/passkeys/${id}`, { token: stranger.token }), 404, 'not_found')
+  assertProblem(await stranger.call('DELETE', `/me/passkeys/${id}`), 404, 'not_found')
   assert.equal(await countPasskeys(customer.id), 1)
-  assert.equal((await store.call('DELETE', `/me/passkeys/${id}`, { token: customer.token })).status, 204)
+  await customer.ok('DELETE', `/me/passkeys/${id}`)
   assertProblem(await signInByPasskey(store, authenticator), 422, 'invalid_second_factor')
   assertProblem(await store.call('GET', '/me', { token: other.json.access_token }), 401, 'invalid_token')
-  assert.equal((await store.call('GET', '/me', { token: customer.token })).status, 200)
+  await customer.ok('GET', '/me')
 })
 
 test('only its owner can rename a passkey, to a visible name of at most 100 characters', async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const [phone, laptop] = [await addPasskey(store, ada.token), await addPasskey(store, ada.token)]
   const rename = (body: object, token = ada.token) => store.call('PATCH', `/me/passkeys/${phone.id}`, { token, body })
-  const namesOf = async () =>
-    (await store.call('GET', '/me/factors', { token: ada.token })).json.passkeys.map(({ id, name }: { id: string; name: string }) => [
-      id,
-      name,
-    ])
+  const namesOf = async () => (await ada.ok('GET', '/me/factors')).passkeys.map(({ id, name }: { id: string; name: string }) => [id, name])
   const name = `Ada’s phone ${'x'.repeat(88)}`
   const renamed = await rename({ name })
   assert.deepEqual(
@@ -128,37 +121,37 @@ test("refuses a sign-in signed by another key, or with another account's id or h
 test('a challenge is answered once, in time, by the session that requested it', async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const { authenticator } = await addPasskey(store, ada.token)
-  const { json: begun } = await store.call('POST', '/auth/passkey/options')
+  const begun = await store.ok('POST', '/auth/passkey/options')
   const body = { passkey: authenticator.answer(begun.options) }
   const both = await Promise.all([store.call('POST', '/auth/passkey', { body }), store.call('POST', '/auth/passkey', { body })])
   assert.deepEqual(both.map(({ status }) => status).sort(), [200, 422], 'two at once')
   assertProblem(await store.call('POST', '/auth/passkey', { body }), 422, 'invalid_challenge', 'replayed')
 
   // A wrong answer uses up the challenge too.
-  const { json: again } = await store.call('POST', '/auth/passkey/options')
+  const again = await store.ok('POST', '/auth/passkey/options')
   const wrong = { passkey: authenticator.answer(again.options, { origin: 'https://evil.example' }) }
   assertProblem(await store.call('POST', '/auth/passkey', { body: wrong }), 422, 'invalid_second_factor')
   const right = { passkey: authenticator.answer(again.options) }
   assertProblem(await store.call('POST', '/auth/passkey', { body: right }), 422, 'invalid_challenge')
 
   // One challenge is for another purpose, and one belongs to another account's session.
-  const { json: registration } = await store.call('POST', '/me/passkeys/options', { token: ada.token })
+  const registration = await ada.ok('POST', '/me/passkeys/options')
   assertProblem(
     await store.call('POST', '/auth/passkey', { body: { passkey: authenticator.answer(registration.options) } }),
     422,
     'invalid_challenge',
   )
   const stolen = { name: 'Phone', passkey: createAuthenticator().register(registration.options) }
-  assertProblem(await store.call('POST', '/me/passkeys', { token: eve.token, body: stolen }), 422, 'invalid_challenge')
-  assert.equal((await store.call('POST', '/me/passkeys', { token: ada.token, body: stolen })).status, 201)
-  const { json: signIn } = await store.call('POST', '/auth/passkey/options')
+  assertProblem(await eve.call('POST', '/me/passkeys', { body: stolen }), 422, 'invalid_challenge')
+  await ada.ok('POST', '/me/passkeys', { body: stolen })
+  const signIn = await store.ok('POST', '/auth/passkey/options')
   const misused = {
     name: 'Phone',
     passkey: createAuthenticator().register({ ...registration.options, challenge: signIn.options.challenge }),
   }
-  assertProblem(await store.call('POST', '/me/passkeys', { token: ada.token, body: misused }), 422, 'invalid_challenge')
+  assertProblem(await ada.call('POST', '/me/passkeys', { body: misused }), 422, 'invalid_challenge')
 
-  const { json: late } = await store.call('POST', '/auth/passkey/options')
+  const late = await store.ok('POST', '/auth/passkey/options')
   now = new Date(now.getTime() + CHALLENGE_SECONDS * 1000)
   assertProblem(
     await store.call('POST', '/auth/passkey', { body: { passkey: authenticator.answer(late.options) } }),
@@ -206,7 +199,7 @@ test('a passkey belongs to one account, and an account has twenty at most', asyn
 test('refuses attestations with certificates, and broken ones', async () => {
   const { token } = await store.register()
   const send = async (change: (passkey: ReturnType<ReturnType<typeof createAuthenticator>['register']>) => unknown) => {
-    const { json } = await store.call('POST', '/me/passkeys/options', { token })
+    const json = await store.ok('POST', '/me/passkeys/options', { token })
     return store.call('POST', '/me/passkeys', {
       token,
       body: { name: 'Phone', passkey: change(createAuthenticator().register(json.options)) },
@@ -237,8 +230,8 @@ test("pages of the shop that CORS_ORIGINS lists may use passkeys, if PASSKEY_DOM
 test('deleting the account erases its passkeys and challenges', async () => {
   const customer = await store.register()
   await addPasskey(store, customer.token)
-  await store.call('POST', '/me/passkeys/options', { token: customer.token })
-  assert.equal((await store.call('DELETE', '/me', { token: customer.token })).status, 204)
+  await customer.call('POST', '/me/passkeys/options')
+  await customer.ok('DELETE', '/me')
   assert.equal(await countPasskeys(customer.id), 0)
   const { rows } = await store.pool.query('select from auth_challenges where user_id = $1', [customer.id])
   assert.equal(rows.length, 0)

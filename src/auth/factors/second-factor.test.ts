@@ -15,21 +15,20 @@ const complete = (body: object) => store.call('POST', '/auth/second-factor', { b
 
 test('an account without a second factor signs in with its password alone, and one with an app also needs a code', async () => {
   const account = await store.register()
-  const other = await store.call('POST', '/auth/login', { body: { email: account.email, password: account.password } })
-  assert.equal(other.status, 200)
+  const other = await store.ok('POST', '/auth/login', { body: { email: account.email, password: account.password } })
   const { codeAt, recoveryCodes } = await addTotp(store, account.token, now)
   assert.equal(recoveryCodes?.length, 10)
   assert.equal(new Set(recoveryCodes).size, 10)
   assert.match(recoveryCodes?.[0] ?? '', /^[A-Z2-7]{4}(-[A-Z2-7]{4}){3}$/)
-  assertProblem(await store.call('GET', '/me', { token: other.json.access_token }), 401, 'invalid_token', 'opened without it')
-  assert.equal((await store.call('GET', '/me', { token: account.token })).status, 200)
+  assertProblem(await store.call('GET', '/me', { token: other.access_token }), 401, 'invalid_token', 'opened without it')
+  await account.ok('GET', '/me')
 
   const asked = await askedForFactor(store, account)
   assert.deepEqual([asked.methods, asked.passkey_options, asked.expires_in], [['totp', 'recovery_code'], null, 300])
   const opened = await complete({ challenge: asked.challenge, totp_code: codeAt(now) })
   assert.equal(opened.status, 200, opened.text)
   assert.equal(opened.json.user.id, account.id)
-  const { json: factors } = await store.call('GET', '/me/factors', { token: opened.json.access_token })
+  const factors = await store.ok('GET', '/me/factors', { token: opened.json.access_token })
   assert.deepEqual(factors.authenticated_by, ['password', 'totp'])
   assert.deepEqual([factors.second_factor_required, factors.recovery_codes_left], [true, 10])
   assertProblem(await complete({ challenge: asked.challenge, totp_code: codeAt(now, 1) }), 422, 'invalid_challenge', 'used')
@@ -105,7 +104,7 @@ test('a recovery code works once in any spelling, its use is mailed, and only ha
   const asked = await askedForFactor(store, account)
   const opened = await complete({ challenge: asked.challenge, recovery_code: second })
   const token = opened.json.access_token
-  assert.equal((await store.call('GET', '/me/factors', { token })).json.recovery_codes_left, 8)
+  assert.equal((await store.ok('GET', '/me/factors', { token })).recovery_codes_left, 8)
   const renewed = await store.call('POST', '/me/recovery-codes', { token })
   assert.equal(renewed.json.recovery_codes.length, 10)
   const again = await askedForFactor(store, account)
@@ -144,7 +143,7 @@ test('an operator with a passkey needs it after the password, or signs in with i
   )
   assert.notEqual(passkey_options, null)
   const alone = await signInByPasskey(store, authenticator)
-  assert.equal((await store.call('GET', '/admin/orders', { token: alone.json.access_token })).status, 200)
+  await store.ok('GET', '/admin/orders', { token: alone.json.access_token })
 })
 
 test('a password change ends the challenge', async () => {
@@ -152,7 +151,7 @@ test('a password change ends the challenge', async () => {
   const { codeAt } = await addTotp(store, account.token, now)
   const { challenge } = await askedForFactor(store, account)
   const body = { current_password: account.password, new_password: 'another long enough passphrase' }
-  assert.equal((await store.call('POST', '/auth/password', { token: account.token, body })).status, 204)
+  await account.ok('POST', '/auth/password', { body })
   assertProblem(await complete({ challenge, totp_code: codeAt(now) }), 422, 'invalid_challenge')
 })
 
@@ -162,26 +161,26 @@ test('sign-ins ask for an app only after it has proven a code; it is set up once
   const abandoned = await store.call('POST', '/me/totp', { token })
   assert.match(abandoned.json.uri, /^otpauth:\/\/totp\/localhost:/)
   assertProblem(await store.call('POST', '/me/totp/confirm', { token, body: { totp_code: '000000' } }), 422, 'invalid_second_factor')
-  assert.equal((await store.call('POST', '/auth/login', { body: { email: account.email, password: account.password } })).status, 200)
+  await store.ok('POST', '/auth/login', { body: { email: account.email, password: account.password } })
   const { secret } = await addTotp(store, token, now)
   assert.notEqual(secret, abandoned.json.secret)
   assertProblem(await store.call('POST', '/me/totp', { token }), 409, 'totp_active')
   const { rows } = await store.pool.query('select * from totp_authenticators where user_id = $1', [account.id])
   assert.equal(JSON.stringify(rows).includes(secret), false)
-  assert.equal((await store.call('DELETE', '/me/totp', { token })).status, 204)
+  await store.ok('DELETE', '/me/totp', { token })
   assertProblem(await store.call('DELETE', '/me/totp', { token }), 404, 'not_found')
   assertProblem(await store.call('POST', '/me/recovery-codes', { token }), 404, 'not_found')
-  assert.equal((await store.call('GET', '/me/factors', { token })).json.recovery_codes_left, 0)
-  assert.equal((await store.call('POST', '/auth/login', { body: { email: account.email, password: account.password } })).status, 200)
+  assert.equal((await store.ok('GET', '/me/factors', { token })).recovery_codes_left, 0)
+  await store.ok('POST', '/auth/login', { body: { email: account.email, password: account.password } })
 })
 
 test("an operator's changes are activities without secrets, and a customer's changes are not activities", async () => {
   const [operator, customer] = [await registerOperator(store), await store.register()]
   const { id } = await addPasskey(store, operator.token)
   await addTotp(store, operator.token, now)
-  await store.call('POST', '/me/recovery-codes', { token: operator.token })
-  await store.call('PATCH', `/me/passkeys/${id}`, { token: operator.token, body: { name: 'Phone of Jane Roe' } })
-  await store.call('DELETE', `/me/passkeys/${id}`, { token: operator.token })
+  await operator.call('POST', '/me/recovery-codes')
+  await operator.call('PATCH', `/me/passkeys/${id}`, { body: { name: 'Phone of Jane Roe' } })
+  await operator.call('DELETE', `/me/passkeys/${id}`)
   await addPasskey(store, customer.token)
   const { rows } = await store.pool.query(
     `select action, subject_type, subject_id, before, after from activities where actor_id = any($1) order by id`,
@@ -200,7 +199,7 @@ test("an operator's changes are activities without secrets, and a customer's cha
 test('deleting the account erases app and recovery codes', async () => {
   const account = await store.register()
   await addTotp(store, account.token, now)
-  assert.equal((await store.call('DELETE', '/me', { token: account.token })).status, 204)
+  await account.ok('DELETE', '/me')
   const { rows } = await store.pool.query(
     `select (select count(*) from totp_authenticators where user_id = $1) + (select count(*) from recovery_codes where user_id = $1) as left`,
     [account.id],

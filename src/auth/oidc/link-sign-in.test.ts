@@ -45,7 +45,7 @@ async function signIn(person: Person) {
 }
 
 const unlink = (token: string) => store.call('DELETE', '/me/sign-ins/acme', { token })
-const linksOf = async (token: string) => (await store.call('GET', '/me', { token })).json.sign_ins
+const linksOf = async (token: string) => (await store.ok('GET', '/me', { token })).sign_ins
 const mailsTo = async (email: string) => (await readAccountMails(store)).flatMap(({ kind, to }) => (to === email ? [kind] : []))
 
 test('a customer adds a provider with another address, signs in with it and removes it; the owner is told', async () => {
@@ -69,7 +69,7 @@ test('a customer adds a provider with another address, signs in with it and remo
     'invalid_token',
     'others may have come in with it',
   )
-  assert.equal((await store.call('GET', '/me', { token: ada.token })).status, 200)
+  await ada.ok('GET', '/me')
   assert.deepEqual(await mailsTo(ada.email), ['sign_in_linked', 'sign_in_unlinked'])
   assertProblem(await unlink(ada.token), 404, 'not_found')
   assert.notEqual((await signIn(person)).json.user?.id, ada.id)
@@ -126,7 +126,7 @@ test('adding or removing a provider needs a fresh proof, and the code stays vali
   const { browser, linkCode } = await visitProvider(someone())
   assertProblem(await present(ada.token, linkCode, browser.verifier), 403, 'step_up_required')
   assertProblem(await unlink(ada.token), 403, 'step_up_required')
-  assert.equal((await store.call('POST', '/auth/step-up', { token: ada.token, body: { password: ada.password } })).status, 204)
+  await ada.ok('POST', '/auth/step-up', { body: { password: ada.password } })
   assert.equal((await present(ada.token, linkCode, browser.verifier)).status, 200)
 })
 
@@ -136,7 +136,7 @@ test('operators, guests and ended sessions cannot link a provider', async (t) =>
   assertProblem(await link((await createGuest(store, 'guest@example.com')).token, someone()), 403, 'forbidden')
   const other = await startSecondProcess(t, store, settings)
   const { browser, linkCode } = await visitProvider(someone())
-  assert.equal((await other.call('POST', '/auth/logout', { token: ada.token })).status, 204)
+  await other.ok('POST', '/auth/logout', { token: ada.token })
   assertProblem(await present(ada.token, linkCode, browser.verifier), 401, 'invalid_token', 'also before this process knows')
   const { rows } = await store.pool.query('select from oidc_identities where user_id = any($1)', [[operator.id, ada.id]])
   assert.equal(rows.length, 0)
@@ -148,7 +148,7 @@ test('the last way to sign in cannot be removed; a provider, a passkey or a pass
   const token = ada.access_token
   assertProblem(await unlink(token), 409, 'last_sign_in')
   assert.equal((await linksOf(token)).length, 1)
-  const { json: begun } = await store.call('POST', '/auth/step-up/options', { token })
+  const begun = await store.ok('POST', '/auth/step-up/options', { token })
   assert.deepEqual(begun.methods, [], 'no password is asked for where there is none')
   const first = await addPasskey(store, token)
   assert.equal((await unlink(token)).status, 204)
@@ -159,7 +159,7 @@ test('the last way to sign in cannot be removed; a provider, a passkey or a pass
   const both = await Promise.all([remove(first.id), remove(second.id)])
   assert.deepEqual(both.map(({ status }) => status).toSorted(), [204, 409], 'two at once')
   assert.equal((await link(token, person)).status, 200)
-  const { json } = await store.call('GET', '/me/factors', { token })
+  const json = await store.ok('GET', '/me/factors', { token })
   assert.equal((await remove(json.passkeys[0].id)).status, 204)
   assertProblem(await unlink(token), 409, 'last_sign_in')
 })

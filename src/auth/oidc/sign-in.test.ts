@@ -52,7 +52,7 @@ test('a new person gets an account with a proven address and no password, and th
   const { status, json, headers } = await browser.exchange(code)
   assert.deepEqual([status, headers['cache-control']], [200, 'no-store'])
   assert.deepEqual([json.user.email, json.user.name, json.user.role, json.user.language], [ada.email, 'Ada Lovelace', 'customer', 'de'])
-  const me = (await store.call('GET', '/me', { token: json.access_token })).json
+  const me = await store.ok('GET', '/me', { token: json.access_token })
   assert.deepEqual(
     me.sign_ins.map((signIn: { issuer: string }) => signIn.issuer),
     [issuer],
@@ -80,7 +80,7 @@ test('an account with a proven address is linked, and its owner is told', async 
 test('an account with an unproven address is not linked, even if the address is the same', async () => {
   const eve = await store.register()
   assert.equal((await signIn(someone({ email: eve.email }))).error, 'account_unproven')
-  assert.deepEqual((await store.call('GET', '/me', { token: eve.token })).json.sign_ins, [])
+  assert.deepEqual((await eve.ok('GET', '/me')).sign_ins, [])
 })
 
 test('an address that the provider has not verified neither links nor creates an account', async () => {
@@ -101,7 +101,7 @@ test('an address that the provider has not verified neither links nor creates an
       String(email),
     )
   }
-  assert.deepEqual((await store.call('GET', '/me', { token: ada.token })).json.sign_ins, [])
+  assert.deepEqual((await ada.ok('GET', '/me')).sign_ins, [])
 })
 
 test('a provider never signs in an operator: not by the address, and not after a promotion', async () => {
@@ -227,22 +227,22 @@ test('an account without a password gets one by mail and unlinks the provider; i
   const { user, access_token } = await open(person)
   const body = { current_password: '', new_password: 'a long enough passphrase' }
   assertProblem(await store.call('POST', '/auth/password', { token: access_token, body }), 401, 'invalid_credentials')
-  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: person.email } })).status, 202)
+  await store.ok('POST', '/auth/password-reset', { body: { email: person.email } })
   const other = await open(someone())
   assertProblem(await store.call('DELETE', '/me/sign-ins/acme', { token: access_token }), 409, 'last_sign_in')
   await signIn(person)
   const reset = { token: await newestToken(store, 'reset_password'), password: body.new_password }
-  assert.equal((await store.call('POST', '/auth/password-reset/confirm', { body: reset })).status, 204)
+  await store.ok('POST', '/auth/password-reset/confirm', { body: reset })
   const unused = await store.pool.query('select from oidc_codes where user_id = $1', [user.id])
   assert.equal(unused.rowCount, 0, 'a sign-in that was not finished before the reset never is')
-  const token = (await store.call('POST', '/auth/login', { body: { email: person.email, password: reset.password } })).json.access_token
-  assert.equal((await store.call('DELETE', '/me/sign-ins/acme', { token })).status, 204)
+  const token = (await store.ok('POST', '/auth/login', { body: { email: person.email, password: reset.password } })).access_token
+  await store.ok('DELETE', '/me/sign-ins/acme', { token })
   assertProblem(await store.call('DELETE', '/me/sign-ins/acme', { token }), 404, 'not_found')
-  assert.deepEqual((await store.call('GET', '/me', { token })).json.sign_ins, [])
-  assert.equal((await store.call('GET', '/me', { token: other.access_token })).json.sign_ins.length, 1, "another account's stays")
+  assert.deepEqual((await store.ok('GET', '/me', { token })).sign_ins, [])
+  assert.equal((await store.ok('GET', '/me', { token: other.access_token })).sign_ins.length, 1, "another account's stays")
   assert.equal((await open(person)).user.id, user.id, 'linked again, by the address that both have proven')
   await signIn(person)
-  assert.equal((await store.call('DELETE', '/me', { token })).status, 204)
+  await store.ok('DELETE', '/me', { token })
   const { rows } = await store.pool.query(
     `select (select count(*) from oidc_identities where user_id = $1) as identities, (select count(*) from oidc_codes where user_id = $1) as codes`,
     [user.id],
@@ -259,7 +259,7 @@ test("an account with a second factor needs it after a provider's sign-in too", 
   const asked = assertProblem(await browser.exchange(code), 403, 'second_factor_required')
   const answer = await store.call('POST', '/auth/second-factor', { body: { challenge: asked.challenge, totp_code: codeAt(new Date()) } })
   assert.deepEqual([answer.status, answer.json?.user?.id], [200, user.id], answer.text)
-  const { json: factors } = await store.call('GET', '/me/factors', { token: answer.json.access_token })
+  const factors = await store.ok('GET', '/me/factors', { token: answer.json.access_token })
   assert.deepEqual(factors.authenticated_by, ['oidc', 'totp'], 'and not the password, which nobody has sent')
 })
 
@@ -270,10 +270,10 @@ test("the orders of guests go to the account whose address a provider has proven
   const stranger = await createGuest(store, `${crypto.randomUUID()}@example.com`)
   assert.equal((await placeOrder(store, stranger.token, await store.addProduct())).status, 201)
   assert.equal((await signIn({ ...person, email_verified: false })).error, 'email_unproven')
-  assert.equal((await store.call('GET', '/orders', { token: guest.token })).status, 200)
+  await guest.ok('GET', '/orders')
   const { access_token: token } = await open(person)
-  assert.equal((await store.call('GET', '/orders', { token })).json.data.length, 1)
-  assertProblem(await store.call('GET', '/orders', { token: guest.token }), 401, 'invalid_token')
+  assert.equal((await store.ok('GET', '/orders', { token })).data.length, 1)
+  assertProblem(await guest.call('GET', '/orders'), 401, 'invalid_token')
 })
 
 test('keeps a name with dots, since the address is proven; two answers for one new person at once create one account', async () => {
@@ -295,11 +295,11 @@ test('an unknown provider is not found; the list has the configured providers an
   const { json, text } = await store.call('GET', '/auth/oidc')
   assert.deepEqual(json, { data: [{ id: 'acme', name: 'Acme', issuer }] })
   assert.ok(!text.includes(CLIENT.clientSecret))
-  const { token } = await store.register()
+  const customer = await store.register()
   for (const answer of [
     await new Browser(store).start('other'),
     await store.call('GET', '/auth/oidc/other/callback?code=x&state=y'),
-    await store.call('DELETE', '/me/sign-ins/other', { token }),
+    await customer.call('DELETE', '/me/sign-ins/other'),
   ]) {
     assertProblem(answer, 404, 'not_found')
   }

@@ -20,7 +20,7 @@ async function registerGuarded() {
   return { ...operator, ...(await addTotp(store, operator.token, now)) }
 }
 async function listed(token: string, id: string) {
-  const { json } = await store.call('GET', '/admin/operators?limit=100', { token })
+  const json = await store.ok('GET', '/admin/operators?limit=100', { token })
   return json.data.find((operator: { id: string }) => operator.id === id)
 }
 const login = ({ email, password }: { email: string; password: string }) => store.call('POST', '/auth/login', { body: { email, password } })
@@ -35,7 +35,7 @@ test("an admin resets another operator's factors: the password signs in again, s
   await askedForFactor(store, clerk)
 
   assert.equal((await reset(clerk.id.toUpperCase(), boss.token)).status, 204)
-  assert.equal((await store.call('GET', '/me', { token: clerk.token })).status, 401)
+  assert.equal((await clerk.call('GET', '/me')).status, 401)
   await eventually(async () => (await other.call('GET', '/me', { token: clerk.token })).status === 401, { what: 'the end elsewhere' })
   assert.equal((await login(clerk)).status, 200)
   assert.equal((await listed(boss.token, clerk.id)).has_second_factor, false)
@@ -70,7 +70,7 @@ test("refuses to reset one's own factors, a customer's, and any without the scop
   const clerk = await registerOperator(store, 'support')
   await addTotp(store, clerk.token, now)
   assertProblem(await reset(clerk.id, boss.token), 403, 'step_up_required')
-  assert.equal((await store.call('POST', '/auth/step-up', { token: boss.token, body: { totp_code: boss.codeAt(now) } })).status, 204)
+  await store.ok('POST', '/auth/step-up', { token: boss.token, body: { totp_code: boss.codeAt(now) } })
   assert.equal((await reset(clerk.id, boss.token)).status, 204)
 })
 
@@ -79,7 +79,7 @@ test('an admin without a second factor needs a proof too, even if admins need no
   const [boss, clerk] = [await registerOperator(lax), await registerOperator(lax, 'support')]
   now = new Date(now.getTime() + 11 * 60_000)
   assertProblem(await reset(clerk.id, boss.token, lax), 403, 'step_up_required')
-  assert.equal((await lax.call('POST', '/auth/step-up', { token: boss.token, body: { password: boss.password } })).status, 204)
+  await boss.ok('POST', '/auth/step-up', { body: { password: boss.password } })
   assert.equal((await reset(clerk.id, boss.token, lax)).status, 204)
 })
 
@@ -108,6 +108,6 @@ test('an operator stays invited until accepting; one made by a command or promot
   const changed = await store.call('PATCH', `/admin/operators/${id}`, { token: boss.token, body: { role: 'analyst' } })
   assert.deepEqual([changed.json.role, changed.json.is_invited], ['analyst', true])
   const body = { token: await newestToken(store, 'operator_invited'), password: 'the passphrase of grace' }
-  assert.equal((await store.call('POST', '/auth/password-reset/confirm', { body })).status, 204)
+  await store.ok('POST', '/auth/password-reset/confirm', { body })
   assert.equal((await listed(boss.token, id)).is_invited, false)
 })

@@ -61,7 +61,7 @@ test('an invited operator gets a mail, sets a password within three days, which 
   const lateMail = await mailTo(late.email)
   aheadMs += 3 * 86_400_000
   assertProblem(await confirm(tokenIn(lateMail?.text)), 422, 'invalid_one_time_token', 'three days later')
-  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: late.email } })).status, 202)
+  await store.ok('POST', '/auth/password-reset', { body: { email: late.email } })
   const next = await eventually(async () => smtp.mails.find((one) => one.subject === 'Set a new password'), { what: 'the other mail' })
   assert.match(
     next?.text ?? '',
@@ -117,7 +117,7 @@ test('an invited operator who was removed before accepting is invited again with
   const invite = () => store.call('POST', '/admin/operators', { token, body: { email, role: 'support' } })
   const { json } = await invite()
   const first = await newestToken(store, 'operator_invited')
-  assert.equal((await store.call('DELETE', `/admin/operators/${json.id}`, { token })).status, 204)
+  await store.ok('DELETE', `/admin/operators/${json.id}`, { token })
   const again = await invite()
   assert.deepEqual([again.status, again.json.id, again.json.role, again.json.is_invited], [201, json.id, 'support', true])
   const confirm = (mailed: string) =>
@@ -128,7 +128,7 @@ test('an invited operator who was removed before accepting is invited again with
   assert.equal(login.json.user.role, 'support')
 
   // An operator who accepted and was then removed has proven the address and keeps the password.
-  assert.equal((await store.call('DELETE', `/admin/operators/${json.id}`, { token })).status, 204)
+  await store.ok('DELETE', `/admin/operators/${json.id}`, { token })
   const promoted = await invite()
   assert.deepEqual([promoted.status, promoted.json.is_invited], [200, false])
 })
@@ -137,7 +137,7 @@ test('changing the role of an operator made by a command invites nobody, even wh
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const clerk = await registerOperator(store)
-  assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: clerk.email } })).status, 202)
+  await store.ok('POST', '/auth/password-reset', { body: { email: clerk.email } })
   const before = (await readAccountMails(store)).map(({ kind }) => kind)
   assert.deepEqual(before, ['reset_password'])
   const changed = await store.call('PATCH', `/admin/operators/${clerk.id}`, { token, body: { role: 'support' } })
@@ -153,7 +153,7 @@ test("an invited operator gets the new role by mail even after the invitation's 
   const store = await startStore(t, { now: () => new Date(Date.now() + aheadMs) })
   const boss = await registerOperator(store)
   const email = `${randomUUID()}@shop.example`
-  const { json } = await store.call('POST', '/admin/operators', { token: boss.token, body: { email, role: 'support' } })
+  const { json } = await boss.call('POST', '/admin/operators', { body: { email, role: 'support' } })
   aheadMs = 4 * 86_400_000
   await store.pool.query('delete from password_resets')
   const login = await store.call('POST', '/auth/login', { body: { email: boss.email, password: boss.password } })
@@ -169,7 +169,7 @@ test('the holder of a former mailbox cannot take back an account that has got a 
   const [boss, customer] = [await registerOperator(store), await store.register()]
   const { notice, revert } = await changeEmail(store, customer, 'bob@shop.example')
   const body = { email: 'bob@shop.example', role: 'admin' }
-  const promoted = await store.call('POST', '/admin/operators', { token: boss.token, body })
+  const promoted = await boss.call('POST', '/admin/operators', { body })
   assert.equal(promoted.status, 200, promoted.text)
   for (const token of [notice, revert]) assertProblem(await revertChange(store, token), 422, 'invalid_one_time_token')
 })
@@ -186,7 +186,7 @@ test('a customer becomes an operator only with a proven address, and an operator
   assert.equal(promoted.status, 200, promoted.text)
   assert.equal(await roleOf(store, customer.id), 'support')
   // The access token of the customer's session has another role, so the session has ended.
-  assertProblem(await store.call('GET', '/me', { token: customer.token }), 401, 'invalid_token')
+  assertProblem(await customer.call('GET', '/me'), 401, 'invalid_token')
   assertProblem(await promote(customer.email), 409, 'email_taken')
   assertProblem(await promote(own), 409, 'email_taken')
 })
@@ -196,22 +196,18 @@ test('a role change and a removal end the sessions in every process', async (t) 
   const other = await startSecondProcess(t, store)
   const [boss, clerk] = [await registerOperator(store), await registerOperator(store)]
   const path = `/admin/operators/${clerk.id}`
-  const changed = await store.call('PATCH', path, { token: boss.token, body: { role: 'support' } })
+  const changed = await boss.call('PATCH', path, { body: { role: 'support' } })
   assert.deepEqual([changed.status, changed.json.role], [200, 'support'])
-  assert.equal((await store.call('GET', '/admin/orders', { token: clerk.token })).status, 401)
+  assert.equal((await clerk.call('GET', '/admin/orders')).status, 401)
   await eventually(async () => (await other.call('GET', '/me', { token: clerk.token })).status === 401, { what: 'the end elsewhere' })
   const login = await store.call('POST', '/auth/login', { body: { email: clerk.email, password: clerk.password } })
-  assert.equal((await store.call('GET', '/admin/orders', { token: login.json.access_token })).status, 200)
+  await store.ok('GET', '/admin/orders', { token: login.json.access_token })
   assertProblem(await store.call('GET', '/admin/operators', { token: login.json.access_token }), 403, 'forbidden')
-  assert.equal((await store.call('DELETE', path, { token: boss.token })).status, 204)
+  assert.equal((await boss.call('DELETE', path)).status, 204)
   assert.equal((await store.call('GET', '/admin/orders', { token: login.json.access_token })).status, 401)
   assert.equal(await roleOf(store, clerk.id), 'customer')
-  assertProblem(await store.call('DELETE', path, { token: boss.token }), 404, 'not_found')
-  assertProblem(
-    await store.call('PATCH', `/admin/operators/${randomUUID()}`, { token: boss.token, body: { role: 'admin' } }),
-    404,
-    'not_found',
-  )
+  assertProblem(await boss.call('DELETE', path), 404, 'not_found')
+  assertProblem(await boss.call('PATCH', `/admin/operators/${randomUUID()}`, { body: { role: 'admin' } }), 404, 'not_found')
 })
 
 test('nobody can change their own role, and the last admin stays by either route', async (t) => {
@@ -235,7 +231,7 @@ test('of two admins who remove each other at once, in two processes, one remains
     const [one, two] = [await registerOperator(store), await registerOperator(store)]
     await store.pool.query(`update users set role = 'support' where role = 'admin' and id <> all($1)`, [[one.id, two.id]])
     const answers = await Promise.all([
-      store.call('DELETE', `/admin/operators/${two.id}`, { token: one.token }),
+      one.call('DELETE', `/admin/operators/${two.id}`),
       other.call('PATCH', `/admin/operators/${one.id}`, { token: two.token, body: { role: 'analyst' } }),
     ])
     const { rows } = await store.pool.query(`select count(*)::int as count from users where role = 'admin'`)

@@ -18,10 +18,10 @@ test("an API process with another BASE_URL does not start, and one without accep
   for (const settings of [{}, { baseUrl: 'http://localhost:3001', isBaseUrlGiven: false }]) {
     const other = await startSecondProcess(t, store, settings)
     const ada = await store.register()
-    assert.equal((await other.call('GET', '/me', { token: ada.token })).status, 200)
+    await other.ok('GET', '/me', { token: ada.token })
     const { email, password } = ada
-    const { json } = await other.call('POST', '/auth/login', { body: { email, password } })
-    assert.equal((await store.call('GET', '/me', { token: json.access_token })).status, 200)
+    const json = await other.ok('POST', '/auth/login', { body: { email, password } })
+    await store.ok('GET', '/me', { token: json.access_token })
   }
 })
 

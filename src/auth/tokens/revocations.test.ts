@@ -13,14 +13,14 @@ test('a logout ends the session here at once and in another process within a sec
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)
   const ada = await store.register()
-  const phone = (await store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password } })).json
+  const phone = await store.ok('POST', '/auth/login', { body: { email: ada.email, password: ada.password } })
   for (const { call } of [store, other]) assert.ok(await isAccepted(call, ada.token))
 
-  const answer = await store.call('POST', '/auth/logout', { token: ada.token })
+  const answer = await ada.call('POST', '/auth/logout')
   assert.deepEqual([answer.status, answer.text], [204, ''])
   assert.ok(!(await isAccepted(store.call, ada.token)))
   await promptly(store.pool, async () => !(await isAccepted(other.call, ada.token)), A_SECOND)
-  assert.equal((await store.call('POST', '/auth/logout', { token: ada.token })).status, 401, 'twice')
+  assert.equal((await ada.call('POST', '/auth/logout')).status, 401, 'twice')
   assert.equal((await other.call('POST', '/auth/refresh', { body: { refresh_token: ada.refreshToken } })).status, 401)
   for (const { call } of [store, other]) assert.ok(await isAccepted(call, phone.access_token), 'another session of the user lives on')
 })
@@ -49,7 +49,7 @@ test('sends no query for a known token', async (t) => {
   assert.ok(await isAccepted(store.call, ada.token))
   // A query of the session would fail now. The 422 comes from the body, which is read after the token check.
   await store.pool.query('alter table sessions rename to sessions_elsewhere')
-  const answer = await store.call('POST', '/orders', { token: ada.token, body: {} })
+  const answer = await ada.call('POST', '/orders', { body: {} })
   assert.equal(answer.status, 422, answer.text)
   startClock()
   await store.pool.query('alter table sessions_elsewhere rename to sessions')
