@@ -115,6 +115,7 @@ export const WALLS: readonly Wall[] = [
       'orders/order-amendments.ts',
       'orders/order-charges.ts',
       'orders/order-columns.ts',
+      'orders/line-attributes.ts',
       'orders/postal-address.ts',
       'orders/vat-number.ts',
       'orders/events.ts',

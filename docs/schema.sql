@@ -619,7 +619,7 @@ $$;
 CREATE FUNCTION public.erase_addresses_in_topic(order_ids uuid[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
-    AS $$
+    AS $_$
   with stored as materialized (
     select id, version, status_history, array(select key from jsonb_each(to_jsonb(orders)) where value = 'null') as missing
     from orders
@@ -631,12 +631,20 @@ CREATE FUNCTION public.erase_addresses_in_topic(order_ids uuid[]) RETURNS void
   )
   update topic_messages as message
   set event = jsonb_set(event::jsonb, '{data,order}', coalesce(
-    (select jsonb_object_agg(key, case when key = any(missing) then 'null' else value end) from jsonb_each(event::jsonb #> '{data,order}')),
+    (
+      select jsonb_object_agg(key, case
+        when key = any(missing) then 'null'
+        when key = 'items' and 'item_attributes' = any(missing) and value @? '$[*].attributes'
+          then (select jsonb_agg(item - 'attributes' order by place) from jsonb_array_elements(value) with ordinality as line (item, place))
+        else value
+      end)
+      from jsonb_each(event::jsonb #> '{data,order}')
+    ),
     '{}'
   ))::json
   from erased
   where message.id = erased.event_id and json_typeof(event #> '{data,order}') = 'object'
-$$;
+$_$;
 
 
 --
@@ -900,12 +908,14 @@ CREATE FUNCTION public.order_changes_add_up(items json, total_amount bigint, sta
     AS $_$
 declare
   ordered_lines jsonb;
+  all_lines jsonb;
 begin
   if not jsonb_path_exists(status_history, '$[*].change') then
     return true;
   end if;
   -- This is assigned here because an error of a declaration is not handled below.
   ordered_lines := items;
+  all_lines := ordered_lines || jsonb_path_query_array(status_history, '$[*].change.added[*]');
   if jsonb_typeof(status_history) <> 'array' or jsonb_typeof(ordered_lines) <> 'array' then
     return false;
   end if;
@@ -915,14 +925,11 @@ begin
       from jsonb_array_elements(status_history) with ordinality as history (entry, place)
     ), ordered as (
       select line ->> 'product_id' as product_id, sum((line ->> 'quantity')::numeric) as quantity
-      from (
-        select jsonb_array_elements(ordered_lines) as line
-        union all
-        select jsonb_path_query(change, '$.added[*]') from entry
-      ) as lines
+      from jsonb_array_elements(all_lines) as line
       group by 1
     ), piece as (
-      select change ->> 'type' as type, line ->> 'product_id' as product_id, (line ->> 'quantity')::numeric as quantity
+      select change ->> 'type' as type, line ->> 'product_id' as product_id, (line ->> 'quantity')::numeric as quantity,
+        (line ->> 'line')::integer as line_place
       from entry
       cross join jsonb_array_elements(coalesce(change -> 'lines', change -> 'removed')) as line
     ), moved as (
@@ -932,6 +939,13 @@ begin
         coalesce(sum(quantity) filter (where type = 'returned'), 0) as returned
       from piece
       group by 1
+    ), named as (
+      select all_lines -> line_place as line, product_id,
+        coalesce(sum(quantity) filter (where type <> 'returned'), 0) as moved,
+        coalesce(sum(quantity) filter (where type = 'returned'), 0) as returned
+      from piece
+      where line_place is not null
+      group by line_place, product_id
     ), refund as (
       select (change -> 'refund' ->> 'amount')::numeric as amount, change ->> 'type' as type,
         sum((change -> 'refund' ->> 'amount')::numeric) over (partition by change ->> 'provider', change ->> 'reference') as refunded
@@ -941,7 +955,7 @@ begin
       select total_amount + sum(coalesce((change ->> 'amount')::numeric, 0)) over (order by place) as amount from entry
     )
     select coalesce(bool_and(coalesce(jsonb_typeof(change) = 'object' and change ->> 'type' > '', false)) filter (where change is not null), true)
-      and (select coalesce(bool_and(coalesce(quantity >= 1 and quantity % 1 = 0, false)), true) from piece)
+      and (select coalesce(bool_and(coalesce(quantity >= 1 and quantity % 1 = 0 and coalesce(line_place, 0) >= 0, false)), true) from piece)
       and coalesce(bool_and(coalesce(order_lines_add_up(
         (change -> 'added')::json,
         (select sum((line -> 'total' ->> 'amount')::bigint)::bigint from jsonb_array_elements(change -> 'added') as line),
@@ -956,6 +970,13 @@ begin
         from moved
         left join ordered using (product_id)
         cross join (select exists (select from entry where status = 'shipped' and change is null) as was_shipped_whole) as whole
+      )
+      and (
+        select coalesce(bool_and(coalesce(
+          line ->> 'product_id' = product_id and greatest(moved, returned) <= (line ->> 'quantity')::numeric,
+          false
+        )), true)
+        from named
       )
       -- The amount that a payment covers is derived from reports. This only verifies that no payment refunds more than
       -- the order has ever cost.
@@ -1175,25 +1196,28 @@ begin
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
         response_template text, attributes json, stock_holder text, max_guest_stock_percent integer, repeat_names text[],
-        repeat_seconds integer[], billing_address jsonb, vat_number text, audited_action text, request_id text
+        repeat_seconds integer[], billing_address jsonb, vat_number text, audited_action text, request_id text,
+        item_attributes json
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
       traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent,
-      repeat_names, repeat_seconds, billing_address, vat_number, audited_action, request_id, items)
+      repeat_names, repeat_seconds, billing_address, vat_number, audited_action, request_id, item_attributes, items)
   ), placed as (
     insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
-      vat_number, note, attributes, status_history, traceparent, created_at, updated_at)
+      vat_number, note, attributes, item_attributes, status_history, traceparent, created_at, updated_at)
     select id, user_id, 'pending', items::json, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
-      vat_number, note, attributes, status_history, traceparent, placed_at, placed_at
+      vat_number, note, attributes, item_attributes, status_history, traceparent, placed_at, placed_at
     from draft
     returning number, user_id
   ), held as (
     insert into guest_holds (order_id, product_id, holder, quantity, created_at)
-    select id, (item ->> 'product_id')::uuid, stock_holder, (item ->> 'quantity')::bigint, placed_at
+    -- Lines of a product with different attributes are one hold.
+    select id, (item ->> 'product_id')::uuid, stock_holder, sum((item ->> 'quantity')::bigint), placed_at
     from draft
     cross join json_array_elements(items::json) as item
     where stock_holder is not null
+    group by id, item ->> 'product_id', stock_holder, placed_at
   ), audited as (
     -- An operator or a key has placed the order for a customer.
     insert into activities (actor_type, actor_id, action, subject_type, subject_id, after, request_id)
@@ -3161,6 +3185,7 @@ CREATE TABLE public.orders (
     former_values jsonb,
     billing_address jsonb,
     vat_number text,
+    item_attributes json,
     CONSTRAINT orders_status_known CHECK ((status = ANY (ARRAY['pending'::text, 'confirmed'::text, 'shipped'::text, 'delivered'::text, 'cancelled'::text, 'returned'::text]))),
     CONSTRAINT orders_total_in_range CHECK (((total_amount >= 0) AND (total_amount <= '9007199254740991'::bigint))),
     CONSTRAINT orders_version_positive CHECK ((version >= 1))

@@ -140,6 +140,42 @@ test('a parcel that was made meanwhile is not doubled, and what was entered outl
   )
 })
 
+test('an operator sees what each line is engraved with, ships one of two lines of a product, and returns it at its price', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const { page, complaints, address } = await openConsoleOf(t, store)
+  const ring = await store.addProduct({ name: 'Ring', amount: 1_000 })
+  const items = ['Anna', HOSTILE].map((engraving) => ({ product_id: ring.id, quantity: 1, attributes: { engraving } }))
+  const { json: order } = await store.call('POST', '/orders', { token: (await store.register()).token, body: { items } })
+  await change(order.id, 'transitions', { to: 'confirmed' })
+  const dialog = page.getByRole('dialog')
+  await open(page, address, order)
+  await page.getByRole('table', { name: 'Units' }).getByText(`engraving: ${HOSTILE}`).waitFor()
+  await page.evaluate(`dispatchEvent(new Event('beforeprint'))`)
+  assert.ok((await page.locator('.slips').textContent())?.includes('Ringengraving: Anna'))
+  await page.evaluate(`dispatchEvent(new Event('afterprint'))`)
+
+  await page.getByRole('button', { name: 'Ship 2 units…' }).press('Enter')
+  await dialog.getByLabel('engraving: Anna').fill('0')
+  await assertUsable(page, 'the dialog of a parcel with engravings')
+  await dialog.getByRole('button', { name: 'Ship', exact: true }).press('Enter')
+  await page.getByText(`1 × Ring (engraving: ${HOSTILE}) shipped`).waitFor()
+  await page.getByRole('button', { name: 'Return…' }).press('Enter')
+  assert.equal(await dialog.getByRole('spinbutton').count(), 1)
+  await dialog.getByLabel('engraving').fill('1')
+  await dialog.getByRole('button', { name: 'Return', exact: true }).press('Enter')
+  await page.getByText(/1 unit was returned\./).waitFor()
+  const { items: lines } = await read(order.id)
+  assert.deepEqual(
+    lines.map(({ shipped, returned }: { shipped?: number; returned?: number }) => [shipped, returned]),
+    [
+      [undefined, undefined],
+      [1, 1],
+    ],
+  )
+  assert.deepEqual(complaints, [])
+})
+
 test('who may only read orders has no button that changes one', { skip: NO_CHROMIUM }, async (t) => {
   const { page, complaints, address } = await openConsoleOf(t, store, { role: 'support' })
   const { order } = await placeOrder()

@@ -26,7 +26,8 @@ async function startMailingStore(t: Cleanup, overrides: StoreOverrides = {}) {
   const { token: operator } = await registerOperator(store)
   const placed = async (language: string) => {
     const guest = await createGuest({ call: (...[method, path]) => store.call(method, path, { body: { email: EMAIL, language } }) }, EMAIL)
-    const order = await placeOrder(store, guest.token, product)
+    const items = [{ product_id: product.id, quantity: 1, attributes: { engraving: HOSTILE } }]
+    const order = await placeOrder(store, guest.token, product, { items })
     assert.equal(order.status, 201, order.text)
     return order.json
   }
@@ -101,13 +102,13 @@ for (const { view, language, texts } of [
 
     await change(order.id, 'transitions', { to: 'confirmed' })
     const tracking = { carrier: 'DHL', number: 'JJD0001', url: 'https://track.example/p?id=JJD0001' }
-    await change(order.id, 'shipments', { lines: [{ product_id: order.items[0].product_id, quantity: 1 }], tracking })
+    await change(order.id, 'shipments', { lines: [{ product_id: order.items[0].product_id, quantity: 1, line: 0 }], tracking })
     await page.reload()
     await page.locator('.parcels').waitFor()
     assert.equal(await statusOf(page), texts.sent)
     assert.equal(await page.getByRole('link', { name: texts.track }).getAttribute('href'), tracking.url)
     assert.ok((await page.locator('main').textContent())?.includes(`1 × Lamp ${HOSTILE}`))
-    assert.ok(!(await page.locator('main').textContent())?.includes('Ring 1'), 'no street yet')
+    assert.doesNotMatch((await page.locator('main').textContent()) ?? '', /Ring 1|engraving/, 'no street and no engraving yet')
 
     // The keyboard suffices.
     await page.getByLabel(texts.code).fill('1011')
@@ -117,6 +118,8 @@ for (const { view, language, texts } of [
     await page.getByLabel(texts.code).fill('1010')
     await page.getByRole('button', { name: texts.show }).press('Enter')
     await page.getByText('Ring 1').waitFor()
+    assert.equal(await page.getByText(`engraving: ${HOSTILE}`).count(), 2, 'the line and the parcel')
+    assert.equal(await page.evaluate('document.activeElement.id'), 'address')
     await assertUsable(page, 'address')
 
     // The mail about the shipment has a link of its own. In the same tab it changes the fragment alone.

@@ -344,7 +344,10 @@ test('the link of a mail shows an order with its parcels, its address for the po
   const product = await store.addProduct({ name: 'Lamp' })
   const shipping_address = { name: 'Ada', line1: 'Ring 1', city: 'Wien', postal_code: '1010', country: 'AT' }
   const [sent, kept] = [
-    await placeLinkedOrder(store, product, { shipping_address }),
+    await placeLinkedOrder(store, product, {
+      items: [{ product_id: product.id, quantity: 1, attributes: { engraving: 'Anna' } }],
+      shipping_address,
+    }),
     await placeLinkedOrder(store, product, { shipping_address }),
   ]
   const tracking = { carrier: 'Post', number: 'P1', url: 'https://post.example/P1' }
@@ -366,6 +369,7 @@ test('the link of a mail shows an order with its parcels, its address for the po
   await page.getByLabel('Postal code').fill('1010')
   await page.getByRole('button', { name: 'Show the address' }).click()
   await page.getByText('Ring 1').waitFor()
+  await page.getByText('engraving: Anna').waitFor()
   assert.equal(await page.getByRole('button', { name: 'Cancel the order' }).count(), 0)
 
   await page.goto(`${origin}/order#${kept.token}`)

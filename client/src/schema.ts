@@ -3470,12 +3470,13 @@ export interface components {
             product_id: string;
             /** @description Units, at least 1. */
             quantity: number;
+            /** @description The place of the units' line in `items`, from 0. Absent if the request named none: the first lines of the product count first. */
+            line?: number;
         };
         LinkedOrder: {
             /** @description The unique number that people use for the order. */
             number: string;
             status: components["schemas"]["OrderStatus"];
-            items: components["schemas"]["OrderItem"][];
             total: components["schemas"]["Money"];
             /** @description The refunded amount. Null if a provider has reported a refund whose amount is unknown. */
             refunded: {
@@ -3488,6 +3489,8 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             updated_at: string;
+            /** @description Without `attributes` until the postal code is sent. */
+            items: components["schemas"]["OrderItem"][];
             adjustments: {
                 /** @description The version of the order after the adjustment. It identifies the adjustment within the order. */
                 version: number;
@@ -3813,7 +3816,7 @@ export interface components {
             kind: components["schemas"]["AuditKind"];
         };
         NewCancellation: {
-            /** @description Name each product once. By default all remaining units. */
+            /** @description Name each product once, or each of its lines once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
             /** @description A change of this kind with the same reference is made only once. */
@@ -3847,7 +3850,7 @@ export interface components {
              * @enum {string}
              */
             language?: "en" | "de" | "fr" | "es";
-            /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
+            /** @description Lines of the same product are merged if their `attributes`, such as an engraving, are equal. A product has at most 10,000 units in all lines, and the attributes of all lines together have at most 8192 bytes as JSON. They are erased with the addresses of the order, and the data lake does not have them. */
             items: components["schemas"]["NewOrderItem"][];
             /**
              * @description The currency of the prices (ISO 4217), in which each product must be sold. By default the own price of each product applies.
@@ -3892,7 +3895,7 @@ export interface components {
             role: components["schemas"]["OperatorRole"];
         };
         NewOrder: {
-            /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
+            /** @description Lines of the same product are merged if their `attributes`, such as an engraving, are equal. A product has at most 10,000 units in all lines, and the attributes of all lines together have at most 8192 bytes as JSON. They are erased with the addresses of the order, and the data lake does not have them. */
             items: components["schemas"]["NewOrderItem"][];
             /**
              * @description The currency of the prices (ISO 4217), in which each product must be sold. By default the own price of each product applies.
@@ -3921,6 +3924,7 @@ export interface components {
             /** Format: uuid */
             product_id: string;
             quantity: number;
+            attributes?: components["schemas"]["Attributes"];
         };
         NewOrderNote: {
             /** @description Plain text. Customers never see it. */
@@ -4009,12 +4013,14 @@ export interface components {
             reference: string;
             reason?: string | null;
             payment?: components["schemas"]["PaymentName"];
-            /** @description The lines that the refund is for. Name each product once. The amounts of the lines are at most that of the refund. */
+            /** @description The lines that the refund is for. Name each product once, or each of its lines once. The amounts of the lines are at most that of the refund. */
             lines?: components["schemas"]["NewRefundLine"][];
         };
         NewRefundLine: {
             /** Format: uuid */
             product_id: string;
+            /** @description The place of the line in `items`, from 0: for a product with several lines, such as different engravings. By default the first lines of the product count first. */
+            line?: number;
             /** @description Units, at most those of the order. */
             quantity?: number;
             amount?: {
@@ -4025,7 +4031,7 @@ export interface components {
             };
         };
         NewReturn: {
-            /** @description Name each product once. By default all remaining units. */
+            /** @description Name each product once, or each of its lines once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
             /** @description A change of this kind with the same reference is made only once. */
@@ -4042,7 +4048,7 @@ export interface components {
             until?: string | null;
         };
         NewShipment: {
-            /** @description Name each product once. By default all remaining units. */
+            /** @description Name each product once, or each of its lines once. By default all remaining units. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
             /** @description A change of this kind with the same reference is made only once. */
@@ -4258,6 +4264,10 @@ export interface components {
             unit_price: components["schemas"]["Money"];
             quantity: number;
             total: components["schemas"]["Money"];
+            /** @description The attributes with which the line was ordered, such as an engraving. Absent if there are none, and after their erasure. */
+            attributes?: {
+                [key: string]: string | number | boolean;
+            };
             /** @description Units that were shipped, including those that were returned later. Absent if there are none. */
             shipped?: number;
             /** @description Units that were cancelled. Absent if there are none. */
@@ -4309,6 +4319,8 @@ export interface components {
             /** Format: uuid */
             product_id: string;
             quantity: number;
+            /** @description The place of the line in `items`, from 0: for a product with several lines, such as different engravings. By default the first lines of the product count first. */
+            line?: number;
         };
         /** @enum {string} */
         OrderStatus: "pending" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned";
@@ -4600,6 +4612,10 @@ export interface components {
                 unit_price: components["schemas"]["Money"];
                 quantity: number;
                 total: components["schemas"]["Money"];
+                /** @description As in the request. */
+                attributes?: {
+                    [key: string]: string | number | boolean;
+                };
             }[];
             total: components["schemas"]["Money"];
         };
@@ -4880,6 +4896,8 @@ export interface components {
             exceeded: {
                 /** Format: uuid */
                 product_id: string;
+                /** @description The line that the request named. */
+                line?: number;
                 requested: number;
                 available: number;
             }[];
@@ -4898,7 +4916,7 @@ export interface components {
             }[];
         };
         QuoteRequest: {
-            /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
+            /** @description Lines of the same product are merged if their `attributes`, such as an engraving, are equal. A product has at most 10,000 units in all lines, and the attributes of all lines together have at most 8192 bytes as JSON. They are erased with the addresses of the order, and the data lake does not have them. */
             items: components["schemas"]["NewOrderItem"][];
             /**
              * @description The currency of the prices (ISO 4217), in which each product must be sold. By default the own price of each product applies.
@@ -4959,6 +4977,8 @@ export interface components {
         RefundLine: {
             /** Format: uuid */
             product_id: string;
+            /** @description The place of the line in `items`, from 0. */
+            line?: number;
             quantity?: number;
             /** @description Minor units. */
             amount?: number;
@@ -13159,6 +13179,9 @@ export interface operations {
                      *               "total": {
                      *                 "amount": 2580,
                      *                 "currency": "EUR"
+                     *               },
+                     *               "attributes": {
+                     *                 "engraving": "Anna"
                      *               }
                      *             }
                      *           ],
@@ -13271,7 +13294,10 @@ export interface operations {
                  *       "items": [
                  *         {
                  *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
-                 *           "quantity": 2
+                 *           "quantity": 2,
+                 *           "attributes": {
+                 *             "engraving": "Anna"
+                 *           }
                  *         }
                  *       ],
                  *       "client_reference": "cart-1843",
@@ -13331,6 +13357,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -13448,7 +13477,10 @@ export interface operations {
                  *       "items": [
                  *         {
                  *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
-                 *           "quantity": 2
+                 *           "quantity": 2,
+                 *           "attributes": {
+                 *             "engraving": "Anna"
+                 *           }
                  *         }
                  *       ]
                  *     }
@@ -13479,6 +13511,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -13572,6 +13607,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -13718,6 +13756,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -13899,6 +13940,9 @@ export interface operations {
                      *               "total": {
                      *                 "amount": 2580,
                      *                 "currency": "EUR"
+                     *               },
+                     *               "attributes": {
+                     *                 "engraving": "Anna"
                      *               }
                      *             }
                      *           ],
@@ -14014,7 +14058,10 @@ export interface operations {
                  *       "items": [
                  *         {
                  *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
-                 *           "quantity": 2
+                 *           "quantity": 2,
+                 *           "attributes": {
+                 *             "engraving": "Anna"
+                 *           }
                  *         }
                  *       ],
                  *       "client_reference": "cart-1843",
@@ -14074,6 +14121,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -14220,6 +14270,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -14402,6 +14455,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -14523,7 +14579,10 @@ export interface operations {
                  *       "items": [
                  *         {
                  *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
-                 *           "quantity": 2
+                 *           "quantity": 2,
+                 *           "attributes": {
+                 *             "engraving": "Anna"
+                 *           }
                  *         }
                  *       ]
                  *     }
@@ -14554,6 +14613,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -14626,7 +14688,8 @@ export interface operations {
                  *       "lines": [
                  *         {
                  *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
-                 *           "quantity": 1
+                 *           "quantity": 1,
+                 *           "line": 0
                  *         }
                  *       ],
                  *       "reference": "parcel-7781",
@@ -14670,6 +14733,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -14800,7 +14866,8 @@ export interface operations {
                  *       "lines": [
                  *         {
                  *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
-                 *           "quantity": 1
+                 *           "quantity": 1,
+                 *           "line": 0
                  *         }
                  *       ],
                  *       "reason": "no longer made",
@@ -14840,6 +14907,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -14970,7 +15040,8 @@ export interface operations {
                  *       "lines": [
                  *         {
                  *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
-                 *           "quantity": 1
+                 *           "quantity": 1,
+                 *           "line": 0
                  *         }
                  *       ],
                  *       "restock": true,
@@ -15011,6 +15082,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -15180,6 +15254,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -15352,6 +15429,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -15530,6 +15610,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -15719,6 +15802,9 @@ export interface operations {
                      *           "total": {
                      *             "amount": 2580,
                      *             "currency": "EUR"
+                     *           },
+                     *           "attributes": {
+                     *             "engraving": "Anna"
                      *           }
                      *         }
                      *       ],
@@ -15907,6 +15993,9 @@ export interface operations {
                      *             "total": {
                      *               "amount": 2580,
                      *               "currency": "EUR"
+                     *             },
+                     *             "attributes": {
+                     *               "engraving": "Anna"
                      *             }
                      *           }
                      *         ],
@@ -16289,6 +16378,9 @@ export interface operations {
                      *               "total": {
                      *                 "amount": 2580,
                      *                 "currency": "EUR"
+                     *               },
+                     *               "attributes": {
+                     *                 "engraving": "Anna"
                      *               }
                      *             }
                      *           ],

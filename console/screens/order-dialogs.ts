@@ -7,7 +7,7 @@ import { type Content, html, money, note, nothing } from '../kit/html.ts'
 import { capitalized, plural, t, word } from '../kit/language.ts'
 import { type Attempts, atVersion, changeOrder } from './order-changes.ts'
 import { amountField, causeFields, readDetails, readMoney, restockField, trackingFields } from './order-fields.ts'
-import { COUNT_LEFT, countLeft, type Order } from './order-parts.ts'
+import { attributeTexts, COUNT_LEFT, countLeft, type Order } from './order-parts.ts'
 
 type Item = Schemas['OrderItem']
 
@@ -55,7 +55,7 @@ interface PartDialog {
 export function openPartDialog({ seen, make }: Attempts, move: PartMove, { signal, mayRefund, onDone }: PartDialog): void {
   const order = seen()
   const { path, title, submit } = PARTS[move]
-  const left = leftByProduct(order, move)
+  const left = choicesLeft(order, move)
   const refund = move === 'returned' && mayRefund && order.refundable.length > 0 ? refundOfReturn(order) : null
 
   async function change(data: FormData, at: Order): Promise<void> {
@@ -93,11 +93,11 @@ export function openPartDialog({ seen, make }: Attempts, move: PartMove, { signa
     }
     const recount = ({ currentTarget }: Event) => refund?.recount((currentTarget as Element).closest('form'))
     const units = () => {
-      const now = leftByProduct(seen(), move)
+      const now = choicesLeft(seen(), move)
       return [...left].map(([id, { item, count }]) => {
         const most = now.get(id)?.count ?? 0
         return field(
-          `${item.name} (${item.sku})`,
+          [`${item.name} (${item.sku})`, ...attributeTexts(item)].join(', '),
           html`<input type="number" name=${id} min="0" max=${most} step="1" required autocomplete="off"
             .defaultValue=${move === 'shipped' ? String(count) : '0'}>`,
           t`At most ${most}.`,
@@ -115,18 +115,28 @@ export function openPartDialog({ seen, make }: Attempts, move: PartMove, { signa
   })
 }
 
-function unitsIn(data: FormData, left: ReadonlyMap<string, unknown>): Schemas['LineQuantity'][] {
-  return [...left.keys()]
-    .map((product_id) => ({ product_id, quantity: Number(data.get(product_id)) }))
-    .filter(({ quantity }) => quantity > 0)
+function unitsIn(data: FormData, left: ReadonlyMap<string, Choice>): Schemas['LineQuantity'][] {
+  return [...left].map(([name, { part }]) => ({ ...part, quantity: Number(data.get(name)) })).filter(({ quantity }) => quantity > 0)
 }
 
-/** Two lines of a product are one choice. The store takes its units from the first line on. */
-function leftByProduct({ items }: Order, move: PartMove): Map<string, { item: Item; count: number }> {
-  const found = new Map<string, { item: Item; count: number }>()
-  for (const item of items) {
-    const count = COUNT_LEFT[move](item) + (found.get(item.product_id)?.count ?? 0)
-    if (count > 0) found.set(item.product_id, { item: found.get(item.product_id)?.item ?? item, count })
+interface Choice {
+  part: Omit<Schemas['LineQuantity'], 'quantity'>
+  item: Item
+  count: number
+}
+
+/**
+ * The choices by the name of their field. Lines of a product are one choice, whose units the store takes from the first
+ * line on, unless they have attributes.
+ */
+function choicesLeft({ items }: Order, move: PartMove): Map<string, Choice> {
+  const byLine = new Set(items.flatMap(({ product_id, attributes }) => (attributes === undefined ? [] : [product_id])))
+  const found = new Map<string, Choice>()
+  for (const [line, item] of items.entries()) {
+    const { product_id } = item
+    const [name, part] = byLine.has(product_id) ? [`${product_id} ${line}`, { product_id, line }] : [product_id, { product_id }]
+    const count = COUNT_LEFT[move](item) + (found.get(name)?.count ?? 0)
+    if (count > 0) found.set(name, { part, item: found.get(name)?.item ?? item, count })
   }
   return found
 }
@@ -134,9 +144,9 @@ function leftByProduct({ items }: Order, move: PartMove): Map<string, { item: It
 /** The price of returned units. The first lines of a product count first, as in the store. */
 function priceOf({ items }: Order, lines: readonly Schemas['LineQuantity'][]): number {
   let price = 0
-  for (const { product_id, quantity } of lines) {
+  for (const { product_id, quantity, line } of lines) {
     let rest = quantity
-    for (const item of items.filter((each) => each.product_id === product_id)) {
+    for (const item of items.filter((each, place) => each.product_id === product_id && [undefined, place].includes(line))) {
       const units = Math.min(rest, COUNT_LEFT.returned(item))
       price += units * item.unit_price.amount
       rest -= units
@@ -153,7 +163,7 @@ function refundOfReturn(order: Order) {
   const { currency } = total
   const charges = adjustments.filter(({ amount, kind }) => amount.amount > 0 && kind !== 'tax')
   const most = Math.max(...refundable.map(({ left }) => left.amount))
-  const left = leftByProduct(order, 'returned')
+  const left = choicesLeft(order, 'returned')
   let typed = false
 
   const recount = (form: HTMLFormElement | null) => {

@@ -2,7 +2,7 @@ import { formatMajorUnits } from '../../client/src/currency.ts'
 import { toCsv } from '../kit/csv.ts'
 import { download } from '../kit/download.ts'
 import { dayOf } from '../kit/times.ts'
-import { fulfilmentOf, type Order } from './order-parts.ts'
+import { attributeTexts, fulfilmentOf, type Order } from './order-parts.ts'
 import { packedLines } from './packed-lines.ts'
 
 const TEXT = 'VARCHAR'
@@ -20,7 +20,7 @@ const COLUMNS: readonly [name: string, type: string, cell: (order: Order) => str
     TEXT,
     (order) =>
       packedLines(order)
-        .map(({ units, item: { sku } }) => `${units} × ${sku}`)
+        .map(({ units, item }) => [`${units} × ${item.sku}`, ...attributeTexts(item)].join(', '))
         .join('; '),
   ],
   ['name', TEXT, ({ shipping_address: to }) => to?.name],

@@ -61,8 +61,16 @@ export function paymentBadge({ payment, status }: Pick<Order, 'payment' | 'statu
 export function unitsText({ items }: Pick<Order, 'items'>, lines: readonly Partial<Schemas['LineQuantity']>[]): string {
   const names = new Map(items.map(({ product_id, name }) => [product_id, name]))
   return lines
-    .map(({ product_id = '', quantity }) => `${quantity === undefined ? '' : `${quantity} × `}${names.get(product_id) ?? product_id}`)
+    .map(({ product_id = '', quantity, line = -1 }) => {
+      const [count, given] = [quantity === undefined ? '' : `${quantity} × `, attributeTexts(items[line]).join(', ')]
+      return `${count}${names.get(product_id) ?? product_id}${given === '' ? '' : ` (${given})`}`
+    })
     .join(', ')
+}
+
+/** The attributes of a line, such as `engraving: Anna`. */
+export function attributeTexts({ attributes = {} }: Pick<Partial<Item>, 'attributes'> = {}): string[] {
+  return Object.entries(attributes).map(([name, value]) => `${name}: ${value}`)
 }
 
 export function countText(count: number): string {

@@ -2,7 +2,7 @@ import { html } from 'lit-html'
 import { type Content, nothing } from '../kit/html.ts'
 import type { ScreenContext } from '../kit/screen.ts'
 import { timeZone } from '../kit/times.ts'
-import { addressLines, type Order } from './order-parts.ts'
+import { addressLines, attributeTexts, type Order } from './order-parts.ts'
 import { packedLines } from './packed-lines.ts'
 
 /**
@@ -35,7 +35,11 @@ function slip(order: Order): Content {
     <p>Placed ${new Date(created_at).toLocaleDateString('en-GB', { dateStyle: 'long', timeZone: timeZone() })}</p>
     <table>
       <thead><tr><th class="number">Units</th><th>SKU</th><th>Product</th></tr></thead>
-      <tbody>${packedLines(order).map(({ units, item: { sku, name } }) => html`<tr><td class="number">${units}</td><td>${sku}</td><td>${name}</td></tr>`)}</tbody>
+      <tbody>${packedLines(order).map(
+        ({ units, item }) =>
+          html`<tr><td class="number">${units}</td><td>${item.sku}</td>
+            <td>${item.name}${attributeTexts(item).map((text) => html`<br>${text}`)}</td></tr>`,
+      )}</tbody>
     </table>
     ${note ? html`<p>Note: ${note}</p>` : nothing}
   </section>`

@@ -12,6 +12,7 @@ import { orderCharges } from './order-charges.ts'
 import { orderCustomer } from './order-customer.ts'
 import { openMoveDialog, openPartDialog } from './order-dialogs.ts'
 import {
+  attributeTexts,
   canMovePart,
   countLeft,
   countText,
@@ -134,9 +135,9 @@ function pieces({ items }: Order, pictures: ReadonlyMap<string, string | null> |
       [
         {
           title: t`Product`,
-          cell: ({ product_id, name, sku }) =>
+          cell: ({ product_id, name, sku, ...item }) =>
             html`<div class="pictured">${picture(pictures?.get(product_id))}<div>
-              <a href=${addressOf('products', { product: product_id })}>${name}</a><small class="muted">${sku}</small></div></div>`,
+              <a href=${addressOf('products', { product: product_id })}>${name}</a><small class="muted">${sku}</small>${attributeTexts(item).map((text) => html`<small>${text}</small>`)}</div></div>`,
         },
         { title: t`Price`, number: true, cell: ({ unit_price }) => money(unit_price) },
         { title: t`Quantity`, number: true, cell: ({ quantity }) => quantity },

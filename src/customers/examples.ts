@@ -1,4 +1,5 @@
 import { EXAMPLE_ORDER } from '../orders/examples.ts'
+import { withoutAttributes } from '../orders/line-attributes.ts'
 
 /** Example bodies of the OpenAPI document. A test checks each against its schema. */
 
@@ -29,7 +30,7 @@ export const EXAMPLE_ORDER_LINK = { token: 'AZl6YCszfkWhyG0On3s6VWpQK9D3mZr0tB1n
 
 const { number, status, items, total, refunded, adjustments, parcels, created_at, updated_at } = EXAMPLE_ORDER
 export const EXAMPLE_LINKED_ORDER = {
-  ...{ number, status, items, total, refunded, adjustments, parcels, created_at, updated_at },
+  ...{ number, status, items: items.map(withoutAttributes), total, refunded, adjustments, parcels, created_at, updated_at },
   history: [{ status, at: created_at }],
   can_cancel: true,
   asks_postal_code: true,

@@ -70,6 +70,19 @@ test('shows the address for its postal code, and refuses every code when there i
   assert.equal(problems[0]?.detail, problems[1]?.detail)
 })
 
+test('a link shows the attributes of lines, such as an engraving, for the postal code of the delivery address', async () => {
+  const items = ['Grace', 'Alan'].map((engraving) => ({ product_id: lamp.id, quantity: 1, attributes: { engraving } }))
+  const order = await placeLinkedOrder(store, lamp, { items })
+  const { json, text } = await read(order.token)
+  assert.equal(json.items.length, 2)
+  assert.doesNotMatch(text, /Grace|Alan|engraving/, 'a mail may be forwarded')
+  const shown = await read(order.token, { postal_code: '1010' })
+  assert.deepEqual(
+    shown.json.items.map(({ attributes }: { attributes: object }) => attributes),
+    items.map(({ attributes }) => attributes),
+  )
+})
+
 test("the customer cancels by link once, within the shop's rules, and the stock returns", async (t) => {
   const vase = await store.addProduct({ stock: 10 })
   const order = await placeLinkedOrder(store, vase)

@@ -5,6 +5,7 @@ import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { LANGUAGES, type Language } from '../language.ts'
+import { withoutAttributes } from '../orders/line-attributes.ts'
 import { type Order, OrderSchema, presentOrder } from '../orders/order.ts'
 import { AdjustmentSchema, ParcelSchema } from '../orders/order-changes.ts'
 import type { OrderStatus } from '../orders/order-status.ts'
@@ -19,7 +20,8 @@ const LinkedAddress = Type.Omit(ShippingAddressSchema, ['phone'])
 /** What the link in an order's mail shows: the customer's view, and the address after its postal code was entered. */
 export const LinkedOrderSchema = Type.Object(
   {
-    ...{ number, status, items, total, refunded, created_at, updated_at },
+    ...{ number, status, total, refunded, created_at, updated_at },
+    items: { ...items, description: 'Without `attributes` until the postal code is sent.' },
     adjustments: Type.Array(Type.Omit(AdjustmentSchema, ['reference'])),
     parcels: Type.Array(Type.Omit(ParcelSchema, ['reference'])),
     history: Type.Array(Type.Object({ status, at: created_at }), {
@@ -118,7 +120,9 @@ export function presentLinkedOrder(
   // The recipient of a present knows the delivery address's postal code, but must not see the buyer's address.
   const isBillingShown = postalCode !== null && links.isPostalCodeOf(billingAddress ?? shippingAddress, postalCode)
   return {
-    ...{ number, status, items, total, refunded, created_at, updated_at },
+    ...{ number, status, total, refunded, created_at, updated_at },
+    // A name in an engraving is as personal as the address.
+    items: postalCode === null ? items.map(withoutAttributes) : items,
     // The references are left out, because they name the shop's internal documents.
     adjustments: adjustments.map(({ reference: _, ...adjustment }) => adjustment),
     parcels: parcels.map(({ reference: _, ...parcel }) => parcel),

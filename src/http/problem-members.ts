@@ -1,4 +1,5 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox'
+import { AttributesSchema } from '../attributes.ts'
 import type { ErrorCode } from '../errors.ts'
 import { MoneySchema, SignedMoneySchema } from '../money.ts'
 
@@ -56,6 +57,7 @@ export const PROBLEM_MEMBERS = {
         unit_price: MoneySchema,
         quantity: Type.Integer(),
         total: MoneySchema,
+        attributes: Type.Optional({ ...AttributesSchema, description: 'As in the request.' }),
       }),
       { description: 'The current lines with their prices.' },
     ),
@@ -84,7 +86,14 @@ export const PROBLEM_MEMBERS = {
   },
   too_late_to_amend: { current_status: Type.String({ description: 'The current status of the order.' }) },
   quantity_exceeded: {
-    exceeded: Type.Array(Type.Object({ product_id: Id, requested: Type.Integer(), available: Type.Integer() })),
+    exceeded: Type.Array(
+      Type.Object({
+        product_id: Id,
+        line: Type.Optional(Type.Integer({ description: 'The line that the request named.' })),
+        requested: Type.Integer(),
+        available: Type.Integer(),
+      }),
+    ),
   },
   adjustment_reference_taken: {
     adjustment: Type.Object({}, { additionalProperties: true, description: 'The adjustment that has the reference.' }),

@@ -48,7 +48,7 @@ export function buildTemplates(texts: MailTexts): ReadonlyMap<string, string> {
   const accountGreeting = paragraph(greetingWithoutName)
   return new Map([
     ['header.html', page(`<p ${MUTED}>${toHtml(texts.order)}</p>`)],
-    ...filesOf('lines', changedLines()),
+    ...filesOf('lines', changedLines(texts)),
     ...filesOf('order', orderTable(texts)),
     ...filesOf('link', orderLink(texts)),
     ...filesOf('footer', footer(texts.orderFooter)),
@@ -156,12 +156,16 @@ ${small(toHtml(text))}</div>\n</body>\n</html>\n`,
   }
 }
 
-function changedLines(): Part {
+function changedLines({ colon }: MailTexts): Part {
   const line = '{{quantity}} × {{name}}'
+  const given = attributes(colon)
   const more = '… + {{more_lines}}'
-  const list = (before: string, after: string) =>
-    `{{#lines}}\n${before}${line}${after}\n{{/lines}}\n{{#more_lines}}\n${before}${more}${after}\n{{/more_lines}}\n`
-  return { txt: list('', ''), html: `<ul style="margin:0 0 16px;padding:0 0 0 20px">\n${list('<li>', '</li>')}</ul>\n` }
+  const list = (before: string, below: string, after: string) =>
+    `{{#lines}}\n${before}${line}${below}${after}\n{{/lines}}\n{{#more_lines}}\n${before}${more}${after}\n{{/more_lines}}\n`
+  return {
+    txt: list('', given.txt, ''),
+    html: `<ul style="margin:0 0 16px;padding:0 0 0 20px">\n${list('<li>', given.html, '</li>')}</ul>\n`,
+  }
 }
 
 function noticeList(moreItems: string, console: Part): Part {
@@ -215,7 +219,7 @@ ${buttonLink('{{link}}', open)}{{/link}}
 function orderTable({ item, total, refunded, each, moreItems, reason, colon }: MailTexts): Part {
   const reasonLine = `${reason}${colon} {{reason}}`
   const rows = [
-    onlyWith('items', row('{{quantity}} × {{name}}', '{{total}}', colon, each)),
+    onlyWith('items', row('{{quantity}} × {{name}}', '{{total}}', colon, each, attributes(colon))),
     onlyWith('more_items', {
       txt: `${moreItems}\n`,
       html: `<tr>\n<td colspan="2" style="padding:8px 0;${LINE}">${toHtml(moreItems)}</td>\n</tr>\n`,
@@ -244,13 +248,22 @@ ${onlyWith('refunded', row(toHtml(refunded), '{{refunded}}', colon)).html}</tfoo
   }
 }
 
+/** The attributes of a line of the order, such as an engraving, below its name. */
+function attributes(colon: string): Part {
+  const attribute = `{{name}}${colon} {{value}}`
+  return {
+    txt: `{{#attributes}}\n  ${attribute}{{/attributes}}`,
+    html: `{{#attributes}}<br><span class="muted" style="color:#6b7280">${attribute}</span>{{/attributes}}`,
+  }
+}
+
 /** `each` is shown if there is a `unit_price`. */
-function row(label: string, amount: string, colon: string, each = ''): Part {
+function row(label: string, amount: string, colon: string, each = '', below: Part = { txt: '', html: '' }): Part {
   const note = (text: string) => (each === '' ? '' : `{{#unit_price}}${text}{{/unit_price}}`)
   return {
-    txt: `${label}${note(` (${each})`)}${colon} ${amount}\n`,
+    txt: `${label}${note(` (${each})`)}${colon} ${amount}${below.txt}\n`,
     html: `<tr>
-<td style="padding:8px 0;${LINE}">${label}${note(` <span class="muted" style="color:#6b7280">(${toHtml(each)})</span>`)}</td>
+<td style="padding:8px 0;${LINE}">${label}${note(` <span class="muted" style="color:#6b7280">(${toHtml(each)})</span>`)}${below.html}</td>
 <td style="padding:8px 0 8px 16px;${LINE};text-align:right;white-space:nowrap">${amount}</td>
 </tr>
 `,

@@ -35,8 +35,10 @@ export const WITH_READER = sql`left join orders on orders.id = mail.order_id
     select
       -- Guests who ordered by phone have no address (move-in/customer-line.ts).
       case when recipient.email not like '%@no-address.invalid' then recipient.email end as address,
-      -- A stranger may have chosen the name for an unproven address.
-      case when reader.email_verified_at is not null and recipient.email = reader.email then reader.name end as name
+      -- A stranger may have chosen the name, and written the attributes, for an unproven address.
+      case when is_proven then reader.name end as name,
+      case when is_proven then orders.item_attributes end as item_attributes
+    from (select reader.email_verified_at is not null and recipient.email = reader.email) as proof (is_proven)
   ) as readable`
 
 /**
@@ -50,7 +52,7 @@ export const MAIL_DELIVERIES: DeliveryKind = {
   receiver: { column: sql`receiver`, type: 'text' },
   columns: ['user_id', 'order_id', 'event_type', 'queued_at', 'content'],
   read: sql`select mail.event_id, mail.receiver, mail.attempts, mail.content, address, readable.name, reader.language,
-      mail.order_id, mail.queued_at, orders.shipping_address
+      mail.order_id, mail.queued_at, orders.shipping_address, readable.item_attributes
     from taken as mail
     ${WITH_READER}`,
   firstPauseSeconds: 2,
@@ -158,6 +160,8 @@ export interface MailToSend {
   order_id: string
   queued_at: Date
   shipping_address: ShippingAddress | null
+  /** The attributes of the order's lines. Null for an unproven address, for which a stranger may have written them. */
+  item_attributes: unknown
 }
 
 export interface RetryOptions {

@@ -86,8 +86,9 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   ): Promise<DeliveryOutcome> {
     if (address === null) return { to: 'failed', reason: 'the account no longer exists' }
     if (attempts > maxAttempts) return { to: 'failed', reason: 'the process ended during the last try' }
-    const { order_id: orderId, shipping_address: shippingAddress, queued_at: mailedAt } = mail
-    const withToken = { ...content, order_token: makeOrderToken({ orderId, email: address, shippingAddress, mailedAt }) }
+    const { order_id: orderId, shipping_address: shippingAddress, queued_at: mailedAt, item_attributes } = mail
+    const order_token = makeOrderToken({ orderId, email: address, shippingAddress, mailedAt })
+    const withToken = { ...content, item_attributes, order_token }
     const span = tracing?.start('smtp', traceparent)
     try {
       await mailer.send({ ...render(withToken, name, language), eventId, to: { address, name }, date: new Date(content.time) })

@@ -34,6 +34,8 @@ export type MailWithContent = FoundMail & {
   content: MailContent | null
   /** The name of the account. Null if the address is not verified, as in `readMailsToSend`. */
   customer_name: string | null
+  /** The attributes of the order's lines, as `MailToSend` has them. */
+  item_attributes: unknown
   /** The current language of the account. Null for the store's language. */
   language: Language | null
 }
@@ -79,7 +81,7 @@ export async function findMails(db: Queryable, search: MailSearch): Promise<Foun
 
 /** Returns a mail with its content; null if it does not exist. */
 export async function findMail(db: Queryable, eventId: string): Promise<MailWithContent | null> {
-  const content = sql`, mail.content, readable.name as customer_name, reader.language`
+  const content = sql`, mail.content, readable.name as customer_name, readable.item_attributes, reader.language`
   const { rows } = await db.query<MailWithContent>(
     sql`${selectMails(content)} from email_deliveries as mail ${WITH_READER} where mail.event_id = ${eventId}`,
   )

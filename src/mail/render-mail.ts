@@ -18,7 +18,7 @@ export interface MailContent {
   user_id: string
   order: {
     number: string
-    items: { name: string; quantity: number; total: number }[]
+    items: { name: string; quantity: number; total: number; line?: number }[]
     /** Charges and discounts below the lines. Absent if there are none. */
     adjustments?: { label: string; amount: number }[]
     total: number
@@ -29,9 +29,14 @@ export interface MailContent {
   /** The amended parts. */
   amended?: readonly string[]
   /** In a mail about a part of the order: its shipped, cancelled or returned units. */
-  lines?: { name: string; quantity: number }[]
+  lines?: { name: string; quantity: number; line?: number }[]
   reason: string | null
   tracking: { carrier: string; number: string; url?: string } | null
+  /**
+   * The attributes of the order's lines, which `line` above names. Read at sending and never stored, so nothing is left
+   * to erase. Absent or null if the customer may not see them in mails.
+   */
+  item_attributes?: unknown
   /** Opens the order's page without a session. Made at sending and never stored. */
   order_token?: string
   /** The W3C trace context of the event. */
@@ -49,7 +54,7 @@ export const ORDER_MAIL_GROUP: MailGroup = {
   kinds: ORDER_MAIL_KINDS,
   values: [
     ...['customer', 'number', 'items', 'name', 'quantity', 'unit_price', 'total', 'more_items', 'adjustments', 'label', 'amount'],
-    'refunded',
+    ...['attributes', 'value', 'refunded'],
     ...['lines', 'more_lines', 'reason', 'without_reason', 'carrier', 'tracking_number', 'tracking_url', 'language', 'locale'],
     ...['new_address', 'new_billing', 'new_email', 'order_url'],
   ],
@@ -138,23 +143,26 @@ export function eventIdOfMail(key: string): string {
  */
 function itemsOf(event: OrderEvent): MailContent['order']['items'] {
   const { items, status, status_history, original_total } = event.data.order
-  const whole = items.map(({ name, quantity, total }) => ({ name, quantity, total: total.amount }))
+  const whole = items.map(({ name, quantity, total, attributes }, line) => ({
+    ...{ name, quantity, total: total.amount },
+    ...(attributes && { line }),
+  }))
   if (original_total === undefined) return whole
   const lines = linesOf(event, status === 'cancelled' ? status_history.slice(0, -1) : status_history)
-  return items.flatMap(({ name, quantity, unit_price }, index) => {
-    const kept = quantity - (lines[index]?.cancelled ?? 0)
-    return kept === 0 ? [] : [{ name, quantity: kept, total: unit_price.amount * kept }]
+  return whole.flatMap((item, index) => {
+    const kept = item.quantity - (lines[index]?.cancelled ?? 0)
+    return kept === 0 ? [] : [{ ...item, quantity: kept, total: (items[index]?.unit_price.amount ?? 0) * kept }]
   })
 }
 
-function changedLines(event: OrderEvent): { name: string; quantity: number }[] {
-  const names = new Map(event.data.order.items.map(({ product_id, name }) => [product_id, name]))
-  return unitsOf(event).map(([productId, quantity]) => ({ name: names.get(productId) ?? '', quantity }))
-}
-
-function unitsOf({ data: { order } }: OrderEvent): [productId: string, quantity: number][] {
-  const change = order.status_history.at(-1)?.change
-  return change !== undefined && 'lines' in change ? change.lines.map(({ product_id, quantity }) => [product_id, quantity]) : []
+function changedLines({ data: { order } }: OrderEvent): NonNullable<MailContent['lines']> {
+  const { items, status_history } = order
+  const change = status_history.at(-1)?.change
+  const names = new Map(items.map(({ product_id, name }) => [product_id, name]))
+  return (change !== undefined && 'lines' in change ? change.lines : []).map(({ product_id, quantity, line }) => ({
+    ...{ name: names.get(product_id) ?? '', quantity },
+    ...(line !== undefined && items[line]?.attributes && { line }),
+  }))
 }
 
 export interface OrderMailPages {
@@ -193,6 +201,15 @@ export function createMailRenderer(
 
 type FormatAmount = (amount: number) => string
 
+function attributesOf({ item_attributes }: MailContent, { line }: { line?: number }): { name: string; value: string }[] {
+  const given: unknown = line !== undefined && Array.isArray(item_attributes) ? item_attributes[line] : null
+  // The row can contain any JSON.
+  return Object.entries(typeof given === 'object' && given !== null ? given : {}).map(([name, value]) => ({
+    name: oneLine(name),
+    value: oneLine(String(value)),
+  }))
+}
+
 function toView(content: MailContent, customerName: string | null, format: FormatAmount) {
   const { carrier = '', number = '', url = '' } = content.tracking ?? {}
   return {
@@ -200,11 +217,15 @@ function toView(content: MailContent, customerName: string | null, format: Forma
     number: oneLine(content.order.number),
     items: content.order.items.slice(0, MAX_LISTED).map((item) => ({
       name: oneLine(item.name),
+      attributes: attributesOf(content, item),
       quantity: item.quantity,
       unit_price: item.quantity > 1 ? format(item.total / item.quantity) : '',
       total: format(item.total),
     })),
-    lines: (content.lines ?? []).slice(0, MAX_LISTED).map(({ name, quantity }) => ({ name: oneLine(name), quantity })),
+    lines: (content.lines ?? []).slice(0, MAX_LISTED).map((line) => ({
+      ...{ name: oneLine(line.name), quantity: line.quantity },
+      attributes: attributesOf(content, line),
+    })),
     adjustments: (content.order.adjustments ?? []).map(({ label, amount }) => ({ label: oneLine(label), amount: format(amount) })),
     more_items: countMore(content.order.items),
     more_lines: countMore(content.lines ?? []),

@@ -13,5 +13,5 @@ export function renderStoredMail(render: RenderMail, mail: MailWithContent, even
   if (mail.to === null || !isOrderMailKind(mailKindOf(mail.event_type))) return null
   const found = event === null ? undefined : mailsOf(event).find(({ event_id }) => event_id === originalOf(mail.event_id))
   const content = mail.content ?? (found === undefined ? null : { ...found, event_id: mail.event_id })
-  return content === null ? null : render(content, mail.customer_name, mail.language)
+  return content === null ? null : render({ ...content, item_attributes: mail.item_attributes }, mail.customer_name, mail.language)
 }

@@ -2,18 +2,28 @@ import { formatMajorUnits } from '../../client/src/currency.ts'
 import { priceIn } from '../catalogue/offered-prices.ts'
 import type { SellableProduct } from '../catalogue/products.ts'
 import type { Shortage, StockLevels, StockLine } from '../catalogue/stock.ts'
+import { canonicalJson } from '../encoding.ts'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
 import { type Money, multiply, sum } from '../money.ts'
+import { type Attributes, givenAttributes, hasAttributes } from './line-attributes.ts'
 import type { OrderItem } from './order.ts'
 
 export const MAX_LINES = 1_000
 export const MAX_QUANTITY = 10_000
+/** The attributes of all lines together, as JSON. */
+export const MAX_LINES_ATTRIBUTES_BYTES = 8_192
 
-/** The lines as sent, and the lines merged to one per product. */
+export interface BasketLine extends StockLine {
+  attributes?: Attributes
+}
+
 export interface Basket {
   sent: readonly StockLine[]
+  /** One line per product, for stock and limits. */
   lines: readonly StockLine[]
+  /** One line per product and attributes, for the order. */
+  orderLines: readonly BasketLine[]
   /** JSON pointers of the sent lines. Absent when they are in `#/items`. */
   pointers?: readonly string[]
 }
@@ -33,8 +43,8 @@ export interface Offer {
 /** Call `take` only with lines that are not short. */
 export type Stock = Pick<StockLevels, 'shortagesOf' | 'take'>
 
-/** Keeps the sequence of first mention. Throws `invalid_body` when a quantity is too large. */
-export function mergeLines(sent: readonly StockLine[]): Basket {
+/** Keeps the sequence of first mention. Throws `invalid_body` when a quantity or the attributes are too large. */
+export function mergeLines(sent: readonly BasketLine[]): Basket {
   const lines = new Map<string, { product_id: string; quantity: number }>()
   for (const [index, item] of sent.entries()) {
     const productId = item.product_id.toLowerCase()
@@ -45,14 +55,30 @@ export function mergeLines(sent: readonly StockLine[]): Basket {
     }
     lines.set(productId, line)
   }
-  return { sent, lines: [...lines.values()] }
+  const merged = [...lines.values()]
+  return { sent, lines: merged, orderLines: hasAttributes(sent) ? mergeEqual(sent) : merged }
+}
+
+function mergeEqual(sent: readonly BasketLine[]): BasketLine[] {
+  const lines = new Map<string, BasketLine>()
+  let sizeBytes = 0
+  for (const item of sent) {
+    const [productId, attributes] = [item.product_id.toLowerCase(), givenAttributes(item.attributes)]
+    const content = attributes === undefined ? '' : canonicalJson(attributes)
+    const line = lines.get(productId + content)
+    sizeBytes += line === undefined ? Buffer.byteLength(content) : 0
+    const quantity = item.quantity + (line?.quantity ?? 0)
+    lines.set(productId + content, { product_id: productId, ...(attributes === undefined ? {} : { attributes }), ...line, quantity })
+  }
+  if (sizeBytes <= MAX_LINES_ATTRIBUTES_BYTES) return [...lines.values()]
+  throw invalidBody('#/items', `the attributes of all lines have more than ${MAX_LINES_ATTRIBUTES_BYTES} bytes as JSON`)
 }
 
 /** The products' own prices apply when `currency` is null. */
 export function priceBasket(basket: Basket, currency: string | null, { products, stock }: Offer): { items: OrderItem[]; total: Money } {
   const items: OrderItem[] = []
   const { lines } = basket
-  for (const { product_id, quantity } of lines) {
+  for (const { product_id, quantity, attributes } of basket.orderLines) {
     const product = products.get(product_id)
     if (product === undefined) throw refuseUnknown(basket, products, stock.shortagesOf(lines, 'rounded'))
     const { sku, name, category } = product
@@ -61,7 +87,16 @@ export function priceBasket(basket: Basket, currency: string | null, { products,
       if (!lines.every((line) => products.has(line.product_id))) throw refuseUnknown(basket, products, stock.shortagesOf(lines, 'rounded'))
       throw refuseCurrency(basket, products, currency)
     }
-    items.push({ product_id, sku, name, category, unit_price: price, quantity, total: multiply(price, quantity) })
+    items.push({
+      product_id,
+      sku,
+      name,
+      category,
+      unit_price: price,
+      quantity,
+      total: multiply(price, quantity),
+      ...(attributes && { attributes }),
+    })
   }
   return { items, total: sum(items.map((item) => item.total)) }
 }

@@ -6,8 +6,8 @@ import { MoneySchema, SignedMoneySchema } from '../money.ts'
 import { type AdminTransitionContext, answerMove } from './answer-move.ts'
 import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_NEW_REFUND, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
+import { assertNamedOnce, LinePlace } from './named-lines.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE, PAYMENT_STATES } from './order-changes.ts'
-import { assertNamedOnce } from './part-routes.ts'
 import { IfMatch, OrderParams, Preview } from './routes.ts'
 import { AdminOrderSchema } from './search-orders.ts'
 import { ReferenceSchema } from './tracking.ts'
@@ -74,6 +74,7 @@ const NewRefund = Type.Object(
         Type.Object(
           {
             product_id: Type.String({ format: 'uuid' }),
+            line: LinePlace,
             quantity: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_QUANTITY, description: 'Units, at most those of the order.' })),
             amount: Type.Optional(Type.Object(MoneySchema.properties, strict)),
           },
@@ -82,7 +83,8 @@ const NewRefund = Type.Object(
         {
           minItems: 1,
           maxItems: MAX_LINES,
-          description: 'The lines that the refund is for. Name each product once. The amounts of the lines are at most that of the refund.',
+          description:
+            'The lines that the refund is for. Name each product once, or each of its lines once. The amounts of the lines are at most that of the refund.',
         },
       ),
     ),

@@ -17,7 +17,7 @@ const startShop = (t: TestContext) => startAuditedStore(t, { retainOrderAddressD
 async function order(store: TestStore, { token }: Account, isCancelled = false): Promise<string> {
   const { id: product_id } = await store.addProduct({ stock: null })
   const given = { ...GIVEN_EXAMPLES, shipping_address: ADDRESS, note: 'ring twice', client_reference: product_id }
-  const body = { items: [{ product_id, quantity: 1 }], ...given }
+  const body = { items: [{ product_id, quantity: 1, attributes: { engraving: 'for Byron' } }], ...given }
   const { status, json, text } = await store.call('POST', '/orders', { token, body, headers: { 'idempotency-key': `"${product_id}"` } })
   assert.equal(status, 201, text)
   if (isCancelled) assert.equal((await store.call('POST', `/orders/${json.id}/cancel`, { token })).status, 200)
@@ -31,18 +31,18 @@ const backdate = (store: TestStore, ids: string[], days = RETAIN_DAYS * 2) =>
 const keepForWebhooks = (store: TestStore) =>
   store.pool.query(`insert into webhook_events (event_id, type, body) select id, event ->> 'type', event from topic_messages`)
 
-/** The orders that still have an address, a phone or a note, in their rows, in the topic and for webhooks. */
+/** The orders that still have an address, phone, engraving or note, in their rows, in the topic and for webhooks. */
 async function holding(store: TestStore, ids: string[]): Promise<{ rows: string[]; events: string[]; webhooks: string[] }> {
-  const { rows } = await store.pool.query('select id::text from orders where id = any($1) and concat(shipping_address, note) <> $2', [
-    ids,
-    '',
-  ])
+  const { rows } = await store.pool.query(
+    'select id::text from orders where id = any($1) and concat(shipping_address, note, item_attributes) <> $2',
+    [ids, ''],
+  )
   const events = await store.pool.query(
-    `select distinct event ->> 'subject' as subject from topic_messages where event ->> 'subject' = any($1) and event::text ~ 'Lovelace|James|44 20 1|ring twice'`,
+    `select distinct event ->> 'subject' as subject from topic_messages where event ->> 'subject' = any($1) and event::text ~ 'Lovelace|James|44 20 1|ring twice|Byron'`,
     [ids],
   )
   const webhooks = await store.pool.query(
-    `select distinct split_part(event_id, '.', 1) as subject from webhook_events where body ~ 'Lovelace|James|44 20 1|ring twice'`,
+    `select distinct split_part(event_id, '.', 1) as subject from webhook_events where body ~ 'Lovelace|James|44 20 1|ring twice|Byron'`,
   )
   const inOrder = (found: string[]) => ids.filter((id) => found.includes(id))
   const subjectsOf = (found: { rows: { subject: string }[] }) => inOrder(found.rows.map(({ subject }) => subject))

@@ -1,4 +1,5 @@
 import type { Money } from '../money.ts'
+import { joinAttributes, splitAttributes } from './line-attributes.ts'
 import type { OrderItem, OrderRow, StatusChange } from './order.ts'
 import { amendableValues, valuesAt } from './order-amendments.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
@@ -79,9 +80,18 @@ export interface OrderEventData {
   previous_status: OrderStatus | null
 }
 
-export const PERSONAL_MEMBERS = Object.entries<OrderColumn>(ORDER_COLUMNS).flatMap(([name, { isPersonal }]) => (isPersonal ? [name] : []))
+const PERSONAL_MEMBERS = Object.entries<OrderColumn>(ORDER_COLUMNS).flatMap(([name, { isPersonal }]) => (isPersonal ? [name] : []))
 
-export type ImpersonalOrder = Omit<OrderEventData['order'], PersonalColumn>
+export type ImpersonalOrder = Omit<OrderEventData['order'], PersonalColumn | 'items'> & { items: Omit<OrderItem, 'attributes'>[] }
+
+/** Separates the members of an order that an erasure removes. */
+export function splitPersonal({ items, ...others }: OrderEventData['order']): { order: object; personal: unknown[] } {
+  const lines = splitAttributes(items)
+  const order: Record<string, unknown> = { ...others, items: lines.items }
+  const personal = PERSONAL_MEMBERS.map((name) => order[name])
+  for (const name of PERSONAL_MEMBERS) delete order[name]
+  return { order, personal: [...personal, lines.attributes] }
+}
 
 export function orderEventId({ id, version }: Pick<OrderRecord, 'id' | 'version'>): string {
   return `${id}.${version}`
@@ -144,7 +154,8 @@ function typeOf({ status, status_history }: OrderRecord, previous: Pick<OrderRec
 }
 
 /** The content is as placed while all moves were moves of the whole order, as in earlier releases. */
-function contentOf({ items, total_amount, currency, status_history: history }: OrderRecord) {
+function contentOf({ items: placed, item_attributes, total_amount, currency, status_history: history }: OrderRecord) {
+  const items = joinAttributes(placed, item_attributes)
   const total = { amount: Number(total_amount), currency }
   if (!isAmended(history)) return { items, total }
   const state = orderStateOf({ items, total, history })

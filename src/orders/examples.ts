@@ -8,10 +8,11 @@ const PRICE = { amount: 1_290, currency: 'EUR' }
 const TOTAL = { amount: 2_580, currency: 'EUR' }
 const PLACED_AT = '2026-03-04T18:05:00.000Z'
 const PRODUCT_ID = '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21'
+const ATTRIBUTES = { engraving: 'Anna' }
 const USER_ID = '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11'
 
 export const EXAMPLE_NEW_ORDER = {
-  items: [{ product_id: PRODUCT_ID, quantity: 2 }],
+  items: [{ product_id: PRODUCT_ID, quantity: 2, attributes: ATTRIBUTES }],
   ...GIVEN_EXAMPLES,
 }
 
@@ -22,7 +23,12 @@ export const EXAMPLE_ORDER = {
   number: '100042',
   status: 'pending',
   allowed_transitions: allowedTransitions('pending'),
-  items: [{ product_id: PRODUCT_ID, sku: 'MUG-BLUE', name: 'Blue mug', category: 'Kitchen', unit_price: PRICE, quantity: 2, total: TOTAL }],
+  items: [
+    {
+      ...{ product_id: PRODUCT_ID, sku: 'MUG-BLUE', name: 'Blue mug', category: 'Kitchen' },
+      ...{ unit_price: PRICE, quantity: 2, total: TOTAL, attributes: ATTRIBUTES },
+    },
+  ],
   total: TOTAL,
   ...GIVEN_EXAMPLES,
   version: 1,
@@ -113,7 +119,7 @@ export const EXAMPLE_NEW_REFUND = {
 }
 export const EXAMPLE_PAYMENT_REPORT = { provider: 'stripe', reference: 'pi_3NxK2e', state: 'paid' }
 
-const PART = [{ product_id: PRODUCT_ID, quantity: 1 }]
+const PART = [{ product_id: PRODUCT_ID, quantity: 1, line: 0 }]
 export const EXAMPLE_SHIPMENT = { lines: PART, reference: EXAMPLE_TRANSITION.reference, tracking: EXAMPLE_TRANSITION.tracking }
 export const EXAMPLE_LINES_CANCELLED = { lines: PART, reason: 'no longer made', reference: 'refund-1843' }
 export const EXAMPLE_RETURN = { lines: PART, restock: true, reason: 'the handle is broken', reference: 'rma-7' }

@@ -1,29 +1,41 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { AuditContext } from '../activity/record-activity.ts'
+import { AttributesInput } from '../attributes.ts'
 import type { ErrorCode } from '../errors.ts'
 import type { Admission } from '../http/admission.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { MoneySchema } from '../money.ts'
-import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
+import { MAX_LINES, MAX_LINES_ATTRIBUTES_BYTES, MAX_QUANTITY, mergeLines } from './basket.ts'
 import { EXAMPLE_NEW_ORDER } from './examples.ts'
+import { givenAttributes } from './line-attributes.ts'
 import { INPUT_PROPERTIES, toGiven } from './order-columns.ts'
 import type { IdempotencyKey, PlacedOrder } from './placing/idempotency.ts'
 import type { OrderBatcher } from './placing/order-batcher.ts'
 import { repeatsOf } from './placing/repeats.ts'
 import { assertDeliverable } from './postal-address.ts'
 
-/** 1,000 indented lines with the longest note and addresses, all characters escaped. */
+/** 1,000 indented lines with the longest note, addresses and attributes, all characters escaped. */
 export const BASKET_LIMIT_BYTES = 262_144
 
 const strict = { additionalProperties: false }
 
 export const Items = Type.Array(
   Type.Object(
-    { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
+    {
+      product_id: Type.String({ format: 'uuid' }),
+      quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }),
+      attributes: Type.Optional(AttributesInput),
+    },
     { title: 'NewOrderItem', ...strict },
   ),
-  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged. A merged line has at most 10,000 units.' },
+  {
+    minItems: 1,
+    maxItems: MAX_LINES,
+    description:
+      'Lines of the same product are merged if their `attributes`, such as an engraving, are equal. A product has at most 10,000 units in all lines, and the attributes of ' +
+      `all lines together have at most ${MAX_LINES_ATTRIBUTES_BYTES} bytes as JSON. They are erased with the addresses of the order, and the data lake does not have them.`,
+  },
 )
 export const OrderCurrency = Type.String({
   pattern: '^[A-Z]{3}$',
@@ -70,14 +82,15 @@ export const PLACING_REFUSALS = [
 
 /** Throws `invalid_body` for an undeliverable address. `content` is the part that a retry has in common. */
 export function readNewOrder({ again = false, ...body }: Static<typeof NewOrder>) {
-  const { items, currency = null, expected_total = null, attributes: asked = {}, ...given } = body
+  const { items: sent, currency = null, expected_total = null, attributes: asked, ...given } = body
   assertDeliverable(given.shipping_address, '#/shipping_address')
   assertDeliverable(given.billing_address, '#/billing_address')
-  const attributes = Object.keys(asked).length === 0 ? null : asked
+  const attributes = givenAttributes(asked)
+  const items = sent.map(({ attributes: ofLine, ...line }) => ({ ...line, ...(givenAttributes(ofLine) && { attributes: ofLine }) }))
   return {
     ...{ items, currency, expectedTotal: expected_total, isMeant: again },
     members: toGiven({ ...given, attributes }),
-    content: { items, currency, expected_total, ...given, ...(attributes === null ? {} : { attributes }) },
+    content: { items, currency, expected_total, ...given, ...(attributes && { attributes }) },
   }
 }
 
@@ -110,7 +123,7 @@ export function placeNewOrder(
 ): Promise<PlacedOrder> {
   const basket = mergeLines(items)
   const isOfOperator = owner.auditContext !== undefined
-  const repeatable = { userId: owner.userId, isOfOperator, guestEmail, ownerId, items: basket.lines, idempotencyKey, ...members }
+  const repeatable = { userId: owner.userId, isOfOperator, guestEmail, ownerId, items: basket.orderLines, idempotencyKey, ...members }
   return batcher.place(
     {
       ...owner,

@@ -7,7 +7,16 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 export const ONE_LINE = '^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\u0000-\\u001f\\u007f-\\u009f\\s][^\\u0000-\\u001f\\u007f-\\u009f]*$'
 
 export const LineQuantitySchema = Type.Object(
-  { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ description: 'Units, at least 1.' }) },
+  {
+    product_id: Type.String({ format: 'uuid' }),
+    quantity: Type.Integer({ description: 'Units, at least 1.' }),
+    line: Type.Optional(
+      Type.Integer({
+        description:
+          "The place of the units' line in `items`, from 0. Absent if the request named none: the first lines of the product count first.",
+      }),
+    ),
+  },
   { title: 'LineQuantity' },
 )
 export type LineQuantity = Static<typeof LineQuantitySchema>
@@ -81,6 +90,7 @@ export interface PaymentChange {
 
 export interface RefundLine {
   product_id: string
+  line?: number
   quantity?: number
   amount?: number
 }
@@ -154,6 +164,7 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
                 Type.Object(
                   {
                     product_id: Type.String({ format: 'uuid' }),
+                    line: Type.Optional(Type.Integer({ description: 'The place of the line in `items`, from 0.' })),
                     quantity: Type.Optional(Type.Integer()),
                     amount: Type.Optional(Type.Integer({ description: 'Minor units.' })),
                   },

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { Type } from 'typebox'
 import { eventually } from '../../test/eventually.ts'
 import { placeOrder } from '../../test/guests.ts'
-import { makeOrderEvent } from '../../test/order-event-factory.ts'
+import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
 import { toLakeRow } from '../lake/lake-row.ts'
 import { erasureOf, recordList, selectList } from './order-column-sql.ts'
@@ -48,7 +48,8 @@ test('the country is the only part of a personal column in the lake', () => {
     .filter(isPersonal)
     .map(([name]) => name)
   const marked = Object.fromEntries(names.map((name) => [name, name.endsWith('_address') ? { name: 'Grace', country: 'GB' } : 'Grace']))
-  const row = toLakeRow({ sequence: 1, event: makeOrderEvent({ order: marked }) }, '2026-03-01T10:00:00.000Z')
+  const items = [makeOrderItem({ attributes: { engraving: 'Grace' } })]
+  const row = toLakeRow({ sequence: 1, event: makeOrderEvent({ order: { ...marked, items } }) }, '2026-03-01T10:00:00.000Z')
   assert.deepEqual([row.shipping_country, row.billing_country], ['GB', 'GB'])
   assert.doesNotMatch(JSON.stringify(row), /Grace/)
 })

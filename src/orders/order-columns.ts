@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox'
 import { AttributesInput, AttributesSchema } from '../attributes.ts'
+import type { ItemAttributes } from './line-attributes.ts'
 import type { FormerValues } from './order-amendments.ts'
 import type { OrderStatus } from './order-status.ts'
 import { ShippingAddressSchema } from './postal-address.ts'
@@ -86,6 +87,8 @@ export const ORDER_COLUMNS = {
   total_amount: column<number>('bigint'),
   currency: column<string>('text'),
   ...GIVEN_COLUMNS,
+  // Answers and events have them in `items`.
+  item_attributes: personal<ItemAttributes | null>('json'),
   // Amendments alone write these columns, and events leave them out.
   email: personal<string | null>('text'),
   former_values: personal<FormerValues | null>('jsonb'),
@@ -108,7 +111,7 @@ type Columns = typeof ORDER_COLUMNS
 type Given = typeof GIVEN_COLUMNS
 type NameWith<T> = { [K in keyof Given]: Given[K] extends T ? K : never }[keyof Given]
 export type PersonalColumn = NameWith<{ isPersonal: true }>
-export type LaterColumn = NameWith<{ shown: { '~optional': true } }> | 'email' | 'former_values'
+export type LaterColumn = NameWith<{ shown: { '~optional': true } }> | 'item_attributes' | 'email' | 'former_values'
 
 export type StoredRow = {
   [K in keyof Columns]: K extends keyof Given ? Static<Given[K]['shown']> | null : Columns[K] extends { value?: infer T } ? T : never

@@ -83,10 +83,11 @@ const unlessLarge = (value: Sql) => sql`case when stored_bytes <= ${LARGE_BYTES}
 const PAGE_COLUMNS = sql`stored_bytes, ${selectList((name) => {
   // Pages do not show former values.
   if (name === 'former_values') return sql`null::jsonb`
-  return name === 'items' || name === 'status_history' ? unlessLarge(identifier(name)) : undefined
+  return ['items', 'item_attributes', 'status_history'].includes(name) ? unlessLarge(identifier(name)) : undefined
 })}`
 const COLUMNS = selectList()
-const SIZED_COLUMNS = sql`${COLUMNS}, pg_column_size(items) + pg_column_size(status_history) as stored_bytes`
+const SIZED_COLUMNS = sql`${COLUMNS}, pg_column_size(items) + coalesce(pg_column_size(item_attributes), 0) + pg_column_size(status_history)
+  as stored_bytes`
 
 /** Returns at least one order, in its current state. Orders that no longer match are left out. */
 async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly PageRow[]): Promise<Map<string, OrderRow>> {

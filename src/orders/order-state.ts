@@ -61,7 +61,7 @@ export function orderStateOf({ items: placed, total, history }: OrderSource): Or
     if (kind === null) continue
     const moved = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : movableUnits(items, lines, kind)
     byProduct ??= groupByProduct(items, lines)
-    for (const { product_id, quantity } of moved) moveUnits(byProduct, kind, product_id, quantity)
+    for (const units of moved) moveUnits(byProduct, kind, units)
     if (kind === 'shipped') state.parcels.push(toParcel(entry, index, moved))
   }
   return state
@@ -89,7 +89,7 @@ function amendLines({ items, lines }: OrderState, { removed = [], added = [] }: 
 export function removeUnits({ items, lines }: Pick<OrderState, 'items' | 'lines'>, removed: readonly LineQuantity[]): number {
   if (removed.length === 0) return 0
   const byProduct = groupByProduct(items.toReversed(), lines.toReversed())
-  return removed.reduce((price, { product_id, quantity }) => price + moveUnits(byProduct, 'cancelled', product_id, quantity), 0)
+  return removed.reduce((price, units) => price + moveUnits(byProduct, 'cancelled', units), 0)
 }
 
 export function placedItems<Line>(items: readonly Line[], history: readonly HistoryEntry[]): readonly Line[] {
@@ -132,29 +132,37 @@ export function movableUnits(items: readonly OrderLine[], lines: readonly LineSt
 }
 
 /**
- * The lines of each product, in the order's sequence. Amended and imported orders may have several lines of a product.
+ * The lines of each product, in the order's sequence. A product has several lines if they have different attributes, or
+ * after an amendment or import.
  */
-type LinesByProduct = ReadonlyMap<string, readonly { line: LineState; price: number }[]>
+type LinesByProduct = ReadonlyMap<string, readonly PricedLine[]>
+
+interface PricedLine {
+  place: number
+  state: LineState
+  price: number
+}
 
 export function groupByProduct(items: readonly OrderLine[], lines: readonly LineState[]): LinesByProduct {
-  const byProduct = new Map<string, { line: LineState; price: number }[]>()
-  for (const [index, line] of lines.entries()) {
-    const item = items[index]
+  const byProduct = new Map<string, PricedLine[]>()
+  for (const [place, state] of lines.entries()) {
+    const item = items[place]
     if (item === undefined) continue
     const known = byProduct.get(item.product_id)
-    const priced = { line, price: item.unit_price.amount }
+    const priced = { place, state, price: item.unit_price.amount }
     if (known === undefined) byProduct.set(item.product_id, [priced])
     else known.push(priced)
   }
   return byProduct
 }
 
-/** Moves units from a product's first line on. Returns their price in minor units. */
-export function moveUnits(byProduct: LinesByProduct, kind: PartMove, productId: string, quantity: number): number {
+/** Moves units of the named line, or from a product's first line on. Returns their price in minor units. */
+export function moveUnits(byProduct: LinesByProduct, kind: PartMove, { product_id, quantity, line }: LineQuantity): number {
   let [left, moved] = [quantity, 0]
-  for (const { line, price } of byProduct.get(productId) ?? []) {
-    const taken = Math.min(left, Math.max(0, countMovable(line, kind)))
-    line[kind] += taken
+  for (const { place, state, price } of byProduct.get(product_id) ?? []) {
+    if (line !== undefined && line !== place) continue
+    const taken = Math.min(left, Math.max(0, countMovable(state, kind)))
+    state[kind] += taken
     left -= taken
     moved += taken * price
   }

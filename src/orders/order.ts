@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox'
+import { AttributesSchema } from '../attributes.ts'
 import { type Money, MoneySchema } from '../money.ts'
 import { EXAMPLE_ORDER } from './examples.ts'
+import { hasAttributes } from './line-attributes.ts'
 import type { FormerValues } from './order-amendments.ts'
 import { AdjustmentSchema, type OrderChange, OrderChangeSchema, OrderLineSchema, ParcelSchema, PaymentSchema } from './order-changes.ts'
 import { type GivenMembers, pickGiven, SHOWN_PROPERTIES, type StoredRow, showGiven } from './order-columns.ts'
@@ -15,6 +17,11 @@ const units = (what: string) => Type.Optional(Type.Integer({ description: `Units
 const OrderItemSchema = Type.Object(
   {
     ...OrderLineSchema.properties,
+    attributes: Type.Optional({
+      ...AttributesSchema,
+      description:
+        'The attributes with which the line was ordered, such as an engraving. Absent if there are none, and after their erasure.',
+    }),
     shipped: units('shipped, including those that were returned later'),
     cancelled: units('cancelled'),
     returned: units('returned'),
@@ -91,7 +98,7 @@ export interface Order extends GivenMembers {
   number: string
   userId: string
   status: OrderStatus
-  /** Items and total as placed. `stateOf` applies the history. */
+  /** Items, with their attributes, and total as placed. `stateOf` applies the history. */
   items: OrderItem[]
   total: Money
   /** Replaces the account's address for mails. */
@@ -166,9 +173,10 @@ export function newOrder(
 
 /**
  * Lacks the number and the items, which `renderResponse` adds. The items can be large and are stored with the order.
+ * Items with attributes stay in the template, because the order stores them in two columns.
  */
 export function responseTemplateOf(order: Order, present: (order: Order) => OrderView): string {
-  return JSON.stringify(present({ ...order, number: '', items: [] }))
+  return JSON.stringify(present({ ...order, number: '', items: hasAttributes(order.items) ? order.items : [] }))
 }
 
 export function renderResponse(template: string, number: string, itemsJson: string): string {

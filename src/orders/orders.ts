@@ -2,6 +2,7 @@ import { plainArray } from '../db/list-parameters.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
+import { joinAttributes } from './line-attributes.ts'
 import { type Order, type OrderRow, stateOf } from './order.ts'
 import { selectList } from './order-column-sql.ts'
 import { toGiven } from './order-columns.ts'
@@ -14,7 +15,7 @@ export function toOrder(row: OrderRow): Order {
     number: String(row.number),
     userId: row.user_id,
     status: row.status,
-    items: row.items,
+    items: joinAttributes(row.items, row.item_attributes),
     total: { amount: row.total_amount, currency: row.currency },
     ...toGiven(row),
     email: row.email,

@@ -1,10 +1,10 @@
 import { type Static, type TObject, Type } from 'typebox'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { invalidBody } from '../http/problem.ts'
 import { type AdminTransitionContext, answerMove } from './answer-move.ts'
 import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_LINES_CANCELLED, EXAMPLE_RETURN, EXAMPLE_SHIPMENT } from './examples.ts'
+import { assertNamedOnce, LinePlace } from './named-lines.ts'
 import type { LineQuantity } from './order-changes.ts'
 import type { RequestedChange } from './plan-change.ts'
 import { IfMatch, OrderParams, Preview } from './routes.ts'
@@ -14,10 +14,10 @@ import { assertTracking, Reason } from './transition-lines.ts'
 
 const Lines = Type.Array(
   Type.Object(
-    { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
+    { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }), line: LinePlace },
     { title: 'OrderPart', additionalProperties: false },
   ),
-  { minItems: 1, maxItems: MAX_LINES, description: 'Name each product once. By default all remaining units.' },
+  { minItems: 1, maxItems: MAX_LINES, description: 'Name each product once, or each of its lines once. By default all remaining units.' },
 )
 const common = {
   lines: Type.Optional(Lines),
@@ -116,13 +116,4 @@ function readLines(lines: readonly LineQuantity[] | undefined): LineQuantity[] |
   if (lines === undefined) return null
   assertNamedOnce(lines)
   return [...lines]
-}
-
-export function assertNamedOnce(lines: readonly Pick<LineQuantity, 'product_id'>[]): void {
-  const named = new Set<string>()
-  for (const [index, { product_id }] of lines.entries()) {
-    const id = product_id.toLowerCase()
-    if (named.has(id)) throw invalidBody(`#/lines/${index}/product_id`, 'is named twice')
-    named.add(id)
-  }
 }

@@ -1,6 +1,6 @@
 import { AppError } from '../errors.ts'
-import { invalidBody } from '../http/problem.ts'
 import { assertFewChanges, changeReferenceTaken } from './change-limits.ts'
+import { assertOfOrder } from './named-lines.ts'
 import { type Actor, type Order, type StatusChange, stateOf } from './order.ts'
 import type { AMENDABLE_MEMBERS } from './order-amendments.ts'
 import type { LineQuantity, OrderChange } from './order-changes.ts'
@@ -11,6 +11,7 @@ import {
   type LineState,
   movableUnits,
   moveUnits,
+  type OrderState,
   orderStateOf,
   partsMovedBy,
   transitionsOf,
@@ -61,13 +62,13 @@ export function planChange(order: Order, requested: RequestedChange): PlannedCha
   const move = MOVES[requested.type]
   const all = movableUnits(items, lines, move)
   if (!ruleOf(order.status).parts.includes(move) || all.length === 0) throw refuseChange(order, move, lines)
-  const units = requested.lines === null ? all : toUnits(items, requested.lines, all)
+  const units = requested.lines === null ? all : toUnits({ items, lines }, requested.lines, move)
   // An order can have few changes that take the rest, so these are always possible.
   const isBySize = countUnits(units) < countUnits(all)
   if (isBySize) assertFewChanges(order, requested.type)
   const byProduct = groupByProduct(items, lines)
   let price = 0
-  for (const { product_id, quantity } of units) price += moveUnits(byProduct, move, product_id, quantity)
+  for (const each of units) price += moveUnits(byProduct, move, each)
   const to = statusAfter(order.status, lines)
   switch (requested.type) {
     case 'shipped':
@@ -106,25 +107,32 @@ function statusAfter(status: OrderStatus, lines: readonly LineState[]): OrderSta
 }
 
 /** Sorted like the order's lines, so requests for the same units are equal. */
-function toUnits(items: Order['items'], requested: readonly LineQuantity[], movable: readonly LineQuantity[]): LineQuantity[] {
-  const wanted = new Map(requested.map((line) => [line.product_id.toLowerCase(), line.quantity]))
-  const known = new Set(items.map(({ product_id }) => product_id))
-  const unknown = requested.findIndex(({ product_id }) => !known.has(product_id.toLowerCase()))
-  if (unknown !== -1) throw invalidBody(`#/lines/${unknown}/product_id`, 'is no product of the order')
-  const left = new Map(movable.map((line) => [line.product_id, line.quantity]))
-  const exceeded = [...wanted].flatMap(([product_id, quantity]) => {
-    const available = left.get(product_id) ?? 0
-    return quantity > available ? [{ product_id, requested: quantity, available }] : []
+function toUnits(
+  { items, lines }: Pick<OrderState, 'items' | 'lines'>,
+  requested: readonly LineQuantity[],
+  move: PartMove,
+): LineQuantity[] {
+  assertOfOrder(items, requested)
+  const left = new Map(movableUnits(items, lines, move).map(({ product_id, quantity }) => [product_id, quantity]))
+  const wanted = requested.map(
+    ({ product_id, quantity, line }): LineQuantity => ({
+      ...{ product_id: product_id.toLowerCase(), quantity },
+      ...(line === undefined ? {} : { line }),
+    }),
+  )
+  const exceeded = wanted.flatMap(({ quantity: asked, ...named }) => {
+    const state = named.line === undefined ? undefined : lines[named.line]
+    const available = state === undefined ? (left.get(named.product_id) ?? 0) : countMovable(state, move)
+    return asked > available ? [{ ...named, requested: asked, available }] : []
   })
   if (exceeded.length > 0) {
     throw new AppError('quantity_exceeded', 'The order has fewer units with which this is possible.', {
       members: { exceeded },
     })
   }
-  return [...known].flatMap((product_id) => {
-    const quantity = wanted.get(product_id)
-    return quantity === undefined ? [] : [{ product_id, quantity }]
-  })
+  const places = new Map(items.map(({ product_id }, place) => [product_id, place] as const).reverse())
+  const placeOf = ({ product_id, line = 0 }: LineQuantity) => [places.get(product_id) ?? 0, line] as const
+  return wanted.sort((a, b) => placeOf(a)[0] - placeOf(b)[0] || placeOf(a)[1] - placeOf(b)[1])
 }
 
 function refuseWholeCancellation({ id, status }: Order, actor: Actor, allowed: readonly OrderStatus[]): AppError {
@@ -163,7 +171,7 @@ function isSameDetail({ change, tracking: made }: StatusChange, requested: Reque
 
 function textOf(lines: readonly LineQuantity[]): string {
   return lines
-    .map(({ product_id, quantity }) => `${product_id.toLowerCase()} ${quantity}`)
+    .map(({ product_id, quantity, line = '' }) => `${product_id.toLowerCase()} ${quantity} ${line}`)
     .sort()
     .join()
 }

@@ -99,7 +99,7 @@ function priceLines(
   wanted: readonly (RequestedLine & { pointer: string })[],
   { products, stock, precision, purchases }: AmendmentOffer,
 ): OrderLine[] {
-  const basket = { sent: wanted, lines: wanted, pointers: wanted.map(({ pointer }) => pointer) }
+  const basket = { sent: wanted, lines: wanted, orderLines: wanted, pointers: wanted.map(({ pointer }) => pointer) }
   const priced = new Map(products)
   for (const { product_id, price, pointer } of wanted) {
     if (price === 'now') continue

@@ -4,6 +4,7 @@ import { AppError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
 import type { Money } from '../money.ts'
 import { assertFewChanges, changeReferenceTaken } from './change-limits.ts'
+import { assertOfOrder } from './named-lines.ts'
 import { type Order, stateOf } from './order.ts'
 import type { PaymentChange, Refund, RefundablePayment, RefundLine } from './order-changes.ts'
 import { paymentKey } from './order-charges.ts'
@@ -16,12 +17,13 @@ export interface RequestedRefund {
   /** The payment to refund. Null selects the only payment with a refundable rest. */
   payment: PaymentName | null
   amount: Money
-  /** At most one line per product. */
+  /** At most one line per product, or per line of the order. */
   lines: readonly RequestedRefundLine[]
 }
 
 export interface RequestedRefundLine {
   product_id: string
+  line?: number
   quantity?: number
   amount?: Money
 }
@@ -59,13 +61,15 @@ export function isRefundMade(order: Order, requested: RequestedRefund, reference
 function toRefund({ amount: { amount }, lines }: RequestedRefund): Refund {
   if (lines.length === 0) return { amount }
   const named = lines.map(
-    ({ product_id, quantity, amount: money }): RefundLine => ({
+    ({ product_id, line, quantity, amount: money }): RefundLine => ({
       product_id: product_id.toLowerCase(),
+      ...(line === undefined ? {} : { line }),
       ...(quantity === undefined ? {} : { quantity }),
       ...(money === undefined ? {} : { amount: money.amount }),
     }),
   )
-  return { amount, lines: named.sort((a, b) => (a.product_id < b.product_id ? -1 : 1)) }
+  const byLine = (a: RefundLine, b: RefundLine) => (a.line ?? 0) - (b.line ?? 0)
+  return { amount, lines: named.sort((a, b) => (a.product_id === b.product_id ? byLine(a, b) : a.product_id < b.product_id ? -1 : 1)) }
 }
 
 function choosePayment(order: Order, named: PaymentName | null): RefundablePayment {
@@ -107,12 +111,14 @@ function assertCurrency({ total: { currency } }: Order, requested: RequestedRefu
 }
 
 function assertLines(order: Order, { amount, lines }: RequestedRefund): void {
+  const { items } = stateOf(order)
+  assertOfOrder(items, lines)
   const ordered = new Map<string, number>()
-  for (const { product_id, quantity } of stateOf(order).items) ordered.set(product_id, (ordered.get(product_id) ?? 0) + quantity)
-  for (const [index, { product_id, quantity = 1 }] of lines.entries()) {
-    const units = ordered.get(product_id.toLowerCase())
-    if (units === undefined) throw invalidBody(`#/lines/${index}/product_id`, 'is no product of the order')
-    if (quantity > units) throw invalidBody(`#/lines/${index}/quantity`, `is more than the ${units} of the order`)
+  for (const { product_id, quantity } of items) ordered.set(product_id, (ordered.get(product_id) ?? 0) + quantity)
+  for (const [index, { product_id, line, quantity, amount: money }] of lines.entries()) {
+    if (quantity === undefined && money === undefined) throw invalidBody(`#/lines/${index}`, 'must have quantity or amount')
+    const units = (line === undefined ? ordered.get(product_id.toLowerCase()) : items[line]?.quantity) ?? 0
+    if (quantity !== undefined && quantity > units) throw invalidBody(`#/lines/${index}/quantity`, `is more than the ${units} of the order`)
   }
   const sum = lines.reduce((total, { amount: money }) => total + (money?.amount ?? 0), 0)
   if (sum > amount.amount) throw invalidBody('#/lines', 'add up to more than the refund')

@@ -140,7 +140,7 @@ function parcels({ parcels: all, items: lines }: Shown): TemplateResult | typeof
 <ul class="rows" aria-label=${t('Parcels')}>${all.map(
     ({ shipped_at, tracking, lines: sent }, index) => html`<li><span class="grow">
 <strong>${t('Parcel {}', index + 1)}</strong> <small>${t('Shipped on {}', dateText(shipped_at))}</small>
-${sent.map(({ product_id, quantity }) => html`<small>${quantity} × ${names.get(product_id) ?? ''}</small>`)}</span>
+${sent.map(({ product_id, quantity, line = -1 }) => html`<small>${quantity} × ${names.get(product_id) ?? ''}</small>${given(lines[line])}`)}</span>
 ${tracking === undefined ? nothing : track(tracking)}</li>`,
   )}</ul>`
 }
@@ -160,11 +160,16 @@ function items({ items: lines, adjustments, total, refunded }: Shown): TemplateR
   const changed = total.amount - paid.reduce((sum, amount) => sum + amount, 0)
   const line = (label: unknown, text: string) => html`<tr><th scope="row">${label}</th><td>${text}</td></tr>`
   return html`<h2>${t('Items')}</h2><table>
-<tbody>${lines.map((one) => line(html`${one.quantity} × ${one.name}${units(one)}`, money(one.total)))}
+<tbody>${lines.map((one) => line(html`${one.quantity} × ${one.name}${given(one)}${units(one)}`, money(one.total)))}
 ${changed === 0 ? nothing : line(t('Changes'), money({ ...total, amount: changed }))}
 ${adjustments.map(({ label, amount }) => line(label, money(amount)))}</tbody>
 <tfoot>${line(t('Total'), money(total))}${refunded === null || refunded.amount === 0 ? nothing : line(t('Refunded'), money(refunded))}</tfoot>
 </table>`
+}
+
+/** The attributes with which a line was ordered, such as an engraving. */
+function given({ attributes = {} }: Partial<Schemas['OrderItem']> = {}): TemplateResult[] {
+  return Object.entries(attributes).map(([name, value]) => html`<small>${name}: ${value}</small>`)
 }
 
 function units({ quantity, shipped = 0, cancelled = 0, returned = 0 }: Schemas['OrderItem']): TemplateResult | typeof nothing {

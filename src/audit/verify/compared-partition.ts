@@ -4,7 +4,7 @@ import { keepProductEvents, PRODUCT_EVENTS } from '../../change-stream/publish-p
 import type { StoredEvents } from '../../change-stream/publish-stored-events.ts'
 import { CATALOGUE_PUBLICATION, PUBLICATION } from '../../change-stream/replication-slot.ts'
 import { CATALOGUE_DATASET, type LakeDataset, ORDER_DATASET } from '../../lake/lake-dataset.ts'
-import { isImported, isMailed, type OrderEvent, type OrderRecord, orderEventIds, PERSONAL_MEMBERS } from '../../orders/events.ts'
+import { isImported, isMailed, type OrderEvent, type OrderRecord, orderEventIds, splitPersonal } from '../../orders/events.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { EventContent } from './event-digest.ts'
 import type { Place } from './finding.ts'
@@ -46,9 +46,7 @@ export function orderPartition(topic: Topic, range?: IdRange): ComparedPartition
     keepsRows: true,
     // The row has the trace of its newest version only.
     contentOf: ({ traceparent, ...event }) => {
-      const order: Record<string, unknown> = { ...event.data.order }
-      const personal = PERSONAL_MEMBERS.map((name) => order[name])
-      for (const name of PERSONAL_MEMBERS) delete order[name]
+      const { order, personal } = splitPersonal(event.data.order)
       return { fixed: { ...event, data: { ...event.data, order } }, erasable: [traceparent, ...personal] }
     },
     isMailed: (event) => isMailed(event) && !isImported(event),

@@ -145,6 +145,8 @@ function steps({ history: passed }: Order): HTMLElement {
 
 function parcels(order: Order): HTMLElement {
   const names = new Map(order.items.map(({ product_id, name }) => [product_id, name]))
+  const sent = ({ product_id, quantity, line }: Order['parcels'][number]['lines'][number]) =>
+    create('li', {}, `${quantity} × ${names.get(product_id) ?? ''}`, ...(line === undefined ? [] : given(order.items[line])))
   const entries = order.parcels.map(({ shipped_at, tracking, lines }, index) =>
     create(
       'li',
@@ -152,7 +154,7 @@ function parcels(order: Order): HTMLElement {
       create('h3', {}, fill(texts().parcel, index + 1)),
       create('p', { className: 'muted' }, fill(texts().shipped, dateText(shipped_at))),
       tracking === undefined ? null : trackingOf(tracking, index),
-      create('ul', {}, ...lines.map(({ product_id, quantity }) => create('li', {}, `${quantity} × ${names.get(product_id) ?? ''}`))),
+      create('ul', {}, ...lines.map(sent)),
     ),
   )
   return section(texts().parcels, create('ul', { className: 'parcels' }, ...entries))
@@ -173,7 +175,9 @@ function items(order: Order): HTMLElement {
   const { total, adjustments, refunded } = order
   const changed = total.amount - [...order.items.map((item) => item.total), ...adjustments.map(({ amount }) => amount)].reduce(sum, 0)
   const rows = [
-    ...order.items.map((item) => row(create('span', {}, `${item.quantity} × ${item.name}`, units(item)), moneyText(item.total))),
+    ...order.items.map((item) =>
+      row(create('span', {}, `${item.quantity} × ${item.name}`, ...given(item), units(item)), moneyText(item.total)),
+    ),
     ...(changed === 0 ? [] : [row(texts().changes, moneyText({ ...total, amount: changed }))]),
     ...adjustments.map(({ label, amount }) => row(label, moneyText(amount))),
   ]
@@ -191,6 +195,11 @@ const sum = (total: number, { amount }: { amount: number }) => total + amount
 
 function row(label: Node | string, amount: string): HTMLElement {
   return create('tr', {}, create('th', { scope: 'row' }, label), create('td', {}, amount))
+}
+
+/** The attributes of a line, such as an engraving. */
+function given({ attributes = {} }: Partial<Order['items'][number]> = {}): HTMLElement[] {
+  return Object.entries(attributes).map(([name, value]) => create('small', {}, `${name}: ${value}`))
 }
 
 function units({ shipped, cancelled, returned, quantity }: Order['items'][number]): HTMLElement | null {
@@ -212,12 +221,13 @@ function addressElement({ name, company, line1, line2, city, region, postal_code
 
 function address(link: Link, { shipping_address: shown, billing_address, vat_number, asks_postal_code }: Order): HTMLElement | null {
   if (shown !== null) {
-    return section(
+    const part = section(
       texts().address,
       addressElement(shown),
       ...(billing_address === null ? [] : [create('h3', {}, texts().billingAddress), addressElement(billing_address)]),
       vat_number === null ? null : create('p', {}, fill(texts().vatNumber, vat_number)),
     )
+    return Object.assign(part, { id: 'address', tabIndex: -1 })
   }
   if (!asks_postal_code) return null
   const failure = create('p', { role: 'alert', id: 'failure', className: 'failure' })
@@ -230,21 +240,18 @@ function address(link: Link, { shipping_address: shown, billing_address, vat_num
     create('button', { type: 'submit' }, texts().showAddress),
     failure,
   )
-  const revealed = section(texts().address, create('p', { className: 'muted' }, texts().postalCodeWhy), form)
+  const question = section(texts().address, create('p', { className: 'muted' }, texts().postalCodeWhy), form)
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
     try {
-      const part = address(link, await ask(link, 'orders/by-link', { postal_code: input.value }))
-      if (part === null) return
-      part.tabIndex = -1
-      revealed.replaceWith(part)
-      part.focus()
+      show(link, await ask(link, 'orders/by-link', { postal_code: input.value }))
+      main.querySelector<HTMLElement>('#address')?.focus()
     } catch (error) {
       failure.textContent = failureText(error)
       input.focus()
     }
   })
-  return revealed
+  return question
 }
 
 function cancellation(link: Link, { can_cancel }: Order): HTMLElement | null {

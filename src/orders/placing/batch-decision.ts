@@ -3,6 +3,7 @@ import type { AuditContext } from '../../activity/record-activity.ts'
 import type { StockPrecision } from '../../catalogue/stock.ts'
 import { AppError } from '../../errors.ts'
 import { assertAvailable, assertTotal, priceBasket } from '../basket.ts'
+import { type ItemAttributes, splitAttributes } from '../line-attributes.ts'
 import { locationOf, newOrder, type Order, presentOrder, renderResponse, responseTemplateOf } from '../order.ts'
 import type { OrderStatus } from '../order-status.ts'
 import { presentForAdmin } from '../search-orders.ts'
@@ -25,6 +26,7 @@ export interface Draft {
   stockHolder: string | null
   auditContext: AuditContext | null
   itemsJson: string
+  itemAttributes: ItemAttributes | null
   responseTemplate: string
 }
 
@@ -132,11 +134,12 @@ export class BatchDecision {
     const actor = auditContext?.actor ?? ({ type: 'customer', id: userId } as const)
     const order = newOrder({ ...request, id: randomUUIDv7(), items, total, actor, now: this.#options.now })
     if (reference !== null) this.#references.set(reference, order.id)
+    const stored = splitAttributes(items)
     const draft: Draft = {
       ...{ key: idempotencyKey, order, stockHolder, auditContext },
       // A deliberate repeat can share its name with an earlier draft, which keeps the name.
       repeats: request.repeats.filter(({ name }) => !this.#draftsByName.has(name)),
-      itemsJson: JSON.stringify(items),
+      ...{ itemsJson: JSON.stringify(stored.items), itemAttributes: stored.attributes },
       responseTemplate: responseTemplateOf(
         order,
         auditContext === null ? (placed) => presentOrder(placed, this.#options.cancellableStatuses) : presentForAdmin,

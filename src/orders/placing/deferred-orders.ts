@@ -167,7 +167,7 @@ export interface WaitingOrder {
 
 /** `least` is the smallest weight of an order. It also bounds the number of orders. */
 export function weightOf({ request }: WaitingOrder, least: number): number {
-  return Math.max(request.basket.lines.length, least)
+  return Math.max(request.basket.orderLines.length, least)
 }
 
 const RETRY_AFTER_SECONDS = '1'

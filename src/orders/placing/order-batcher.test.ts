@@ -9,10 +9,15 @@ import type { OrderRequest } from './order-request.ts'
 
 const WAIT_MS = 60_000
 
+function basketOf(count: number): OrderRequest['basket'] {
+  const lines = Array.from({ length: count }, () => ({ product_id: randomUUID(), quantity: 1 }))
+  return { sent: [], lines, orderLines: lines }
+}
+
 function request(): OrderRequest {
   return {
     userId: randomUUID(),
-    basket: { sent: [], lines: [{ product_id: randomUUID(), quantity: 1 }] },
+    basket: basketOf(1),
     currency: null,
     expectedTotal: null,
     clientReference: null,
@@ -158,8 +163,7 @@ async function createHeldBatcher(limits: OrderBatcherOptions['limits'] = {}) {
   })
   const answers: Promise<unknown>[] = []
   const place = (userId: string, lines = 1, network: string[] = []) => {
-    const basket = { sent: [], lines: Array.from({ length: lines }, () => ({ product_id: randomUUID(), quantity: 1 })) }
-    const answer = batcher.place({ ...request(), userId, basket }, [userId, ...network])
+    const answer = batcher.place({ ...request(), userId, basket: basketOf(lines) }, [userId, ...network])
     answers.push(answer.catch(() => {}))
     return answer
   }

@@ -130,13 +130,13 @@ export class OrderBatcher {
     const fits = ({ request, customer }: WaitingOrder) => {
       const [first] = batch
       if (first === undefined) return true
-      const lines = request.basket.lines.length
+      const lines = request.basket.orderLines.length
       // A customer whose orders are usually refused must not cause second decisions for others' batches.
       if (this.#unusual.has(customer) !== this.#unusual.has(first.customer)) return false
       return lines <= smallOrderLines || batchedLines + lines <= batchLines
     }
     for (const order of this.#waiting.take(isReady, fits)) {
-      const lines = order.request.basket.lines.length
+      const lines = order.request.basket.orderLines.length
       if (order.since < oldest) {
         order.answer.reject(tooBusy())
         continue

@@ -1,6 +1,7 @@
 import type { Queryable } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { canonicalJson } from '../../encoding.ts'
+import type { BasketLine } from '../basket.ts'
 import { renderResponse } from '../order.ts'
 import type { GivenMembers } from '../order-columns.ts'
 import { type IdempotencyKey, KEY_RETENTION_HOURS, type PlacedOrder, replayOf, type StoredResponse } from './idempotency.ts'
@@ -34,7 +35,7 @@ interface Repeatable extends Pick<GivenMembers, 'clientReference' | 'shippingAdd
   guestEmail: string | null
   /** The account that owns the guest. */
   ownerId: string | null
-  items: readonly { product_id: string; quantity: number }[]
+  items: readonly BasketLine[]
   idempotencyKey: IdempotencyKey | null
   /** Time in which the same content is refused. 0 refuses nothing. */
   duplicateSeconds: number
@@ -56,7 +57,10 @@ export function repeatsOf(order: Repeatable, nameOf: (what: string) => string): 
     isMeant,
     isOfOperator,
   } = order
-  const content = [items.map(({ product_id, quantity }) => `${product_id} ${quantity}`).sort(), shippingAddress]
+  const lines = items.map(
+    ({ product_id, quantity, attributes }) => `${product_id} ${quantity}${attributes ? canonicalJson(attributes) : ''}`,
+  )
+  const content = [lines.sort(), shippingAddress]
   const repeats: Repeat[] = []
   const add = (reason: Repeat['reason'], seconds: number, ...what: unknown[]) =>
     repeats.push({ reason, seconds, name: nameOf(canonicalJson(['order', reason, ...what])) })

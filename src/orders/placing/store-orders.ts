@@ -41,16 +41,17 @@ export async function storeOrders(options: StoreOptions, drafts: readonly Draft[
 }
 
 function toRecord(
-  { key, order, repeats, stockHolder, auditContext, responseTemplate }: Draft,
+  { key, order, repeats, stockHolder, auditContext, itemAttributes, responseTemplate }: Draft,
   maxGuestStockPercent: number | null,
 ): Record<string, unknown> {
   return {
     id: order.id,
     user_id: order.userId,
-    product_ids: plainArray(order.items.map((item) => item.product_id)),
+    product_ids: plainArray([...new Set(order.items.map((item) => item.product_id))]),
     total_amount: order.total.amount,
     currency: order.total.currency,
     ...showGiven(order),
+    ...(itemAttributes === null ? {} : { item_attributes: itemAttributes }),
     ...(stockHolder === null ? {} : { stock_holder: stockHolder, max_guest_stock_percent: maxGuestStockPercent }),
     ...(repeats.length === 0
       ? {}

@@ -58,18 +58,21 @@ $$;
 -- Entries of `orders.status_history` may have a `change`: what was changed besides the status, such as the units of a
 -- parcel. Lines and total stay as they were placed, and everything else follows from the entries, added lines too. See
 -- docs/decisions/orders-changes.md#parts. For each product no more units are shipped and cancelled than were ordered,
--- and no more returned than shipped. The total, with what the changes add to it, stays in its range. A transition
--- without `change` takes all units that can make it. This function is not parallel safe: see order_lines_are_sound.
+-- and no more returned than shipped. A change that names a line names one of this product, with no more units than it
+-- has. The total, with what the changes add to it, stays in its range. A transition without `change` takes all units
+-- that can make it. This function is not parallel safe: see order_lines_are_sound.
 create or replace function order_changes_add_up(items json, total_amount bigint, status_history jsonb) returns boolean
   language plpgsql immutable strict as $$
 declare
   ordered_lines jsonb;
+  all_lines jsonb;
 begin
   if not jsonb_path_exists(status_history, '$[*].change') then
     return true;
   end if;
   -- This is assigned here because an error of a declaration is not handled below.
   ordered_lines := items;
+  all_lines := ordered_lines || jsonb_path_query_array(status_history, '$[*].change.added[*]');
   if jsonb_typeof(status_history) <> 'array' or jsonb_typeof(ordered_lines) <> 'array' then
     return false;
   end if;
@@ -79,14 +82,11 @@ begin
       from jsonb_array_elements(status_history) with ordinality as history (entry, place)
     ), ordered as (
       select line ->> 'product_id' as product_id, sum((line ->> 'quantity')::numeric) as quantity
-      from (
-        select jsonb_array_elements(ordered_lines) as line
-        union all
-        select jsonb_path_query(change, '$.added[*]') from entry
-      ) as lines
+      from jsonb_array_elements(all_lines) as line
       group by 1
     ), piece as (
-      select change ->> 'type' as type, line ->> 'product_id' as product_id, (line ->> 'quantity')::numeric as quantity
+      select change ->> 'type' as type, line ->> 'product_id' as product_id, (line ->> 'quantity')::numeric as quantity,
+        (line ->> 'line')::integer as line_place
       from entry
       cross join jsonb_array_elements(coalesce(change -> 'lines', change -> 'removed')) as line
     ), moved as (
@@ -96,6 +96,13 @@ begin
         coalesce(sum(quantity) filter (where type = 'returned'), 0) as returned
       from piece
       group by 1
+    ), named as (
+      select all_lines -> line_place as line, product_id,
+        coalesce(sum(quantity) filter (where type <> 'returned'), 0) as moved,
+        coalesce(sum(quantity) filter (where type = 'returned'), 0) as returned
+      from piece
+      where line_place is not null
+      group by line_place, product_id
     ), refund as (
       select (change -> 'refund' ->> 'amount')::numeric as amount, change ->> 'type' as type,
         sum((change -> 'refund' ->> 'amount')::numeric) over (partition by change ->> 'provider', change ->> 'reference') as refunded
@@ -105,7 +112,7 @@ begin
       select total_amount + sum(coalesce((change ->> 'amount')::numeric, 0)) over (order by place) as amount from entry
     )
     select coalesce(bool_and(coalesce(jsonb_typeof(change) = 'object' and change ->> 'type' > '', false)) filter (where change is not null), true)
-      and (select coalesce(bool_and(coalesce(quantity >= 1 and quantity % 1 = 0, false)), true) from piece)
+      and (select coalesce(bool_and(coalesce(quantity >= 1 and quantity % 1 = 0 and coalesce(line_place, 0) >= 0, false)), true) from piece)
       and coalesce(bool_and(coalesce(order_lines_add_up(
         (change -> 'added')::json,
         (select sum((line -> 'total' ->> 'amount')::bigint)::bigint from jsonb_array_elements(change -> 'added') as line),
@@ -120,6 +127,13 @@ begin
         from moved
         left join ordered using (product_id)
         cross join (select exists (select from entry where status = 'shipped' and change is null) as was_shipped_whole) as whole
+      )
+      and (
+        select coalesce(bool_and(coalesce(
+          line ->> 'product_id' = product_id and greatest(moved, returned) <= (line ->> 'quantity')::numeric,
+          false
+        )), true)
+        from named
       )
       -- The amount that a payment covers is derived from reports. This only verifies that no payment refunds more than
       -- the order has ever cost.

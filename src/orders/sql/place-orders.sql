@@ -72,25 +72,28 @@ begin
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
         response_template text, attributes json, stock_holder text, max_guest_stock_percent integer, repeat_names text[],
-        repeat_seconds integer[], billing_address jsonb, vat_number text, audited_action text, request_id text
+        repeat_seconds integer[], billing_address jsonb, vat_number text, audited_action text, request_id text,
+        item_attributes json
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
       traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent,
-      repeat_names, repeat_seconds, billing_address, vat_number, audited_action, request_id, items)
+      repeat_names, repeat_seconds, billing_address, vat_number, audited_action, request_id, item_attributes, items)
   ), placed as (
     insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
-      vat_number, note, attributes, status_history, traceparent, created_at, updated_at)
+      vat_number, note, attributes, item_attributes, status_history, traceparent, created_at, updated_at)
     select id, user_id, 'pending', items::json, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
-      vat_number, note, attributes, status_history, traceparent, placed_at, placed_at
+      vat_number, note, attributes, item_attributes, status_history, traceparent, placed_at, placed_at
     from draft
     returning number, user_id
   ), held as (
     insert into guest_holds (order_id, product_id, holder, quantity, created_at)
-    select id, (item ->> 'product_id')::uuid, stock_holder, (item ->> 'quantity')::bigint, placed_at
+    -- Lines of a product with different attributes are one hold.
+    select id, (item ->> 'product_id')::uuid, stock_holder, sum((item ->> 'quantity')::bigint), placed_at
     from draft
     cross join json_array_elements(items::json) as item
     where stock_holder is not null
+    group by id, item ->> 'product_id', stock_holder, placed_at
   ), audited as (
     -- An operator or a key has placed the order for a customer.
     insert into activities (actor_type, actor_id, action, subject_type, subject_id, after, request_id)

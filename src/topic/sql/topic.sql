@@ -12,7 +12,15 @@ create or replace function erase_addresses_in_topic(order_ids uuid[]) returns vo
   )
   update topic_messages as message
   set event = jsonb_set(event::jsonb, '{data,order}', coalesce(
-    (select jsonb_object_agg(key, case when key = any(missing) then 'null' else value end) from jsonb_each(event::jsonb #> '{data,order}')),
+    (
+      select jsonb_object_agg(key, case
+        when key = any(missing) then 'null'
+        when key = 'items' and 'item_attributes' = any(missing) and value @? '$[*].attributes'
+          then (select jsonb_agg(item - 'attributes' order by place) from jsonb_array_elements(value) with ordinality as line (item, place))
+        else value
+      end)
+      from jsonb_each(event::jsonb #> '{data,order}')
+    ),
     '{}'
   ))::json
   from erased
