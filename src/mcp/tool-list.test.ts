@@ -29,7 +29,16 @@ const READS = [
     'listProductPrices',
   ],
   ...['listStock', 'listStockAdjustments', 'listWebhookDeliveries', 'listWebhooks', 'previewMailTemplate'],
-  ...['getMailsToDo', 'getOrdersToDo', 'getStockToDo', 'queryLake', 'searchCustomers', 'searchEverything', 'searchOrders'],
+  ...[
+    'getMailsToDo',
+    'getOrdersToDo',
+    'getStockToDo',
+    'queryLake',
+    'quoteOrderForCustomer',
+    'searchCustomers',
+    'searchEverything',
+    'searchOrders',
+  ],
 ]
 
 const text = readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8')
