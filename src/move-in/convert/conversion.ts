@@ -1,4 +1,5 @@
 import { OperatorError } from '../../errors.ts'
+import { cutText } from './html-text.ts'
 
 class Unmappable extends Error {
   override readonly name = 'Unmappable'
@@ -24,6 +25,7 @@ export function notForSale(reason: string): never {
 
 export class Conversion {
   readonly #report: (line: string) => void
+  readonly #skus = new Set<string>()
   #lines: string[] = []
   refused = 0
   leftOut = 0
@@ -46,6 +48,12 @@ export class Conversion {
     }
   }
 
+  /** Throws Unmappable for the second product with a sku, which the import would store as a change of the first. */
+  claimSku(sku: string): void {
+    if (this.#skus.has(sku)) unmappable('a previous product of the file has its sku')
+    this.#skus.add(sku)
+  }
+
   /** Reports a change that a record needed to be stored. */
   note(label: string, text: string): void {
     this.#report(`${label}: ${text}`)
@@ -59,5 +67,5 @@ export class Conversion {
 }
 
 export function labelOf(id: string | number | null | undefined, name?: string | null): string {
-  return [id ?? 'a record', name ? `"${name.slice(0, 60)}"` : ''].filter(Boolean).join(' ')
+  return [id ?? 'a record', name ? `"${cutText(name, 60)}"` : ''].filter(Boolean).join(' ')
 }

@@ -1,25 +1,17 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { convertExport } from '../../../test/convert-export.ts'
 import { MEDUSA_ORDER } from '../../../test/medusa-export.ts'
-import { makeTestFolder } from '../../../test/test-folder.ts'
 import { readCustomer } from '../customer-line.ts'
 import { type ImportedOrder, readOrder } from '../order-line.ts'
-import { Conversion } from './conversion.ts'
-import { findConverter } from './convert.ts'
 
 const now = new Date()
 
 async function convert(t: TestContext, shop: string, what: string, records: readonly object[]) {
-  const folder = makeTestFolder(t, 'storefront-convert-')
-  const file = join(folder, 'export.json')
-  writeFileSync(file, records.map((record) => `${JSON.stringify(record)}\n`).join(''))
-  const reports: string[] = []
-  const conversion = new Conversion((line) => reports.push(line))
-  const text = (await Array.fromAsync(findConverter(shop, what)(file, conversion, { now }))).join('')
+  const content = records.map((record) => `${JSON.stringify(record)}\n`).join('')
+  const { text, reports, refused } = await convertExport(t, [shop, what], content, { now })
   return {
-    reports,
+    ...{ reports, refused },
     lines: text
       .split('\n')
       .filter(Boolean)
@@ -231,3 +223,91 @@ for (const [shop, shipping, billing, place] of [
     assert.doesNotMatch(wrong.reports.join(), /unknown/, 'a report has no personal data')
   })
 }
+
+const PARTS: readonly (readonly [shop: string, changes: object, goods: 'open' | 'sent', part: RegExp])[] = [
+  ['shopify', { displayFulfillmentStatus: 'PARTIALLY_FULFILLED' }, 'open', /partly fulfilled/],
+  ['shopify', { displayFulfillmentStatus: 'IN_PROGRESS' }, 'open', /being fulfilled/],
+  ['shopify', { displayFulfillmentStatus: 'UNFULFILLED', displayFinancialStatus: 'PARTIALLY_REFUNDED' }, 'open', /partly refunded/],
+  ['shopify', { displayFinancialStatus: 'PARTIALLY_REFUNDED' }, 'sent', /partly refunded/],
+  ['shopify', { displayFulfillmentStatus: 'PARTIALLY_FULFILLED', cancelledAt: '2025-01-03T10:00:00Z' }, 'sent', /partly fulfilled/],
+  ...['partially_fulfilled', 'fulfilled', 'partially_shipped', 'partially_delivered'].map(
+    (status) => ['medusa', { fulfillment_status: status }, 'open', /partly|not marked as shipped/] as const,
+  ),
+  ['medusa', { fulfillment_status: 'not_fulfilled', payment_status: 'partially_refunded' }, 'open', /partly refunded/],
+  ['medusa', { payment_status: 'partially_refunded' }, 'sent', /partly refunded/],
+  ['woocommerce', { status: 'processing', refunds: [{ id: 1, total: '-5.00' }] }, 'open', /partly refunded/],
+  ['woocommerce', { refunds: [{ id: 1, total: '-5.00' }] }, 'sent', /partly refunded/],
+]
+for (const [shop, changes, goods, part] of PARTS) {
+  const outcome = goods === 'open' ? 'is refused, because it would be sent whole' : 'moves in as a whole, which is reported'
+  test(`${shop}: an order of which only a part is over ${outcome}: ${JSON.stringify(changes)}`, async (t) => {
+    const [order, ...items] = SHOPS[shop]?.({}) ?? []
+    const { lines, reports, refused } = await convert(t, shop, 'orders', [{ ...order, ...changes }, ...items])
+    assert.deepEqual([lines.length, refused, reports.length], goods === 'open' ? [0, 1, 1] : [1, 0, 1], reports.join())
+    assert.match(reports.join(), part)
+  })
+}
+
+test('shopify: an order without some of its units is refused, and a cancelled order is without all', async (t) => {
+  const [order, item] = SHOPS['shopify']?.({ quantity: 2 }) ?? []
+  const read = (changes: object, currentQuantity: number | null) =>
+    convert(t, 'shopify', 'orders', [
+      { ...order, displayFulfillmentStatus: 'UNFULFILLED', ...changes },
+      { ...item, currentQuantity },
+    ])
+  assert.match((await read({}, 1)).reports.join(), /^refused: #1001: it is without some of its units/)
+  assert.deepEqual((await read({}, 2)).reports, [])
+  assert.deepEqual((await read({}, null)).reports, [])
+  assert.deepEqual((await read({ cancelledAt: '2025-01-03T10:00:00Z' }, 0)).reports, [])
+})
+
+test('shopify: an order that Shopify had imported was placed when it was processed', async (t) => {
+  const [order, ...items] = SHOPS['shopify']?.({}) ?? []
+  for (const [processedAt, placed] of [
+    ['2019-05-01T08:00:00Z', '2019-05-01T08:00:00.000Z'],
+    ['2025-01-01T12:00:00+03:00', '2025-01-01T09:00:00.000Z'],
+    ['2025-01-01T10:01:00Z', '2025-01-01T10:00:00.000Z'],
+    [null, '2025-01-01T10:00:00.000Z'],
+  ]) {
+    const { lines } = await convert(t, 'shopify', 'orders', [{ ...order, processedAt }, ...items])
+    assert.equal(readOrder(lines[0], now).history[0]?.at, placed)
+  }
+})
+
+for (const [shop, make] of Object.entries(SHOPS)) {
+  test(`${shop}: long texts are cut between characters`, async (t) => {
+    const odd = (length: number) => `a${'🎁'.repeat(length)}`
+    const place = { shopify: 'shippingAddress', woocommerce: 'shipping', medusa: 'shipping_address' }[shop] ?? assert.fail()
+    const person = { shopify: SHOPIFY_PLACE, woocommerce: WOO_PLACE, medusa: MEDUSA_PLACE }[shop]
+    const long = { name: odd(300), first_name: odd(300), city: odd(200), company: odd(300) }
+    const [order, ...items] = make({ name: odd(600), total: '15.50', fee: '3.00' })
+    const labels = {
+      ...{ totalShippingPriceSet: { shopMoney: { amount: '3.00' } }, totalTipReceivedSet: null, shippingLine: { title: odd(300) } },
+      ...{ shipping_methods: [{ name: odd(300) }], fee_lines: [{ name: odd(300), total: '3.00' }] },
+    }
+    const { lines } = await convert(t, shop, 'orders', [{ ...order, ...labels, [place]: { ...person, ...long } }, ...items])
+    const read = readOrder(lines[0], now)
+    const texts = [read.lines[0]?.name, read.adjustments[0]?.label, read.shippingAddress?.name, read.shippingAddress?.company]
+    assert.deepEqual(
+      [...texts, read.shippingAddress?.city].map((text) => [text?.isWellFormed(), [...(text ?? '')].length]),
+      [500, 200, 200, 200, 100].map((length) => [true, length]),
+    )
+  })
+}
+
+test('shopify and medusa: the tracking number of the first parcel that has one is kept, and further ones are reported', async (t) => {
+  const [order, ...items] = SHOPS['shopify']?.({}) ?? []
+  const at = { createdAt: '2025-01-02T10:00:00Z' }
+  const parcels = [[], [{ company: 'Post', number: null }], [{ company: 'Post', number: 'P-1' }], [{ company: 'DHL', number: 'D-2' }]]
+  const fulfillments = parcels.map((trackingInfo) => ({ ...at, trackingInfo }))
+  const shopify = await convert(t, 'shopify', 'orders', [{ ...order, fulfillments }, ...items])
+  const labels = [{ tracking_number: '' }, { tracking_number: 'P-1' }, { tracking_number: 'P-1' }, { tracking_number: 'D-2' }]
+  const medusa = await convert(t, 'medusa', 'orders', [{ ...MEDUSA_ORDER, fulfillments: [{ labels }] }])
+  for (const [{ lines, reports }, carrier] of [
+    [shopify, 'Post'],
+    [medusa, '-'],
+  ] as const) {
+    assert.deepEqual(readOrder(lines[0], now).history[2]?.tracking, { carrier, number: 'P-1' })
+    assert.match(reports.join(), /it keeps the first of 2 tracking numbers$/)
+  }
+})

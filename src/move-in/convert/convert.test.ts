@@ -1,48 +1,7 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
-import { inPieces } from '../../../test/in-pieces.ts'
+import { test } from 'node:test'
+import { productsOf } from '../../../test/convert-products.ts'
 import { magentoCsv, medusaProduct, shopifyCsv, shopifyJsonl, wooCsv, wooProduct } from '../../../test/sample-exports.ts'
-import { makeTestFolder } from '../../../test/test-folder.ts'
-import { readImportLines } from '../../catalogue/import/import-lines.ts'
-import { Conversion } from './conversion.ts'
-import { type ConvertOptions, findConverter } from './convert.ts'
-
-const NOW = new Date('2026-03-01T12:00:00Z')
-
-async function convert(
-  t: TestContext,
-  shop: string,
-  what: string,
-  content: string,
-  options: Partial<ConvertOptions & { variationText: string }> = {},
-) {
-  const folder = makeTestFolder(t, 'storefront-convert-')
-  const write = (name: string, text: string) => {
-    writeFileSync(join(folder, name), text)
-    return join(folder, name)
-  }
-  const reports: string[] = []
-  const conversion = new Conversion((line) => reports.push(line))
-  const { variationText, ...others } = options
-  const variations = variationText === undefined ? undefined : write('variations.json', variationText)
-  const file = write('export', content)
-  const settings = { currency: 'EUR', now: NOW, variations, ...others }
-  const text = (await Array.fromAsync(findConverter(shop, what)(file, conversion, settings))).join('')
-  return { reports, refused: conversion.refused, leftOut: conversion.leftOut, text }
-}
-
-/** Converts a file. Returns the products that the import reads from the result, and the converter's reports. */
-async function productsOf(
-  t: TestContext,
-  ...args: Parameters<typeof convert> extends [unknown, string, string, ...infer R] ? [shop: string, ...R] : never
-) {
-  const [shop, content, options] = args
-  const { text, reports, ...counts } = await convert(t, shop, 'products', content, options)
-  const lines = await Array.fromAsync(readImportLines(inPieces(Buffer.from(text), []), { format: 'ndjson', currency: 'EUR' }))
-  return { ...counts, reports, products: lines.map((line) => ('product' in line ? line.product : assert.fail(line.error))) }
-}
 
 const [jsonShops, csvShops] = [
   { shopify: shopifyJsonl, woocommerce: wooProduct, medusa: medusaProduct },

@@ -36,3 +36,8 @@ export function htmlToText(html: string): string {
 export function htmlToLine(html: string): string {
   return htmlToText(html).replaceAll('\n', ' ')
 }
+
+/** The first characters of a text. Like the store's limits, it counts code points, so an emoji stays whole. */
+export function cutText(text: string, length: number): string {
+  return text.length <= length ? text : [...text].slice(0, length).join('')
+}

@@ -30,7 +30,7 @@ export async function* convertMagentoProducts(
   for await (const row of readTable(file, { required: COLUMNS, expected: 'the product export of Magento', encoding })) {
     const sku = row.text('sku')
     if (row.text('store_view_code') !== '')
-      conversion.note(labelOf(sku), `its texts of the store view ${row.text('store_view_code')} are left out`)
+      conversion.note(labelOf(sku), `its texts and prices of the store view ${row.text('store_view_code')} are left out`)
     else if (rows.has(sku)) conversion.add(labelOf(sku), () => unmappable(`line ${row.line} has the sku again`))
     else rows.set(sku, row)
   }
@@ -40,7 +40,9 @@ export async function* convertMagentoProducts(
     const label = labelOf(row.text('sku'), row.text('name'))
     if (variants.length === 0) conversion.add(label, () => unmappable('it is configurable and has no configurable_variations'))
     variants.forEach(({ sku, options }, index) => {
-      parents.set(sku, { row, options, isFirst: index === 0 })
+      const other = parents.get(sku)
+      if (other === undefined) parents.set(sku, { row, options, isFirst: index === 0 })
+      else conversion.note(label, `its variation ${sku} stays in the group of ${other.row.text('sku')}, which has it too`)
       if (!rows.has(sku)) conversion.add(label, () => unmappable(`its variation ${sku} is not in the file`))
     })
   }
@@ -58,12 +60,12 @@ export async function* convertMagentoProducts(
           name: shown.text('name'),
           description: shown.text('description') || row.text('description'),
           categories: readCategories(shown.text('categories')),
-          brand: readPairs(row.text('additional_attributes'), ',').get('manufacturer'),
+          brand: readPairs(row.text('additional_attributes')).get('manufacturer'),
           slug: parent === undefined || parent.isFirst ? shown.text('url_key') : null,
           images: readImages([row, shown], imagesBelow, () =>
             conversion.note(label, 'its images are left out: give their folder with --images-below'),
           ),
-          ...readPrices(row, now),
+          ...readPrices(row, { now, currency }),
           ...(parent === undefined ? {} : { group: parent.row.text('sku'), options: parent.options }),
           stock: stockOf(row),
           seo: { title: shown.text('meta_title'), description: shown.text('meta_description') },
@@ -98,11 +100,11 @@ function stockOf(row: Row): number | null {
   return row.whole('qty') ?? unmappable(`its qty, "${row.text('qty')}", is no clear whole number`)
 }
 
-function readPrices(row: Row, now: Date) {
+function readPrices(row: Row, at: { now: Date; currency: string }) {
   const [price, special] = [row.decimal('price'), row.decimal('special_price')]
   const from = toDay(row.text('special_price_from_date'))
   const to = toDay(row.text('special_price_to_date'))
-  return pricesAt(now, price, special === null ? null : { amount: special, from: startOf(from), until: startOf(to, 1) })
+  return pricesAt(price, special === null ? null : { amount: special, from: startOf(from), until: startOf(to, 1) }, at)
 }
 
 /** Reads a day. Exports write `2026-03-01 00:00:00`. Localized forms such as `3/1/26` are refused. */
@@ -111,31 +113,32 @@ function toDay(text: string): string | null {
   return readDay(text) ?? unmappable(`the time of its special price, ${text}, is not of the form 2026-03-01`)
 }
 
-/** Reads paths such as `Default Category/Gear/Bags`, without the root. */
+/** Reads paths such as `Default Category/Gear/Bags`, without the root. Magento escapes a slash in a name. */
 function readCategories(text: string): string[][] {
   return text
     .split(',')
     .map((path) =>
       path
-        .split('/')
+        .split(/(?<!\\)\//)
         .slice(1)
-        .map((name) => name.trim()),
+        .map((name) => name.replaceAll('\\/', '/').trim()),
     )
     .filter((path) => path.length > 0)
 }
 
 /** Reads variations such as `sku=A-S,size=S|sku=A-M,size=M`. */
 function readVariations(text: string): { sku: string; options: Record<string, string> }[] {
-  return text.split('|').flatMap((part) => {
-    const { sku, ...options } = Object.fromEntries(readPairs(part, ','))
+  return text.split(/\|(?=(?:[^|]*,)?sku=)/).flatMap((part) => {
+    const { sku, ...options } = Object.fromEntries(readPairs(part))
     return sku === undefined ? [] : [{ sku, options }]
   })
 }
 
-function readPairs(text: string, separator: string): Map<string, string> {
+/** A part without `=` is a further part of the previous value, as in `size=8,5`. */
+function readPairs(text: string): Map<string, string> {
   return new Map(
     text
-      .split(separator)
+      .split(/,(?=[^,=]+=)/)
       .map((pair) => pair.split('='))
       .flatMap(([name = '', ...value]) => (value.length === 0 ? [] : [[name.trim(), value.join('=').trim()] as const])),
   )

@@ -1,7 +1,7 @@
 import type { OrderStatus } from '../../orders/order-status.ts'
 import { type Decimal, roundToMinor } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
-import { type ShopAddress, toHistory, toOrderLine } from './shop-orders.ts'
+import { type ShopAddress, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -104,6 +104,17 @@ function statusOf({ status, payment_status: money, fulfillment_status: goods }: 
   return ['captured', 'partially_captured', 'authorized', 'partially_refunded'].includes(money ?? '') ? 'confirmed' : 'pending'
 }
 
+const PARTS = new Map([
+  ['partially_fulfilled', 'partly fulfilled'],
+  ['fulfilled', 'fulfilled and not marked as shipped'],
+  ['partially_shipped', 'partly shipped'],
+  ['partially_delivered', 'partly delivered'],
+])
+
+function partOf({ payment_status: money, fulfillment_status: goods }: Order): string | null {
+  return PARTS.get(goods ?? '') ?? (money === 'partially_refunded' ? 'partly refunded' : null)
+}
+
 function toPlace({ first_name, last_name, company, address_1: line1, address_2: line2, city, ...place }: Place): ShopAddress {
   const { province: region, postal_code: postalCode, country_code: country, phone } = place
   return { name: `${first_name ?? ''} ${last_name ?? ''}`, company, line1, line2, city, region, postalCode, country, phone }
@@ -121,7 +132,6 @@ function convertOrder(order: Order, conversion: Conversion): object {
       .filter((time) => typeof time === 'string')
       .sort()
       .at(-1)
-  const [label] = fulfillments.flatMap(({ labels = [] }) => labels)
   return toOrderLine(
     {
       id: order.id,
@@ -146,18 +156,17 @@ function convertOrder(order: Order, conversion: Conversion): object {
       total: { text: order.total, amount: minor(order.total) },
       address: address ? toPlace(address) : null,
       billing: order.billing_address ? toPlace(order.billing_address) : null,
-      history: toHistory(
-        statusOf(order),
-        {
-          pending: order.created_at,
-          confirmed: payment_collections[0]?.completed_at,
-          shipped: last('shipped_at'),
-          delivered: last('delivered_at'),
-          cancelled: order.canceled_at,
-          returned: order.updated_at,
-        },
-        { shipped: label?.tracking_number ? { tracking: { carrier: '-', number: label.tracking_number } } : {} },
-      ),
+      status: statusOf(order),
+      part: partOf(order),
+      times: {
+        pending: order.created_at,
+        confirmed: payment_collections[0]?.completed_at,
+        shipped: last('shipped_at'),
+        delivered: last('delivered_at'),
+        cancelled: order.canceled_at,
+        returned: order.updated_at,
+      },
+      parcels: fulfillments.flatMap(({ labels = [] }) => labels.map(({ tracking_number: number }) => ({ number }))),
     },
     conversion,
   )

@@ -1,9 +1,17 @@
 import type { Decimal } from './amounts.ts'
 import { type Conversion, labelOf, notForSale, unmappable } from './conversion.ts'
-import { draft, toProductLine } from './shop-products.ts'
+import { draft, groupOf, toProductLine } from './shop-products.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
+interface Price {
+  amount: Decimal
+  currency_code: string
+  min_quantity?: number | null
+  /** Limits the price to a region or a group of customers. */
+  rules?: object | null
+  price_list_id?: Text
+}
 interface Product {
   id: string
   title: string
@@ -21,7 +29,7 @@ interface Product {
     manage_inventory?: boolean
     allow_backorder?: boolean
     inventory_quantity?: number | null
-    prices?: { amount: Decimal; currency_code: string; min_quantity?: number | null }[]
+    prices?: Price[]
     options?: { value: string; option?: { title?: Text } | null }[]
   }[]
 }
@@ -44,9 +52,6 @@ export async function* convertMedusaProducts(
         const isWithheld = product.status === 'draft' || product.status === 'proposed'
         if (!isWithheld && product.status !== 'published') notForSale(`its status is ${product.status}`)
         if (product.is_giftcard) unmappable('gift cards cannot be sold here')
-        const price = variant.prices?.find(
-          ({ currency_code, min_quantity }) => currency_code.toUpperCase() === currency && (min_quantity ?? 1) <= 1,
-        )
         return toProductLine(
           {
             sku,
@@ -58,11 +63,16 @@ export async function* convertMedusaProducts(
             ),
             slug: index === 0 ? product.handle : null,
             images: [{ url: thumbnail }, ...images],
-            price: price?.amount,
+            price: priceOf(variant.prices ?? [], currency),
             ...(variants.length > 1
               ? {
-                  group: product.handle || product.id,
-                  options: Object.fromEntries((variant.options ?? []).map(({ value, option }) => [option?.title || 'option', value])),
+                  group: groupOf(product.handle, product.id),
+                  options: Object.fromEntries(
+                    (variant.options ?? []).map(({ value, option }) => [
+                      option?.title || unmappable('its options have no titles: the fields need *variants.options.option'),
+                      value,
+                    ]),
+                  ),
                 }
               : {}),
             stock: stockOf(variant),
@@ -75,6 +85,19 @@ export async function* convertMedusaProducts(
     })
     yield conversion.take()
   }
+}
+
+/** The price of one unit for every customer. Returns null without a price in the currency. Throws Unmappable. */
+function priceOf(prices: readonly Price[], currency: string): Decimal | null {
+  const known = prices.filter(({ currency_code }) => currency_code.toUpperCase() === currency)
+  const forAll = known.filter(
+    ({ rules, price_list_id, min_quantity }) => Object.keys(rules ?? {}).length === 0 && !price_list_id && (min_quantity ?? 1) <= 1,
+  )
+  const [amount = null, ...others] = new Set(forAll.map((price) => price.amount))
+  if (amount === null && known.length > 0)
+    unmappable(`its prices in ${currency} are all for a region, a group of customers, a price list or several units`)
+  if (others.length > 0) unmappable(`it has several prices in ${currency}: ${[amount, ...others].join(', ')}`)
+  return amount
 }
 
 function stockOf({ manage_inventory, allow_backorder, inventory_quantity }: Product['variants'][number]): number | null {

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import { toIdentifier } from '../../http/normalize-input.ts'
 import type { AdjustmentKind } from '../../orders/order-changes.ts'
-import { type OrderStatus, pathTo } from '../../orders/order-status.ts'
+import { type OrderStatus, pathTo, ruleOf } from '../../orders/order-status.ts'
 import { findVatNumberFault } from '../../orders/vat-number.ts'
 import type { Decimal } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
-import { htmlToLine, htmlToText } from './html-text.ts'
+import { cutText, htmlToLine, htmlToText } from './html-text.ts'
 
 const MAX_NOTE = 1_000
 const MAX_VAT_NUMBER = 40
@@ -26,12 +26,19 @@ export interface ShopOrder {
   billing?: ShopAddress | null
   vatNumber?: string | null | undefined
   note?: string | null | undefined
-  history: object[]
+  status: OrderStatus
+  times: Times
+  cancelReason?: string | null | undefined
+  parcels: { carrier?: string | null | undefined; number?: string | null | undefined }[]
+  /** What has happened to a part of the order only, such as "partly refunded". */
+  part?: string | null
 }
 
 /** Converts an order to a line for the import. Throws Unmappable. */
 export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
-  const { id, number, customerId, currency, charges, total, address } = order
+  const { id, number, customerId, currency, charges, total, address, status } = order
+  const note = (text: string) => conversion.note(`order ${number}`, text)
+  if (order.part) reportPart(order.part, status, note)
   const shipping = address === null ? null : toAddress(address)
   const billing = order.billing ? toAddress(order.billing) : null
   const { lines, others } = withoutEmptyLines(order.lines, charges)
@@ -58,10 +65,28 @@ export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
     ...(billing === null || isDeepStrictEqual({ ...billing, phone: null }, { ...shipping, phone: null })
       ? {}
       : { billing_address: billing }),
-    ...toVatNumber(order.vatNumber, () => conversion.note(`order ${number}`, 'its VAT number is not written like one, and is left out')),
-    note: cutNote(order.note, () => conversion.note(`order ${number}`, `its note is cut to ${MAX_NOTE} characters`)),
-    history: order.history,
+    ...toVatNumber(order.vatNumber, () => note('its VAT number is not written like one, and is left out')),
+    note: cutNote(order.note, () => note(`its note is cut to ${MAX_NOTE} characters`)),
+    history: toHistory(status, order.times, {
+      shipped: toTracking(order.parcels, note),
+      cancelled: order.cancelReason ? { reason: order.cancelReason } : {},
+    }),
   }
+}
+
+/** The store keeps one parcel of an imported order. */
+function toTracking(parcels: ShopOrder['parcels'], onNote: (text: string) => void): object {
+  const [first, ...others] = new Map(parcels.flatMap(({ carrier, number }) => (number ? [[number, carrier || '-']] : [])))
+  if (first === undefined) return {}
+  if (others.length > 0) onNote(`it keeps the first of ${others.length + 1} tracking numbers`)
+  return { tracking: { carrier: first[1], number: first[0] } }
+}
+
+/** Throws Unmappable for an order that is not sent yet, because its whole goods would be sent from here. */
+function reportPart(part: string, status: OrderStatus, onNote: (text: string) => void): void {
+  if (ruleOf(status).phase === 'open')
+    unmappable(`it is ${part}, and all its units would be sent from here: finish it in the other shop, and convert it again`)
+  onNote(`it is ${part}, and ${status} as a whole here, with all its units and its whole total`)
 }
 
 /** Turns a charge without lines, such as a fee agreed by phone, into a line. */
@@ -84,7 +109,7 @@ function toLine({ sku, name: written, quantity, total }: ShopOrder['lines'][numb
   const isWhole = total % quantity === 0
   return {
     ...(sku ? { sku } : {}),
-    name: (isWhole ? name : `${quantity} × ${name}`).slice(0, 500),
+    name: cutText(isWhole ? name : `${quantity} × ${name}`, 500),
     unit_price: isWhole ? total / quantity : total,
     quantity: isWhole ? quantity : 1,
   }
@@ -96,7 +121,7 @@ function toAdjustments(charges: ShopOrder['charges']) {
     .filter(({ amount }) => amount !== 0)
     .map(({ kind, label, amount }) => ({
       kind: amount < 0 ? ('discount' as const) : kind,
-      label: (htmlToLine(label ?? '') || kind).slice(0, 200),
+      label: cutText(htmlToLine(label ?? '') || kind, 200),
       amount,
     }))
 }
@@ -110,16 +135,16 @@ function toVatNumber(text: string | null | undefined, onFault: () => void): { va
 }
 
 function cutNote(note: string | null | undefined, onCut: () => void): string | null {
-  const text = [...htmlToText(note ?? '')]
-  if (text.length <= MAX_NOTE) return text.join('') || null
+  const text = htmlToText(note ?? '')
+  if (cutText(text, MAX_NOTE) === text) return text || null
   onCut()
-  return `${text.slice(0, MAX_NOTE - 1).join('')}…`
+  return `${cutText(text, MAX_NOTE - 1)}…`
 }
 
 type Times = { pending: string } & Partial<Record<OrderStatus, string | null | undefined>>
 
 /** A missing time is that of the previous step. No time is before an earlier step. */
-export function toHistory(status: OrderStatus, times: Times, details: Partial<Record<OrderStatus, object>> = {}): object[] {
+function toHistory(status: OrderStatus, times: Times, details: Partial<Record<OrderStatus, object>>): object[] {
   let at = toTime(times.pending)
   return pathTo(status).map((step) => {
     const time = times[step]
@@ -150,7 +175,7 @@ export interface ShopAddress {
 /** Returns null without a street and a two-letter country. A missing part is `-`. */
 function toAddress({ name, company, line1, line2, city, region, postalCode, country, phone }: ShopAddress): object | null {
   if (!line1 || !country || !/^[A-Za-z]{2}$/.test(country)) return null
-  const cut = (text: string | null | undefined, length: number) => htmlToLine(text ?? '').slice(0, length) || null
+  const cut = (text: string | null | undefined, length: number) => cutText(htmlToLine(text ?? ''), length) || null
   return {
     name: cut(name, 200) ?? '-',
     ...(company ? { company: cut(company, 200) } : {}),

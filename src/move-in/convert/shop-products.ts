@@ -1,10 +1,8 @@
-import { MAX_DESCRIPTION_BYTES } from '../../catalogue/product-rules.ts'
+import { hash } from 'node:crypto'
+import { MAX_DESCRIPTION_BYTES, MAX_IMAGES, MAX_LENGTHS, MAX_PRODUCT_CATEGORIES } from '../../catalogue/product-rules.ts'
 import { type Decimal, toMinor } from './amounts.ts'
 import { type Conversion, notForSale } from './conversion.ts'
-import { htmlToLine, htmlToText } from './html-text.ts'
-
-const MAX_IMAGES = 20
-const MAX_CATEGORIES = 20
+import { cutText, htmlToLine, htmlToText } from './html-text.ts'
 
 export interface Withheld {
   reason: string
@@ -23,12 +21,41 @@ export interface Sale {
 /** To mean "no end", some shops write a time that never comes, such as 9999-12-31. */
 const NEVER = new Date('2999-12-31T00:00:00Z')
 
-/** A reduction without an end becomes the price. A past sale is left out. */
-export function pricesAt(now: Date, regular: Decimal | null, sale: Sale | null): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
-  if (sale === null || (sale.until !== null && sale.until <= now)) return { price: regular }
+/**
+ * A reduction without an end becomes the price. A past sale is left out, and so is one that is not below the regular
+ * price, because the other shops then sell at the regular price too. Throws Unmappable.
+ */
+export function pricesAt(
+  regular: Decimal | null,
+  sale: Sale | null,
+  { now, currency }: { now: Date; currency: string },
+): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
+  if (sale === null || regular === null || regular === '' || (sale.until !== null && sale.until <= now)) return { price: regular }
+  if (toMinor(sale.amount, currency) >= toMinor(regular, currency)) return { price: regular }
   const hasBegun = sale.from === null || sale.from <= now
   const until = sale.until !== null && sale.until < NEVER ? sale.until : null
   return hasBegun && until === null ? { price: sale.amount, compareAt: regular } : { price: regular, sale: { ...sale, until } }
+}
+
+/** WordPress writes the addresses of other scripts percent-encoded. */
+function decodeSlug(slug: string): string {
+  try {
+    return decodeURIComponent(slug)
+  } catch (error) {
+    if (error instanceof URIError) return slug
+    throw error
+  }
+}
+
+/** The group of a product's variants: the product's address, or its id if the address is too long for a group. */
+export function groupOf(slug: string | null | undefined, id: string): string {
+  const group = decodeSlug(slug ?? '')
+  return group === '' || [...group].length > MAX_LENGTHS.group ? id : group
+}
+
+/** A sku or group made of `text`: the text, or its digest if a sku cannot have such a text. */
+export function toStableIdentifier(text: string): string {
+  return /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]{1,64}$/u.test(text) ? text : `digest-${hash('sha256', text).slice(0, 32)}`
 }
 
 /** A product or a variant. Its texts may be HTML. */
@@ -55,15 +82,14 @@ export interface ShopProduct {
 
 /** Converts a product to a line for the import. Throws NotForSale and Unmappable. */
 export function toProductLine(product: ShopProduct, currency: string, label: string, conversion: Conversion): object {
-  const { sku, price, compareAt, sale, categories, group, options = {}, stock, seo, slug, withheld } = product
+  const { sku, price, compareAt, sale, categories, group, options = {}, stock, seo, withheld } = product
   if (price === null || price === undefined || price === '') return notForSale('it has no price')
   const { reason, status = 'active', published_at = null } = withheld ?? { reason: null }
   if (reason !== null) conversion.note(label, `it is not in the shop yet: ${reason}`)
   const cut = (what: string, text: string, length: number) => {
-    const characters = [...text]
-    if (characters.length <= length) return text
-    conversion.note(label, `its ${what} is cut to ${length} characters`)
-    return characters.slice(0, length).join('')
+    const first = cutText(text, length)
+    if (first !== text) conversion.note(label, `its ${what} is cut to ${length} characters`)
+    return first
   }
   const amount = toMinor(price, currency)
   const before = compareAt === null || compareAt === undefined || compareAt === '' ? 0 : toMinor(compareAt, currency)
@@ -76,15 +102,18 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
   const brand = cut('brand', htmlToLine(product.brand ?? ''), 100)
   const title = cut('title for search engines', htmlToLine(seo?.title ?? ''), 200)
   const about = cut('description for search engines', htmlToLine(seo?.description ?? ''), 500)
-  return {
+  const slug = toSlug(product.slug, (reason) => conversion.note(label, `its address is left out: ${reason}`))
+  if (paths.length > MAX_PRODUCT_CATEGORIES)
+    conversion.note(label, `it stays in its first ${MAX_PRODUCT_CATEGORIES} of ${paths.length} categories`)
+  const line = {
     sku,
     name: cut('name', htmlToLine(product.name), 300),
     description: cutDescription(htmlToText(product.description), () =>
       conversion.note(label, `its description is cut to ${MAX_DESCRIPTION_BYTES} bytes`),
     ),
-    ...(paths.length === 0 ? { category: 'all' } : { categories: paths.slice(0, MAX_CATEGORIES) }),
+    ...(paths.length === 0 ? { category: 'all' } : { categories: paths.slice(0, MAX_PRODUCT_CATEGORIES) }),
     ...(brand === '' ? {} : { brand }),
-    ...(slug ? { slug } : {}),
+    ...(slug === null ? {} : { slug }),
     images: toImages(product.images, label, conversion),
     price: { amount, currency },
     source_price: String(price),
@@ -96,6 +125,18 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
     ...{ status, published_at },
     sale_prices: saleAmount < amount ? [{ amount: saleAmount, currency, from: sale?.from ?? null, until: sale?.until ?? null }] : [],
   }
+  conversion.claimSku(sku.normalize('NFC').trim())
+  return line
+}
+
+/** Returns null for an address that the store cannot keep. The store then makes one from the name. */
+function toSlug(written: string | null | undefined, onLeftOut: (reason: string) => void): string | null {
+  if (!written) return null
+  const slug = decodeSlug(written)
+  const reason = [...slug].length > MAX_LENGTHS.slug ? `it has more than ${MAX_LENGTHS.slug} characters` : 'it has no letter and no digit'
+  if ([...slug].length <= MAX_LENGTHS.slug && /[\p{L}\p{N}]/u.test(slug)) return slug
+  onLeftOut(reason)
+  return null
 }
 
 function cutDescription(text: string, onCut: () => void): string {
@@ -121,7 +162,8 @@ function toImages(images: ShopProduct['images'], label: string, conversion: Conv
       continue
     }
     const { href } = new URL(written)
-    if (!known.has(href)) known.set(href, { url: href, alt: htmlToLine(alt ?? '').slice(0, 500) })
+    if (!known.has(href)) known.set(href, { url: href, alt: cutText(htmlToLine(alt ?? ''), MAX_LENGTHS['alt of an image']) })
   }
+  if (known.size > MAX_IMAGES) conversion.note(label, `it keeps its first ${MAX_IMAGES} of ${known.size} images`)
   return [...known.values()].slice(0, MAX_IMAGES)
 }

@@ -1,7 +1,7 @@
 import { open, readFile } from 'node:fs/promises'
 import { WrongFile } from './conversion.ts'
 
-/** `key` is the list in an API answer, and `members` are properties of its first record. */
+/** `key` is the list in an API answer, and each of its records has the properties `members`. */
 export interface ExpectedFile {
   key: string
   members: readonly string[]
@@ -9,38 +9,49 @@ export interface ExpectedFile {
 }
 
 type JsonRecord = Record<string, unknown>
-
-/** JSON Lines of records, lists or API answers, or one JSON text. Throws WrongFile when a member is missing. */
-export async function* readJsonRecords<T>(file: string, { key, members, expected }: ExpectedFile): AsyncGenerator<T> {
-  let isFirst = true
-  for await (const record of parseRecords(file, key, expected)) {
-    const missing = members.filter((name) => record?.[name] === undefined)
-    if (isFirst && missing.length > 0) throw new WrongFile(`${file}: its first record lacks ${missing.join(', ')}; expected ${expected}`)
-    isFirst = false
-    yield record as T
-  }
+interface PlacedRecord {
+  record: JsonRecord | null
+  /** The line of a JSON Lines file. */
+  line: number | null
 }
 
-async function* parseRecords(file: string, key: string, expected: string): AsyncGenerator<JsonRecord | null> {
-  const noJson = () => new WrongFile(`${file} is no JSON; expected ${expected}`)
-  let isWhole = false
+/**
+ * JSON Lines of records, lists or API answers, or one JSON text. Throws WrongFile when a record lacks a member, such as
+ * the error that an API has answered instead of a page. In Shopify's files, records with `__parentId` are other things.
+ */
+export async function* readJsonRecords<T>(file: string, { key, members, expected }: ExpectedFile): AsyncGenerator<T> {
+  let count = 0
+  for await (const { record, line } of parseRecords(file, key, expected)) {
+    count++
+    const missing = record?.__parentId === undefined ? members.filter((name) => record?.[name] === undefined) : []
+    const place = line === null ? `record ${count}` : `line ${line}, record ${count} of the file`
+    if (missing.length > 0) throw new WrongFile(`${file}: ${place}, lacks ${missing.join(', ')}; expected ${expected}`)
+    yield record as T
+  }
+  if (count === 0 && (await readFile(file, 'utf8')).trim() === '') throw new WrongFile(`${file} is empty; expected ${expected}`)
+}
+
+async function* parseRecords(file: string, key: string, expected: string): AsyncGenerator<PlacedRecord> {
+  let [isWhole, line, last] = [false, 0, 0]
   try {
     // An error of opening would otherwise bypass the loop.
     const lines = (await open(file)).readLines({ encoding: 'utf8' })
-    for await (const line of lines) {
-      if (line.trim() === '') continue
-      const value = parse(line)
+    for await (const text of lines) {
+      line++
+      if (text.trim() === '') continue
+      const value = parse(text)
       isWhole = value === undefined
       if (isWhole) break
-      yield* recordsOf(value, key)
+      yield* recordsOf(value, key, line)
+      last = line
     }
   } catch (error) {
     throw asUnreadable(error, file, expected)
   }
   if (!isWhole) return
   const value = parse(await readFile(file, 'utf8'))
-  if (value === undefined) throw noJson()
-  yield* recordsOf(value, key)
+  if (value === undefined) throw new WrongFile(`${file} is no JSON${last === 0 ? '' : ` on line ${line}`}; expected ${expected}`)
+  yield* recordsOf(value, key, null)
 }
 
 /** Turns a file system error into WrongFile. Returns other errors unchanged. */
@@ -57,8 +68,7 @@ function parse(text: string): unknown {
   }
 }
 
-function recordsOf(value: unknown, key: string): JsonRecord[] {
-  if (Array.isArray(value)) return value
-  const list = (value as JsonRecord | null)?.[key]
-  return Array.isArray(list) ? list : [value as JsonRecord]
+function recordsOf(value: unknown, key: string, line: number | null): PlacedRecord[] {
+  const list = Array.isArray(value) ? value : (value as JsonRecord | null)?.[key]
+  return (Array.isArray(list) ? list : [value]).map((record) => ({ record, line }))
 }

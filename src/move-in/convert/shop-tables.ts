@@ -52,6 +52,8 @@ interface ExpectedTable {
   expected: string
   encoding?: string | undefined
   aliases?: Readonly<Record<string, string>>
+  /** Undoes the shop's own escapes. */
+  unescapeCell?: (cell: string) => string
 }
 
 export async function isTable(file: string): Promise<boolean> {
@@ -65,7 +67,10 @@ export async function isTable(file: string): Promise<boolean> {
 }
 
 /** Throws WrongFile when it lacks a column or a record cannot be read. */
-export async function* readTable(file: string, { required, expected, encoding, aliases = {} }: ExpectedTable): AsyncGenerator<Row> {
+export async function* readTable(
+  file: string,
+  { required, expected, encoding, aliases = {}, unescapeCell = (cell) => cell }: ExpectedTable,
+): AsyncGenerator<Row> {
   let columns: string[] | undefined
   try {
     for await (const record of readRecords(splitLines(toUtf8Lines(createReadStream(file), encoding)))) {
@@ -75,8 +80,13 @@ export async function* readTable(file: string, { required, expected, encoding, a
         const missing = required.filter((name) => !columns?.includes(name))
         if (missing.length > 0) throw new WrongFile(`${file} lacks the columns ${missing.join(', ')}; expected ${expected}`)
       } else if (record.fields.some((field) => field.trim() !== ''))
-        yield new Row(record.line, new Map(columns.map((name, place) => [name, record.fields[place] ?? ''])), record.delimiter)
+        yield new Row(
+          record.line,
+          new Map(columns.map((name, place) => [name, unescapeCell(record.fields[place] ?? '')])),
+          record.delimiter,
+        )
     }
+    if (columns === undefined) throw new WrongFile(`${file} is empty; expected ${expected}`)
   } catch (error) {
     if (error instanceof InvalidLine) throw new WrongFile(`${file}: ${error.message}; expected ${expected}`)
     throw asUnreadable(error, file, expected)

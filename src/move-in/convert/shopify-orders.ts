@@ -1,7 +1,7 @@
-import type { OrderStatus } from '../../orders/order-status.ts'
+import { type OrderStatus, ruleOf } from '../../orders/order-status.ts'
 import { type Decimal, toMinor } from './amounts.ts'
-import { type Conversion, unmappable } from './conversion.ts'
-import { addGuest, guestId, type ShopAddress, toHistory, toOrderLine } from './shop-orders.ts'
+import { type Conversion, unmappable, WrongFile } from './conversion.ts'
+import { addGuest, guestId, type ShopAddress, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -15,11 +15,14 @@ interface Customer {
   email?: Text
   defaultEmailAddress?: { emailAddress?: Text } | null
   createdAt?: string
+  children: unknown[]
 }
 interface LineItem {
   sku?: Text
   name: string
   quantity: number
+  /** The units that are neither removed nor refunded. */
+  currentQuantity?: number | null
   originalUnitPriceSet?: MoneySet | null
 }
 interface Place {
@@ -69,22 +72,27 @@ export const bulkOperation = (key: string, members: readonly string[]): Expected
 const CUSTOMERS = bulkOperation('customers', ['id', 'firstName'])
 const ORDERS = bulkOperation('orders', ['id', 'name', 'currencyCode', 'totalPriceSet'])
 
-export async function* withChildren<Parent extends { id: string; children: unknown[] }>(
-  records: AsyncIterable<{ id: string; __parentId?: string }>,
+/** The records of a bulk operation, each with the records behind it that name it as their parent. Throws WrongFile. */
+export async function* readBulkOperation<Parent extends { id: string; children: unknown[] }>(
+  file: string,
+  expected: ExpectedFile,
 ): AsyncGenerator<Parent> {
   let parent: (Parent & { id: string }) | null = null
-  for await (const record of records) {
+  for await (const record of readJsonRecords<{ id?: string; __parentId?: string }>(file, expected)) {
     if (record.__parentId === undefined) {
       if (parent !== null) yield parent
       parent = { ...record, children: [] } as unknown as Parent
     } else if (record.__parentId === parent?.id) parent.children.push(record)
-    else unmappable(`${record.id} is not behind its parent: run the bulk operation with groupObjects: true`)
+    else
+      throw new WrongFile(
+        `${file}: ${record.id ?? 'a record'} is not behind its parent, ${record.__parentId}: run the bulk operation with groupObjects: true`,
+      )
   }
   if (parent !== null) yield parent
 }
 
 export async function* convertShopifyCustomers(file: string, conversion: Conversion): AsyncGenerator<string> {
-  for await (const { id, firstName, lastName, email, defaultEmailAddress, createdAt } of readJsonRecords<Customer>(file, CUSTOMERS)) {
+  for await (const { id, firstName, lastName, email, defaultEmailAddress, createdAt } of readBulkOperation<Customer>(file, CUSTOMERS)) {
     const address = defaultEmailAddress?.emailAddress ?? email
     conversion.add(id, () => ({
       external_id: id,
@@ -99,21 +107,17 @@ export async function* convertShopifyCustomers(file: string, conversion: Convers
 
 export async function* convertShopifyGuests(file: string, conversion: Conversion): AsyncGenerator<string> {
   const seen = new Set<string>()
-  for await (const { id, customer, email, shippingAddress } of readOrders(file)) {
+  for await (const { id, customer, email, shippingAddress } of readBulkOperation<Order>(file, ORDERS)) {
     if (!customer) addGuest(conversion, seen, { email, orderId: id, name: shippingAddress?.name ?? null })
     yield conversion.take()
   }
 }
 
 export async function* convertShopifyOrders(file: string, conversion: Conversion): AsyncGenerator<string> {
-  for await (const order of readOrders(file)) {
+  for await (const order of readBulkOperation<Order>(file, ORDERS)) {
     conversion.add(order.name, () => convertOrder(order, conversion))
     yield conversion.take()
   }
-}
-
-function readOrders(file: string): AsyncGenerator<Order> {
-  return withChildren<Order>(readJsonRecords(file, ORDERS))
 }
 
 function statusOf({ cancelledAt, displayFinancialStatus: money, displayFulfillmentStatus: goods, fulfillments = [] }: Order): OrderStatus {
@@ -121,6 +125,27 @@ function statusOf({ cancelledAt, displayFinancialStatus: money, displayFulfillme
   if (cancelledAt || money === 'REFUNDED' || money === 'VOIDED') return isFulfilled ? 'returned' : 'cancelled'
   if (isFulfilled) return fulfillments.length > 0 && fulfillments.every(({ deliveredAt }) => deliveredAt) ? 'delivered' : 'shipped'
   return ['PAID', 'PARTIALLY_PAID', 'PARTIALLY_REFUNDED', 'AUTHORIZED'].includes(money ?? '') ? 'confirmed' : 'pending'
+}
+
+// https://shopify.dev/docs/api/admin-graphql/latest/enums/OrderDisplayFulfillmentStatus
+const PARTS = new Map([
+  ['PARTIALLY_FULFILLED', 'partly fulfilled'],
+  ['IN_PROGRESS', 'being fulfilled'],
+  ['PENDING_FULFILLMENT', 'being fulfilled'],
+])
+
+function partOf({ displayFulfillmentStatus, displayFinancialStatus, children }: Order, status: OrderStatus): string | null {
+  const part = PARTS.get(displayFulfillmentStatus ?? '')
+  if (part !== undefined) return part
+  if (displayFinancialStatus === 'PARTIALLY_REFUNDED') return 'partly refunded'
+  // The units of a cancelled order are all removed.
+  if (ruleOf(status).phase === 'ended') return null
+  return children.some(({ quantity, currentQuantity }) => (currentQuantity ?? quantity) < quantity) ? 'without some of its units' : null
+}
+
+/** Orders that were imported into Shopify were processed before they were created there. */
+function placedAt({ createdAt, processedAt }: Order): string {
+  return processedAt && new Date(processedAt) < new Date(createdAt) ? processedAt : createdAt
 }
 
 function toPlace({ name, company, address1: line1, address2: line2, city, province: region, ...place }: Place): ShopAddress {
@@ -137,8 +162,8 @@ function convertOrder(order: Order, conversion: Conversion): object {
       .filter((time) => typeof time === 'string')
       .sort()
       .at(-1)
-  const [tracking] = fulfillments.flatMap(({ trackingInfo = [] }) => trackingInfo)
   const ended = order.cancelledAt ?? order.updatedAt
+  const status = statusOf(order)
   return toOrderLine(
     {
       id,
@@ -162,21 +187,18 @@ function convertOrder(order: Order, conversion: Conversion): object {
       address: address ? toPlace(address) : null,
       billing: order.billingAddress ? toPlace(order.billingAddress) : null,
       note: order.note,
-      history: toHistory(
-        statusOf(order),
-        {
-          pending: order.createdAt,
-          confirmed: order.processedAt,
-          shipped: last('createdAt'),
-          delivered: last('deliveredAt'),
-          cancelled: ended,
-          returned: ended,
-        },
-        {
-          shipped: tracking?.number ? { tracking: { carrier: tracking.company || '-', number: tracking.number } } : {},
-          cancelled: order.cancelReason ? { reason: order.cancelReason } : {},
-        },
-      ),
+      status,
+      part: partOf(order, status),
+      times: {
+        pending: placedAt(order),
+        confirmed: order.processedAt,
+        shipped: last('createdAt'),
+        delivered: last('deliveredAt'),
+        cancelled: ended,
+        returned: ended,
+      },
+      cancelReason: order.cancelReason,
+      parcels: fulfillments.flatMap(({ trackingInfo = [] }) => trackingInfo.map(({ company, number }) => ({ carrier: company, number }))),
     },
     conversion,
   )

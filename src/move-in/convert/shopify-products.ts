@@ -1,9 +1,8 @@
 import type { Decimal } from './amounts.ts'
 import { type Conversion, labelOf, notForSale, unmappable } from './conversion.ts'
-import { draft, toProductLine, type Withheld } from './shop-products.ts'
-import { readJsonRecords } from './shop-records.ts'
+import { draft, groupOf, toProductLine, toStableIdentifier, type Withheld } from './shop-products.ts'
 import { isTable, type Row, readTable } from './shop-tables.ts'
-import { bulkOperation, withChildren } from './shopify-orders.ts'
+import { bulkOperation, readBulkOperation } from './shopify-orders.ts'
 
 type Text = string | null
 interface Image {
@@ -53,15 +52,16 @@ export async function* convertShopifyProducts(
     ? productsOf(
         readTable(file, { required: COLUMNS, expected: 'the product export of the Shopify admin', encoding, aliases: NEW_COLUMNS }),
       )
-    : withChildren<Product>(readJsonRecords(file, PRODUCTS))
+    : readBulkOperation<Product>(file, PRODUCTS)
   for await (const product of products) {
     const variants = product.children.filter((child) => child.price !== undefined)
     const images = product.children.filter((child) => child.price === undefined).map((child) => child.image ?? child)
     if (variants.length === 0) conversion.add(labelOf(product.handle ?? product.id, product.title), () => unmappable('it has no variants'))
     variants.forEach((variant, index) => {
-      const sku = variant.sku || `shopify-${variant.id?.split('/').at(-1) ?? `${product.handle}-${index + 1}`}`
+      const sku = variant.sku || madeUpSku(product, variant)
       const label = labelOf(sku, product.title)
       conversion.add(label, () => {
+        if (product.handle === '') unmappable('it has no handle')
         const withheld = assertForSale(product, now)
         return toProductLine(
           {
@@ -78,7 +78,7 @@ export async function* convertShopifyProducts(
             compareAt: variant.compareAtPrice,
             ...(variants.length > 1
               ? {
-                  group: product.handle ?? product.id.split('/').at(-1),
+                  group: groupOf(product.handle, product.id.split('/').at(-1) ?? product.id),
                   options: Object.fromEntries((variant.selectedOptions ?? []).map(({ name, value }) => [name, value])),
                 }
               : {}),
@@ -93,6 +93,13 @@ export async function* convertShopifyProducts(
     })
     yield conversion.take()
   }
+}
+
+/** The CSV has no ids, so the values of the options name the variant, wherever its row is. */
+function madeUpSku({ handle }: Product, { id, selectedOptions = [] }: Variant): string {
+  if (id !== undefined) return `shopify-${id.split('/').at(-1)}`
+  const values = selectedOptions.map(({ value }) => value).filter((value) => value !== 'Default Title')
+  return toStableIdentifier([`shopify-${handle}`, ...values].join(':'))
 }
 
 /**
@@ -139,7 +146,7 @@ async function* productsOf(rows: AsyncIterable<Row>): AsyncGenerator<Product> {
       if (product !== null) yield product
       names = []
       product = {
-        ...{ id: handle, handle, title: row.text('title'), vendor: row.text('vendor'), productType: row.text('type') },
+        ...{ id: toStableIdentifier(handle), handle, title: row.text('title'), vendor: row.text('vendor'), productType: row.text('type') },
         descriptionHtml: row.text('body (html)'),
         status: row.text('status').toUpperCase() || 'ACTIVE',
         publishedAt: row.isTrue('published') ? '1970-01-01T00:00:00Z' : null,
@@ -150,7 +157,7 @@ async function* productsOf(rows: AsyncIterable<Row>): AsyncGenerator<Product> {
     }
     names = [1, 2, 3].map((place) => row.text(`option${place} name`) || names[place - 1] || '')
     if (row.text('image src') !== '') product.children.push({ url: row.text('image src'), altText: row.text('image alt text') })
-    if (row.text('variant price') === '') continue
+    if (['variant price', 'variant sku', 'option1 value'].every((column) => row.text(column) === '')) continue
     product.children.push({
       sku: row.text('variant sku'),
       price: row.decimal('variant price'),

@@ -2,7 +2,7 @@ import type { OrderStatus } from '../../orders/order-status.ts'
 import { type Decimal, toMinor } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
 import { htmlToLine } from './html-text.ts'
-import { addGuest, guestId, type ShopAddress, toHistory, toOrderLine } from './shop-orders.ts'
+import { addGuest, guestId, type ShopAddress, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -45,6 +45,7 @@ interface Order {
   shipping_lines?: { method_title?: Text; total: Decimal }[]
   fee_lines?: { name?: Text; total: Decimal }[]
   coupon_lines?: { code?: Text }[]
+  refunds?: unknown[]
 }
 
 /** A file from the REST API: https://woocommerce.github.io/woocommerce-rest-api-docs/ */
@@ -146,14 +147,18 @@ function convertOrder(order: Order, conversion: Conversion): object {
         .filter((value) => typeof value === 'string')
         .find((value) => value.trim() !== ''),
       note: order.customer_note,
-      history: toHistory(status, {
+      status,
+      // A refund of everything makes the status `refunded`.
+      part: status !== 'returned' && (order.refunds ?? []).length > 0 ? 'partly refunded' : null,
+      times: {
         pending: order.date_created_gmt,
         confirmed: order.date_paid_gmt,
         shipped: order.date_completed_gmt,
         delivered: order.date_completed_gmt,
         cancelled: order.date_modified_gmt,
         returned: order.date_modified_gmt,
-      }),
+      },
+      parcels: [],
     },
     conversion,
   )

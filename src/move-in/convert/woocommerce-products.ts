@@ -1,5 +1,5 @@
 import { type Conversion, labelOf, notForSale, unmappable, WrongFile } from './conversion.ts'
-import { draft, pricesAt, type ShopProduct, toProductLine, type Withheld } from './shop-products.ts'
+import { draft, groupOf, pricesAt, type ShopProduct, toProductLine, type Withheld } from './shop-products.ts'
 import { readJsonRecords } from './shop-records.ts'
 import { isTable } from './shop-tables.ts'
 import { restPages } from './woocommerce-orders.ts'
@@ -18,19 +18,21 @@ export async function* convertWooCommerceProducts(
   let known = new Map<number, WooProduct>()
   if (await isTable(file)) {
     if (variations !== undefined) throw new WrongFile('--variations is for the pages of the REST API: the CSV has the variations')
-    ;({ products, variations: known } = await readWooCommerceTable(file, encoding))
+    ;({ products, variations: known } = await readWooCommerceTable(file, encoding, conversion))
   } else {
     products = readJsonRecords<WooProduct>(file, PRODUCTS)
     if (variations !== undefined) for await (const one of readJsonRecords<WooProduct>(variations, VARIATIONS)) known.set(one.id, one)
   }
+  const claimed = new Set<number>()
   for await (const product of products) {
+    for (const id of product.variations ?? []) claimed.add(id)
     if (product.type === 'variable') convertVariable(product, known, conversion, { currency, now })
     else {
       const label = labelOf(product.sku || product.id, product.name)
       conversion.add(label, () => {
         const withheld = assertForSale(product)
         return toProductLine(
-          { ...describe(product, now), withheld, slug: product.slug, stock: stockOf(product) },
+          { ...describe(product, { now, currency }), withheld, slug: product.slug, stock: stockOf(product) },
           currency,
           label,
           conversion,
@@ -39,19 +41,24 @@ export async function* convertWooCommerceProducts(
     }
     yield conversion.take()
   }
+  for (const [id, { sku, name }] of known)
+    if (!claimed.has(id))
+      conversion.add(labelOf(sku || `variation ${id}`, name), () => unmappable('its variable product is not in the file'))
 }
 
 function convertVariable(
   parent: WooProduct,
   known: ReadonlyMap<number, WooProduct>,
   conversion: Conversion,
-  { currency, now }: { currency: string; now: Date },
+  at: { currency: string; now: Date },
 ): void {
   const { id, sku, name, variations = [] } = parent
   const axes = (parent.attributes ?? []).filter(({ variation }) => variation !== false).map((attribute) => attribute.name)
   if (variations.length === 0) conversion.add(labelOf(sku || id, name), () => unmappable('it is variable and has no variations'))
   variations.forEach((variationId, index) => {
-    const variation = known.get(variationId)
+    const found = known.get(variationId)
+    // The REST API answers the sku of the product for a variation without one.
+    const variation = found?.sku && found.sku === sku ? { ...found, sku: null } : found
     const label = labelOf(variation?.sku || `variation ${variationId}`, name)
     conversion.add(label, () => {
       const withheld = assertForSale({ ...parent, type: 'simple', purchasable: true })
@@ -62,21 +69,21 @@ function convertVariable(
       const open = axes.find((axis) => !options[axis]) ?? Object.keys(options).find((axis) => options[axis] === '')
       if (open !== undefined || Object.keys(options).length === 0)
         unmappable(`it stands for any ${open ?? 'option'}: make a variation of each`)
-      const own = describe(variation, now)
+      const own = describe(variation, at)
       return toProductLine(
         {
-          ...describe(parent, now),
+          ...describe(parent, at),
           sku: own.sku,
           withheld: withheld ?? withheldAlone,
           description: [parent.description, variation.description].filter(Boolean).join('\n'),
           images: [variation.image ?? {}, ...(variation.images ?? []), ...(parent.images ?? [])].map(toImage),
           ...{ price: own.price, compareAt: own.compareAt, sale: own.sale },
           slug: index === 0 ? parent.slug : null,
-          group: parent.slug || String(id),
+          group: groupOf(parent.slug, String(id)),
           options,
           stock: stockOf(variation, parent),
         },
-        currency,
+        at.currency,
         label,
         conversion,
       )
@@ -86,18 +93,12 @@ function convertVariable(
 
 const toImage = ({ src, alt }: WooImage) => ({ url: src, alt })
 
-/** A sale without times is the current price. */
-function pricesOf(product: WooProduct, now: Date): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
-  const {
-    price,
-    regular_price: regular = null,
-    on_sale,
-    sale_price: amount,
-    date_on_sale_from_gmt: from,
-    date_on_sale_to_gmt: to,
-  } = product
-  if (!amount || (!from && !to)) return { price, compareAt: on_sale === true ? regular : null }
-  return pricesAt(now, regular, { amount, from: timeOf(from, 0), until: timeOf(to, 1_000) })
+/** In the REST API, a sale without times is in `price`, the current price. A CSV has no such member. */
+function pricesOf(product: WooProduct, at: { now: Date; currency: string }): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
+  const { price, on_sale, sale_price: amount, date_on_sale_from_gmt: from, date_on_sale_to_gmt: to } = product
+  const regular = product.regular_price || (price ?? null)
+  if (price !== undefined && (!amount || (!from && !to))) return { price, compareAt: on_sale === true ? regular : null }
+  return pricesAt(regular, amount ? { amount, from: timeOf(from, 0), until: timeOf(to, 1_000) } : null, at)
 }
 
 /** Reads a time such as 2026-03-01T00:00:00, and adds some milliseconds. */
@@ -107,7 +108,7 @@ function timeOf(text: string | null | undefined, laterMs: number): Date | null {
   return Number.isNaN(ms) ? unmappable(`the time of its sale price, ${text}, is none`) : new Date(ms + laterMs)
 }
 
-function describe(product: WooProduct, now: Date): Omit<ShopProduct, 'stock'> {
+function describe(product: WooProduct, at: { now: Date; currency: string }): Omit<ShopProduct, 'stock'> {
   const { id, sku, name, description, short_description, categories = [], brands = [], images = [] } = product
   return {
     sku: sku || `woocommerce-${id}`,
@@ -117,7 +118,7 @@ function describe(product: WooProduct, now: Date): Omit<ShopProduct, 'stock'> {
     categories: categories.map((each) => each.path ?? [each.name || each.slug || '']),
     brand: brands[0]?.name,
     images: images.map(toImage),
-    ...pricesOf(product, now),
+    ...pricesOf(product, at),
   }
 }
 
@@ -150,6 +151,7 @@ function stockOf(product: WooProduct, parent?: WooProduct): number | null {
     return stock_status === 'outofstock' ? 0 : unmappable(`its stock_status is ${stock_status}`)
   }
   if (backorders === 'yes' || backorders === 'notify') return null
-  if (typeof stock_quantity === 'string') unmappable(`its stock, "${stock_quantity}", is no clear whole number`)
-  return Math.max(0, Math.floor(stock_quantity ?? 0))
+  const stock = stock_quantity ?? 0
+  if (!Number.isSafeInteger(stock)) unmappable(`its stock, "${stock}", is no clear whole number`)
+  return Math.max(0, Number(stock))
 }

@@ -1,4 +1,5 @@
 import type { Decimal } from './amounts.ts'
+import { type Conversion, labelOf, unmappable } from './conversion.ts'
 import { type Row, readDay, readTable } from './shop-tables.ts'
 
 type Text = string | null
@@ -53,23 +54,38 @@ interface Variation extends WooProduct {
 export async function readWooCommerceTable(
   file: string,
   encoding: string | undefined,
+  conversion: Conversion,
 ): Promise<{ products: WooProduct[]; variations: Map<number, WooProduct> }> {
   const products: WooProduct[] = []
   const variations = new Map<number, Variation>()
-  for await (const row of readTable(file, { required: COLUMNS, expected: EXPECTED, encoding })) {
-    const product = toProduct(row)
-    if (product.type === 'variation') variations.set(product.id, { ...product, parent: row.text('parent') })
-    else products.push(product)
+  const ids = new Set<number>()
+  for await (const row of readTable(file, { required: COLUMNS, expected: EXPECTED, encoding, unescapeCell: unescapeFormula })) {
+    const id = row.whole('id')
+    const label = labelOf(row.text('sku') || `line ${row.line}`, row.text('name'))
+    if (id === null) conversion.add(label, () => unmappable(`its ID, "${row.text('id')}", is no clear whole number`))
+    else if (ids.has(id)) conversion.add(label, () => unmappable(`line ${row.line} has the ID ${id} again`))
+    else {
+      ids.add(id)
+      const product = toProduct(id, row)
+      if (product.type === 'variation') variations.set(id, { ...product, parent: row.text('parent') })
+      else products.push(product)
+    }
   }
+  const byParent = Map.groupBy(variations.values(), ({ parent }) => parent)
   for (const product of products) {
     if (product.type !== 'variable') continue
-    const names = [`id:${product.id}`, product.sku].filter(Boolean)
-    product.variations = [...variations.values()].filter(({ parent }) => names.includes(parent)).map(({ id }) => id)
+    const names = [`id:${product.id}`, ...(product.sku ? [product.sku] : [])]
+    product.variations = names.flatMap((name) => byParent.get(name) ?? []).map(({ id }) => id)
   }
   return { products, variations }
 }
 
-function toProduct(row: Row): WooProduct {
+/** The exporter writes an apostrophe before a text that a spreadsheet would take for a formula. */
+function unescapeFormula(cell: string): string {
+  return cell.replace(/^'(?=[=+\-@])/, '')
+}
+
+function toProduct(id: number, row: Row): WooProduct {
   // The cell lists a type first, such as `simple, virtual, downloadable`.
   const [type = ''] = row.text('type').split(',')
   const sale = readSale(row)
@@ -77,11 +93,11 @@ function toProduct(row: Row): WooProduct {
   const stock = row.text('stock')
   const attributes = Array.from({ length: 20 }, (_, index) => index + 1).flatMap((place) => {
     const name = row.text(`attribute ${place} name`)
-    return name === '' ? [] : [{ name, option: row.text(`attribute ${place} value(s)`) }]
+    return name === '' ? [] : [{ name, option: row.text(`attribute ${place} value(s)`).replaceAll('\\,', ',') }]
   })
   const isVariation = type === 'variation'
   return {
-    id: row.whole('id') ?? 0,
+    id,
     type,
     sku: row.text('sku'),
     name: row.text('name'),
@@ -90,9 +106,7 @@ function toProduct(row: Row): WooProduct {
     catalog_visibility: row.text('visibility in catalog') || 'visible',
     description: row.text('description').replaceAll('\\n', '\n'),
     short_description: row.text('short description').replaceAll('\\n', '\n'),
-    price: sale.sale_price ?? regular,
     regular_price: regular,
-    on_sale: sale.sale_price !== null,
     ...sale,
     manage_stock: stock === 'parent' ? 'parent' : stock !== '',
     stock_quantity: row.whole('stock') ?? stock,
