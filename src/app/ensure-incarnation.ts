@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
 import { ensureIncarnation, type IncarnationOptions } from '../audit/restore/ensure-incarnation.ts'
 import { endEverySession } from '../auth/sessions.ts'
+import { deleteSigningKeys } from '../auth/tokens/signing-keys.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { finishRestore, isRestoreUnfinished } from '../db/embedded/unfinished-restore.ts'
@@ -78,6 +79,8 @@ async function compare(config: Config, { pool, url, logger, reason, signal, ...l
     // The lost time contained logouts, password changes and detected thefts. An inferred restore may be a failover,
     // which must not log out every customer.
     await endEverySession(pool)
+    // They also contained sessions that the database does not know, and keys that were deleted because they had leaked.
+    await deleteSigningKeys(pool)
   } finally {
     signal?.removeEventListener('abort', closeLake)
     closeLake()

@@ -62,6 +62,8 @@ export interface Encryption {
   encrypt(tx: Transaction, text: string): Promise<string>
   /** Returns null if the text was encrypted with another secret, or changed. */
   decrypt(text: string): string | null
+  /** Throws `unavailable` if this process's secret is no longer the store's. */
+  assertCurrent(tx: Transaction): Promise<void>
 }
 
 /** Replaces a text's encryption by another secret's; null for a text that the old secret does not decrypt. */
@@ -74,6 +76,7 @@ export function createEncryption(secret: string, purpose: Purpose): Encryption {
       return encrypt(secret, purpose, text).toString('base64')
     },
     decrypt: (text) => tryDecrypt(secret, purpose, Buffer.from(text, 'base64')),
+    assertCurrent: (tx) => assertStoreSecret(tx, secret),
   }
 }
 

@@ -19,6 +19,8 @@ const countIncarnations = async ({ pool }: RunningStore) => (await pool.query('s
 // The store's customer and operator log in at each start, which opens two sessions.
 const countOpenSessions = async ({ pool }: RunningStore) => (await pool.query('select from sessions where revoked_at is null')).rowCount
 
+const isAccepted = async ({ call }: RunningStore, token: string) => (await call('GET', '/me', { token })).status === 200
+
 /** Turns the lake into one of a previous release, which counted files by their names. */
 function makeOld(lake: string): void {
   rmSync(join(lake, 'iceberg'), { recursive: true })
@@ -205,6 +207,7 @@ test('storefront replay --restored begins an incarnation without evidence, and e
   const lostTime = await store.start()
   const lost = await lostTime.place()
   assert.equal(await lostTime.cancel(kept), 2)
+  assert.ok(await isAccepted(lostTime, lostTime.operator))
   await lostTime.stop()
   putBack()
   rmSync(lake, { recursive: true })
@@ -220,6 +223,7 @@ test('storefront replay --restored begins an incarnation without evidence, and e
   const restored = await store.start()
   assert.equal(await countIncarnations(restored), 2)
   assert.equal(await countOpenSessions(restored), 2)
+  assert.equal(await isAccepted(restored, lostTime.operator), false, 'a session that the database does not know')
   assert.ok((await restored.place()).number > lost.number)
   assert.ok((await restored.cancel(kept)) > 1_000)
   await restored.untilDelivered()

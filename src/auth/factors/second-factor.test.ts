@@ -4,6 +4,7 @@ import { assertProblem } from '../../../test/problem.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
 import { addPasskey, addTotp, askedForFactor, signInByPasskey } from '../../../test/second-factor.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
+import { encrypt } from '../encryption.ts'
 
 let now = new Date()
 const later = (seconds: number) => {
@@ -60,6 +61,16 @@ test('a code works once, at both ends of its validity, even in two processes at 
   assertProblem(await complete({ challenge, totp_code: codeAt(now, -1) }), 422, 'invalid_second_factor')
   assertProblem(await complete({ challenge, totp_code: codeAt(now, 2) }), 422, 'invalid_second_factor')
   assert.equal((await complete({ challenge, totp_code: codeAt(now, 1) })).status, 200)
+})
+
+test('a code for an app whose secret nobody can decrypt is wrong, and a recovery code signs in', async () => {
+  const account = await store.register()
+  const { codeAt, recoveryCodes } = await addTotp(store, account.token, now)
+  const lost = encrypt('a secret that was lost with its file', 'totp secret', 'JBSWY3DPEHPK3PXP').toString('base64')
+  await store.pool.query('update totp_authenticators set encrypted_secret = $2 where user_id = $1', [account.id, lost])
+  const { challenge } = await askedForFactor(store, account)
+  assertProblem(await complete({ challenge, totp_code: codeAt(now) }), 422, 'invalid_second_factor')
+  assert.equal((await complete({ challenge, recovery_code: recoveryCodes?.[0] })).status, 200)
 })
 
 test('a challenge accepts five answers, for five minutes, for its own account', async () => {

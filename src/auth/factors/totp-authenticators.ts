@@ -1,6 +1,5 @@
 import type { Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { AppError } from '../../errors.ts'
 import type { Encryption, Reencrypt } from '../store-secret.ts'
 import { findTotpStep } from './totp.ts'
 
@@ -38,8 +37,11 @@ export async function useTotpCode(
     for update`)
   if (rows[0] === undefined) return false
   const secret = encryption.decrypt(rows[0].encrypted_secret)
-  if (secret === null)
-    throw new AppError('unavailable', "The store's secret was changed, and this process still has the old one. Retry later.")
+  if (secret === null) {
+    await encryption.assertCurrent(tx)
+    // The secret that encrypted the app's was lost, so no code is right.
+    return false
+  }
   const step = findTotpStep(secret, code, now)
   if (step === null) return false
   const { rowCount } = await tx.query(sql`update totp_authenticators

@@ -2,6 +2,7 @@ import type { CryptoKey } from 'jose'
 import type { Logger } from 'pino'
 import type { FreshCopies, FreshCopy } from '../../db/fresh-copies.ts'
 import type { Pool } from '../../db/pool.ts'
+import { AppError } from '../../errors.ts'
 import { eraseRetiredPrivateKeys, KEY_STATES, type KeyState, keyState, loadSigningKeys, type SigningKeys } from './signing-keys.ts'
 
 /** Older copies are not used, so a deleted key verifies nothing after this time. */
@@ -44,7 +45,10 @@ export class KeyRing {
     })
   }
 
+  /** Throws `unavailable` if the key was deleted and this process cannot load another, as with an outdated secret. */
   get current(): SigningKeys['current'] {
+    if (this.#deleted.has(this.#keys.current.id))
+      throw new AppError('unavailable', 'No signing key can be loaded. Retry later.', { headers: { 'retry-after': '5' } })
     return this.#keys.current
   }
 

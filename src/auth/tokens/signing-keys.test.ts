@@ -164,6 +164,10 @@ test('another secret neither decrypts nor replaces the keys, and running process
   assert.equal(await ring.find(newId), undefined)
   assert.equal(ring.current.id, before)
   assert.ok(lines.some((line) => line.includes('could not look for new signing keys')))
+  // Every process refuses the tokens of a deleted key, so this one issues none.
+  await store.pool.query('delete from signing_keys where id = $1', [before])
+  await eventually(async () => (await ring.find(before)) === undefined, { what: 'the deletion' })
+  assert.throws(() => ring.current, { code: 'unavailable' })
 })
 
 test('hostile key ids cause at most ten queries a second, and none if they are not thumbprints', async (t) => {

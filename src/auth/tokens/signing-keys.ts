@@ -92,6 +92,11 @@ export async function eraseRetiredPrivateKeys(db: Queryable): Promise<void> {
   await db.query('update signing_keys set sealed_private_key = null where retired_at <= now() and sealed_private_key is not null')
 }
 
+/** Ends every access token. Running processes create another key, and so does the next start. */
+export async function deleteSigningKeys(db: Queryable): Promise<void> {
+  await db.query('delete from signing_keys')
+}
+
 /** Encrypts the private keys with `to` instead of `from`. Returns the number of keys. Throws WrongSecret. */
 export async function reencryptSigningKeys(tx: Transaction, from: string, to: string): Promise<number> {
   await lockKeys(tx)
