@@ -86,7 +86,18 @@ export class DeliveryQueue {
 
   async #poll(): Promise<void> {
     if (this.#workers.size === 0) return
-    const walks = [...this.#workers].map(([name, { kind }]) => walkReceivers(kind, this.#walked.get(name) ?? null))
+    const workers = [...this.#workers]
+    try {
+      await this.#walk(workers)
+    } catch (error) {
+      // A locked table of one kind does not stop the others.
+      if (workers.length > 1) await Promise.allSettled(workers.map((worker) => this.#walk([worker])))
+      throw error
+    }
+  }
+
+  async #walk(workers: readonly [string, DeliveryWorker<never>][]): Promise<void> {
+    const walks = workers.map(([name, { kind }]) => walkReceivers(kind, this.#walked.get(name) ?? null))
     const { rows } = await this.#options.pool.query<WalkedReceiver & { seconds: number }>(
       sql`select extract(epoch from clock_timestamp())::float8 as seconds, queue, receiver, is_due
       from (select) as clock
@@ -94,7 +105,7 @@ export class DeliveryQueue {
     )
     this.#compareClock(rows[0]?.seconds ?? Number.NaN)
     const byQueue = Map.groupBy(rows, ({ queue }) => queue)
-    for (const [name, worker] of this.#workers) {
+    for (const [name, worker] of workers) {
       const walked = byQueue.get(name) ?? []
       if (isWholeWalk(walked.length)) this.#walked.delete(name)
       else this.#walked.set(name, walked.at(-1)?.receiver ?? '')

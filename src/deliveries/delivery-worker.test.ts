@@ -19,6 +19,7 @@ import {
 import { eventually, Stopwatch } from '../../test/eventually.ts'
 import { collectLog } from '../../test/logs.ts'
 import { createPool, type Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { NO_RECEIVER } from './delivery-kind.ts'
 import { DeliveryQueue } from './delivery-queue.ts'
 
@@ -277,6 +278,15 @@ test('a lease is extended while other work uses every connection of the pool', a
   other.release()
   gate.resolve()
   await waitForStates(db, { long: 'delivered' })
+})
+
+test('a table that cannot be read stops no other kind', async (t) => {
+  const { db, queue } = await setUp(t)
+  const deliver = recording(async () => DELIVERED)
+  queue.work<Parcel>({ ...PARCELS, name: 'letters', table: sql`missing_letters` }, WORK, deliver)
+  queue.work<Parcel>(PARCELS, WORK, deliver)
+  await send(db, ['from another process'])
+  await waitForStates(db, { 'from another process': 'delivered' })
 })
 
 test('a suspended machine does not count as a clock step, and a real step does', async (t) => {

@@ -128,6 +128,20 @@ test('keeps a connection for the next delivery, and copes with a receiver that c
   assert.equal((await sender.send(receiver.url, HEADERS, BODY)).status, 200)
 })
 
+test('a stop ends a request on a kept connection, and sends it no second time', async (t) => {
+  const receiver = await startWebhookReceiver(t)
+  const sender = makeSender(t)
+  const countKept = watchKept(t)
+  await sender.send(receiver.url, HEADERS, BODY)
+  await eventually(async () => countKept() === 1, { what: 'a connection that is free' })
+  receiver.answer(() => {})
+  const refused = assert.rejects(sender.send(receiver.url, HEADERS, BODY), /socket hang up/)
+  await eventually(async () => receiver.requests.length === 2, { what: 'the second request' })
+  sender.close()
+  await refused
+  assert.deepEqual([receiver.requests.length, receiver.connections], [2, 1])
+})
+
 test('does not connect to an address that is not public', async (t) => {
   const receiver = await startWebhookReceiver(t)
   const sender = makeSender(t, { isPrivateAllowed: false })

@@ -35,6 +35,7 @@ const IDLE_MS = 30_000
 
 export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }: WebhookSenderOptions): WebhookSender {
   const connecting = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 8, ...(isPrivateAllowed ? {} : { lookup: publicLookup }) }
+  let isClosed = false
   const agents = { 'http:': new http.Agent(connecting), 'https:': new https.Agent(connecting) }
 
   async function post(url: URL, headers: WebhookHeaders, body: string, signal: AbortSignal): Promise<WebhookAnswer> {
@@ -53,7 +54,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
     } catch (error) {
       const isStale = request.reusedSocket && (error as { code?: string }).code === 'ECONNRESET'
       // The receiver closed an idle connection just then, which is not its failure.
-      if (isStale && !signal.aborted) return post(url, headers, body, signal)
+      if (isStale && !signal.aborted && !isClosed) return post(url, headers, body, signal)
       throw signal.aborted ? new Error(`no answer within ${timeoutMs / 1_000} s`) : error
     }
   }
@@ -69,6 +70,7 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
       return post(url, headers, body, AbortSignal.timeout(timeoutMs))
     },
     close() {
+      isClosed = true
       agents['http:'].destroy()
       agents['https:'].destroy()
     },
