@@ -151,8 +151,14 @@ export class PublishingCheck {
 
   async #recheck(signal: AbortSignal): Promise<void> {
     if (!this.#isDue) return
-    await ensureIncarnationOf(this.#config, { ...this.#options, isThorough: true, signal })
+    // The lake may become unavailable again during the comparison.
     this.#isDue = false
+    try {
+      await ensureIncarnationOf(this.#config, { ...this.#options, isThorough: true, signal })
+    } catch (error) {
+      this.#isDue = true
+      throw error
+    }
     this.#options.logger.info('the lake is back, and was compared with the database')
   }
 }
