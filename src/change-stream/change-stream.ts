@@ -1,10 +1,12 @@
 import { OBJECT_IN_USE, sqlState } from '../db/sql-state.ts'
 import { type Failure, Loop } from '../loop.ts'
+import { ServerSilent, SILENCE_MS } from './replication-connection.ts'
 import { type ChangeStreamOptions, type Commit, type RowChange, SlotReader } from './slot-reader.ts'
 
 const STANDBY_RETRY_MS = 500
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 5_000
+const SILENCE_MAX_MS = 16 * SILENCE_MS
 
 export interface WatchedStream {
   readonly state: 'stopped' | 'standby' | 'active' | 'failing'
@@ -30,9 +32,15 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
   #failure: unknown = null
   #logged: string | null = null
+  /**
+   * Doubled after each silence, until a commit is delivered: PostgreSQL 15 does not answer while it decodes a rewritten
+   * table, and begins again with each reader.
+   */
+  #silenceMs: number
 
   constructor(options: ChangeStreamOptions<Row, Previous>) {
     this.#options = options
+    this.#silenceMs = options.silenceMs ?? SILENCE_MS
     this.#loop = new Loop({
       ...{ everyMs: 0, retryMs: RETRY_MIN_MS, retryMaxMs: RETRY_MAX_MS },
       work: (signal, well) => this.#read(signal, well),
@@ -74,6 +82,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     }
     this.#progress.changes += commits.reduce((sum, { changes }) => sum + changes.length, 0)
     this.#progress.lastAt = new Date()
+    this.#silenceMs = this.#options.silenceMs ?? SILENCE_MS
   }
 
   #onConfirmed(position: string): void {
@@ -91,6 +100,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
         ...this.#options,
         onCommits: (commits) => this.#deliver(commits).then(well),
         onConfirmed: (position) => this.#onConfirmed(position),
+        silenceMs: this.#silenceMs,
         signal,
       })
       if (signal.aborted) await this.#reader.stop()
@@ -112,6 +122,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     const { logger, slotName, onFailed } = this.#options
     this.#state = 'failing'
     this.#failure = error
+    if (error instanceof ServerSilent) this.#silenceMs = Math.min(2 * this.#silenceMs, SILENCE_MAX_MS)
     const message = error instanceof Error ? error.message : String(error)
     logger[message === this.#logged ? 'debug' : 'error']({ err: error, slot: slotName, retryMs }, 'change stream failed, will retry')
     this.#logged = message

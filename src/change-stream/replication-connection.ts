@@ -1,10 +1,11 @@
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import pg from 'pg'
-import { abandonClient, connectUnlessAborted } from '../db/pool.ts'
+import { abandonClient, CONNECT_TIMEOUT_MS, connectUnlessAborted, LASTING_CONNECTION } from '../db/pool.ts'
 import { COMMAND_BOUNDS, setUpSession } from '../db/session-settings.ts'
 import { identifier, literal, sql } from '../db/sql.ts'
 import { OBJECT_NOT_IN_PREREQUISITE_STATE, UNDEFINED_OBJECT } from '../db/sql-state.ts'
+import { withinMs } from '../within-ms.ts'
 import type { Lsn } from './pgoutput.ts'
 
 export type StreamMessage = { kind: 'pgoutput'; message: Buffer } | { kind: 'keepalive'; walEnd: Lsn; replyRequested: boolean }
@@ -16,6 +17,11 @@ const KEEPALIVE = 0x6b
 const STATUS_UPDATE = 0x72
 const STATUS_UPDATE_BYTES = 34
 const PATIENCE_SECONDS = 8
+/**
+ * Each status asks for an answer. A server that decodes a large transaction answers after half of `wal_sender_timeout`,
+ * four seconds, and needs more only while its disk stalls.
+ */
+export const SILENCE_MS = 30_000
 const CLOSE_PATIENCE_MS = 2_000
 const POSTGRES_EPOCH_MS = BigInt(Date.UTC(2000, 0, 1))
 
@@ -41,8 +47,19 @@ export interface ReplicationOptions {
   publication: string
   /** PostgreSQL frees the slot after this time without a message from the reader. The default is 8. */
   patienceSeconds?: number | undefined
-  /** When the signal aborts, opening fails at once, and closing waits at most two seconds. */
+  /** The stream ends with ServerSilent when the server has sent nothing for this time. The default is 30,000. */
+  silenceMs?: number | undefined
+  /** Opening fails at once when the signal aborts. */
   signal?: AbortSignal | undefined
+}
+
+/** The server, or the network to it, may have failed without closing the connection. */
+export class ServerSilent extends Error {
+  override readonly name = 'ServerSilent'
+
+  constructor(ms: number) {
+    super(`the database server has not answered the change stream for ${Math.round(ms / 1_000)} s`)
+  }
 }
 
 /**
@@ -53,12 +70,12 @@ export async function openReplication(
   url: string,
   slotName: string,
   onMessage: (message: StreamMessage) => void,
-  { publication, patienceSeconds = PATIENCE_SECONDS, signal }: ReplicationOptions,
+  { publication, patienceSeconds = PATIENCE_SECONDS, silenceMs = SILENCE_MS, signal }: ReplicationOptions,
 ): Promise<ReplicationConnection> {
   const client = new pg.Client({
     connectionString: url,
     application_name: 'storefront-stream',
-    keepAlive: true,
+    ...LASTING_CONNECTION,
     replication: 'database',
   } as pg.ClientConfig)
   let closed = false
@@ -66,13 +83,15 @@ export async function openReplication(
   broken.catch(() => {})
   client.on('error', (error) => fail(error))
   client.on('end', () => fail(new Error('the replication connection was closed')))
-  await connectUnlessAborted(client, signal, () =>
-    setUpSession(client, COMMAND_BOUNDS, { wal_sender_timeout: `${patienceSeconds}s`, client_min_messages: 'warning' }),
-  )
-  const abandon = () => abandonClient(client)
-  signal?.addEventListener('abort', abandon)
   const wire = (client as unknown as { connection: WireConnection }).connection
+  const isLate = new Error(`the database server has not opened the change stream within ${CONNECT_TIMEOUT_MS / 1_000} s`)
+  const late = setTimeout(() => wire.stream.destroy(isLate), CONNECT_TIMEOUT_MS)
+  const abandon = () => abandonClient(client)
   try {
+    await connectUnlessAborted(client, signal, () =>
+      setUpSession(client, COMMAND_BOUNDS, { wal_sender_timeout: `${patienceSeconds}s`, client_min_messages: 'warning' }),
+    )
+    signal?.addEventListener('abort', abandon)
     const { rows } = await client.query<{ systemid: string; timeline: number }>('IDENTIFY_SYSTEM')
     const confirmed = await readConfirmed(client, slotName)
     let isIncomplete = false
@@ -82,7 +101,9 @@ export async function openReplication(
       isIncomplete = true
       fail(Object.assign(new Error(message), { code: UNDEFINED_OBJECT }))
     })
+    let heardAt = performance.now()
     wire.on('copyData', ({ chunk }: { chunk: Buffer }) => {
+      heardAt = performance.now()
       if (isIncomplete) return
       if (chunk[0] === XLOG_DATA) onMessage({ kind: 'pgoutput', message: chunk.subarray(XLOG_DATA_HEADER_BYTES) })
       else if (chunk[0] === KEEPALIVE) onMessage({ kind: 'keepalive', walEnd: chunk.readBigUInt64BE(1), replyRequested: chunk[17] === 1 })
@@ -92,6 +113,7 @@ export async function openReplication(
     const streaming = client.query(sql`START_REPLICATION SLOT ${identifier(slotName)} LOGICAL 0/0 (${options})`.text)
     streaming.then(() => fail(new Error('the server ended the stream')), fail)
     await Promise.race([started, broken])
+    heardAt = performance.now()
     const ended = broken.catch((error) => {
       if (!closed) throw error
     })
@@ -102,36 +124,33 @@ export async function openReplication(
       confirmed,
       ended,
       confirm(position) {
-        if (wire.stream.writable) wire.sendCopyFromChunk(statusUpdate(position))
+        const silentMs = performance.now() - heardAt
+        if (!wire.stream.isPaused() && silentMs > silenceMs) wire.stream.destroy(new ServerSilent(silentMs))
+        else if (wire.stream.writable) wire.sendCopyFromChunk(statusUpdate(position))
       },
       pause: () => void wire.stream.pause(),
-      resume: () => void wire.stream.resume(),
+      resume() {
+        // What has arrived during the pause is not read yet.
+        if (wire.stream.isPaused()) heardAt = performance.now()
+        wire.stream.resume()
+      },
       async close() {
         closed = true
         wire.stream.resume()
-        await endClient(client, signal)
+        await endClient(client)
       },
     }
   } catch (error) {
-    await endClient(client, signal)
+    await endClient(client)
     throw error
   } finally {
+    clearTimeout(late)
     signal?.removeEventListener('abort', abandon)
   }
 }
 
-/** Once the signal has aborted, it waits at most two seconds. */
-async function endClient(client: pg.Client, signal: AbortSignal | undefined): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>()
-  let timer: NodeJS.Timeout | undefined
-  const onAbort = () => {
-    timer = setTimeout(resolve, CLOSE_PATIENCE_MS)
-  }
-  if (signal?.aborted) onAbort()
-  signal?.addEventListener('abort', onAbort)
-  await Promise.race([client.end().catch(() => {}), late])
-  signal?.removeEventListener('abort', onAbort)
-  clearTimeout(timer)
+async function endClient(client: pg.Client): Promise<void> {
+  await withinMs(CLOSE_PATIENCE_MS, client.end(), null).catch(() => {})
   abandonClient(client)
 }
 
@@ -145,11 +164,12 @@ async function readConfirmed(client: pg.Client, slotName: string): Promise<Lsn> 
   return BigInt(rows[0]?.confirmed ?? 0)
 }
 
-/** The topic has stored everything up to the position, so it is written, flushed and applied. */
+/** The topic has stored everything up to the position, so it is written, flushed and applied. Asks for an answer. */
 function statusUpdate(position: Lsn): Buffer {
   const update = Buffer.alloc(STATUS_UPDATE_BYTES)
   update.writeUInt8(STATUS_UPDATE, 0)
   for (const offset of [1, 9, 17]) update.writeBigUInt64BE(position, offset)
   update.writeBigInt64BE((BigInt(Date.now()) - POSTGRES_EPOCH_MS) * 1000n, 25)
+  update.writeUInt8(1, 33)
   return update
 }

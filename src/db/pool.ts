@@ -98,7 +98,13 @@ export function socketOf(client: pg.ClientBase): Socket {
   return (client as pg.Client).connection.stream as Socket
 }
 
-const CONNECT_TIMEOUT_MS = 30_000
+export const CONNECT_TIMEOUT_MS = 30_000
+/** The settings of a connection that stays open outside a pool. */
+export const LASTING_CONNECTION = {
+  connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
+} as const
 
 /** Rejects with SQLSTATE 25006 on a standby, whose promotion would not end the connection, and when `signal` aborts. */
 export function connectClient(url: string, applicationName: string, signal?: AbortSignal, bounds?: SessionBounds): Promise<Client> {
@@ -120,8 +126,7 @@ async function connect(
   const client = new ClosingClient({
     connectionString: url,
     application_name: applicationName,
-    keepAlive: true,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    ...LASTING_CONNECTION,
     types,
     pipeline: true,
   } as pg.ClientConfig)
