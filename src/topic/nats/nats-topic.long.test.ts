@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import { DiscardPolicy } from '@nats-io/jetstream'
-import { headers, TimeoutError } from '@nats-io/transport-node'
+import { headers, nanos, TimeoutError } from '@nats-io/transport-node'
 import pino from 'pino'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { topicConformance } from '../../../test/conformance/topic-conformance.ts'
@@ -79,6 +79,16 @@ describe('with a broker', { skip: NO_NATS }, () => {
     await manager.streams.add({ name: db.name.toUpperCase(), subjects: [`${db.name}.>`], discard: DiscardPolicy.Old })
     await assert.rejects(topic.start(), (error) => error instanceof StreamMisconfigured && /must have discard="new"/.test(error.message))
     await assert.rejects(topic.publish(makeOutgoing(1)), StreamMisconfigured)
+  })
+
+  test('refuses to start with a stream that deletes messages by their age', async (t) => {
+    const { db, topic } = await makeTopic(t)
+    const manager = await connectManager(t, url)
+    await topic.start()
+    await manager.streams.update(db.name.toUpperCase(), { max_age: nanos(86_400_000) })
+    await assert.rejects(connectNatsTopic(t, db, url).start(), (error) => {
+      return error instanceof StreamMisconfigured && error.message.endsWith('must have max_age=0')
+    })
   })
 
   test('skips payloads that are not JSON, or are compressed in an unknown way', async (t) => {

@@ -56,6 +56,8 @@ function requiredSettings(name: string) {
     // it arrives.
     max_msgs_per_subject: 1,
     discard_new_per_subject: true,
+    // The server would delete messages that a slow or new subscriber has not read.
+    max_age: 0,
   } satisfies Partial<StreamConfig>
 }
 
