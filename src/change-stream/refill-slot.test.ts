@@ -6,6 +6,7 @@ import { connectTo, createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { beforeSlotsAreCreated, silent } from '../../test/stream-harness.ts'
 import type { Queryable } from '../db/pool.ts'
+import { withinMs } from '../within-ms.ts'
 import { refillLostSlot } from './refill-slot.ts'
 import { createReplicationSlot, slotNameFor } from './replication-slot.ts'
 import { recordRefill } from './slot-positions.ts'
@@ -46,4 +47,23 @@ test('a refill begins only when a slot that another process creates meanwhile is
   })
   await Promise.all([refilling.refilled, creation])
   assert.equal(wasCreated, true)
+})
+
+test('a refill that waits for the slot of another process ends when its stream stops', async (t) => {
+  const db = await createTestDatabase(t)
+  const slotName = slotNameFor(db.name, 'orders')
+  const creator = await connectTo(t, db.url)
+  let creation: Promise<void> | undefined
+  await beforeSlotsAreCreated(db.pool, async () => {
+    creation = createReplicationSlot(creator, slotName)
+    await eventually(
+      async () => (await db.pool.query('select from pg_replication_slots where slot_name = $1', [slotName])).rows.length === 1,
+    )
+    const stopping = new AbortController()
+    const options = { url: db.url, pool: db.pool, slotName, logger: silent, publishStored: async () => true }
+    const refilled = refillLostSlot(options, stopping.signal)
+    stopping.abort()
+    await assert.rejects(withinMs(4_000, refilled, null), { name: 'AbortError' })
+  })
+  await creation
 })

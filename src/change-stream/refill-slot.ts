@@ -26,10 +26,10 @@ export interface SlotRefillOptions {
  */
 export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSignal): Promise<void> {
   const { url, pool, slotName, logger, beforePublishing, findGap } = options
-  await untilCreated(pool, slotName)
+  await untilCreated(pool, slotName, signal)
   const broken = await findBrokenReason(pool, slotName)
   // A slot that another process has begun to create since then is not broken, but misses what commits meanwhile.
-  if (broken === null) await untilCreated(pool, slotName)
+  if (broken === null) await untilCreated(pool, slotName, signal)
   const foreign = broken === null ? null : await findForeignReason(pool, slotName)
   if (foreign !== null) throw new Error(foreign)
   const isUnfinished = (await findRefill(pool, slotName)) !== null

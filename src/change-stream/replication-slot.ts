@@ -22,13 +22,13 @@ export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'or
 }
 
 /** A new slot is visible before it delivers anything, while transactions run. Returns whether it exists. */
-export async function untilCreated(db: Queryable, slotName: string): Promise<boolean> {
+export async function untilCreated(db: Queryable, slotName: string, signal?: AbortSignal): Promise<boolean> {
   for (;;) {
     const { rows } = await db.query<{ is_created: boolean }>(
       sql`select confirmed_flush_lsn is not null as is_created from pg_replication_slots where slot_name = ${slotName} and slot_type = 'logical'`,
     )
     if (rows[0]?.is_created !== false) return rows.length > 0
-    await delay(CREATION_POLL_MS)
+    await delay(CREATION_POLL_MS, undefined, { signal })
   }
 }
 
