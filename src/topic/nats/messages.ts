@@ -78,8 +78,8 @@ export class NatsSource implements MessageSource {
 
   static async open(jetstream: Jetstream, stream: TopicStream, after: number): Promise<NatsSource> {
     const consumer = await addConsumer(jetstream, stream, after)
-    // The stream may have been recreated meanwhile.
-    await assertSame(jetstream, stream)
+    // The stream may have been recreated meanwhile, or may be in another epoch.
+    await assertSame(jetstream, stream, after)
     return new NatsSource(jetstream, stream, consumer, Math.max(after - stream.base, 0))
   }
 

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
 import { DiscardPolicy } from '@nats-io/jetstream'
 import { headers, nanos, TimeoutError } from '@nats-io/transport-node'
@@ -160,5 +162,57 @@ describe('with a broker that loses its disk', { skip: NO_NATS }, () => {
     assert.deepEqual(idsOf(await topic.read(0, 10)), idsOf(replayed))
     assert.deepEqual(idsOf(await topic.read(seen.messages[6]?.sequence ?? 0, 10)), idsOf(sent.slice(5)))
     assert.ok(lines.some((line) => /was lost and recreated/.test(line)))
+  })
+  test('after a stream went back to an earlier state, subscribers get what is published then, and the loss is reported', async (t) => {
+    const own = await startNatsServer(t)
+    const db = await createTestDatabase(t)
+    const { logger, lines } = collectLog('error')
+    const topic = connectNatsTopic(t, db, own.url, { logger })
+    const publish = (messages: Parameters<Topic['publish']>[0]) =>
+      eventually(() =>
+        topic.publish(messages).then(
+          () => true,
+          () => false,
+        ),
+      )
+    const [store, copy] = [join(own.directory, 'store'), join(own.directory, 'copy')]
+    const sent = makeOutgoing(25)
+    const seen = new Recording()
+    await publish(sent.slice(0, 10))
+    await own.end('SIGTERM')
+    cpSync(store, copy, { recursive: true })
+    await own.start()
+    await publish(sent.slice(10, 20))
+    await subscribe(t, topic, 'keeper', seen.handle)
+    await seen.until(20)
+    await own.end()
+    own.wipe()
+    cpSync(copy, store, { recursive: true })
+    await own.start()
+    await publish(sent.slice(20))
+    await eventually(async () => sent.slice(20).every(({ event }) => seen.ids.includes(event.id)), { what: 'the new messages' })
+    assert.equal(epochOf(seen.messages.at(-1)?.sequence ?? 0), 2)
+    assert.ok(lines.some((line) => /has lost its newest messages/.test(line)))
+  })
+
+  test('a process that opened the stream before its epoch moved takes a subscriber over and continues', async (t) => {
+    const own = await startNatsServer(t)
+    const db = await createTestDatabase(t)
+    const early = connectNatsTopic(t, db, own.url)
+    const sent = makeOutgoing(6)
+    await early.publish(sent.slice(0, 5))
+    await db.pool.query('update topic_epochs set epoch = 7')
+    const late = connectNatsTopic(t, db, own.url)
+    const before = new Recording()
+    const subscription = await subscribe(t, late, 'keeper', before.handle)
+    await before.until(5)
+    await eventually(async () => (await db.pool.query('select from topic_subscribers where sequence > 7e12')).rows.length === 1)
+    await subscription.stop()
+    const after = new Recording()
+    await subscribe(t, early, 'keeper', after.handle)
+    await late.publish(sent.slice(5))
+    await after.until(1)
+    assert.deepEqual(after.ids, idsOf(sent.slice(5)))
+    assert.equal(epochOf(after.messages[0]?.sequence ?? 0), 7)
   })
 })

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import {
   AckPolicy,
   DeliverPolicy,
@@ -20,6 +21,8 @@ import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 export const STREAM_NOT_FOUND = 10_059
 const STREAM_NAME_IN_USE = 10_058
 const DUPLICATE_WINDOW_MS = 120_000
+/** A leader that is cut off from the other servers steps down within this time. */
+const LEADER_PATIENCE_MS = 10_000
 
 export interface StreamOptions {
   pool: Pool
@@ -32,8 +35,9 @@ export interface StreamOptions {
 
 /** A partition's tables: its epochs, and its messages from its time in PostgreSQL. */
 const TABLES = {
-  orders: { epochs: sql`topic_epochs`, messages: sql`topic_messages` },
-  catalogue: { epochs: sql`catalogue_epochs`, messages: sql`catalogue_messages` },
+  orders: { epochs: sql`topic_epochs`, messages: sql`topic_messages`, refill: sql`` },
+  // The change stream then fills the stream again.
+  catalogue: { epochs: sql`catalogue_epochs`, messages: sql`catalogue_messages`, refill: sql`, refilled_at = null` },
 } as const
 
 export interface TopicStream {
@@ -66,7 +70,7 @@ function requiredSettings(name: string) {
  */
 export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<TopicStream> {
   const info = await ensureStream(jetstream, options)
-  return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
+  return { name: info.config.name, info, base: (await registerEpoch(jetstream, info, options)) * EPOCH_SEQUENCES }
 }
 
 /** The stream that `openStream` has opened before. Changes nothing, and throws if no process has opened it. */
@@ -88,12 +92,12 @@ export class StreamMisconfigured extends OperatorError {
   override readonly name = 'StreamMisconfigured'
 }
 
-/** The stream was recreated after it was opened, so its sequences belong to another epoch. */
+/** The stream was recreated or went back after it was opened, so its sequences belong to another epoch. */
 export class StreamRecreated extends Error {
   override readonly name = 'StreamRecreated'
 
   constructor(stream: string) {
-    super(`the stream ${stream} was recreated`)
+    super(`the stream ${stream} was recreated, or has lost its newest messages`)
   }
 }
 
@@ -138,15 +142,19 @@ export function findMisconfiguration(info: StreamInfo, name: string): string | n
   return `the NATS stream ${info.config.name} must have ${wrong.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(', ')}`
 }
 
-/** A recreated stream counts from 1 again, so it needs a new epoch. Its creation time identifies it. */
-async function registerEpoch(info: StreamInfo, { pool, logger, partition }: StreamOptions): Promise<number> {
-  const { epochs, messages } = TABLES[partition]
+/**
+ * A recreated stream counts from 1 again, so it needs a new epoch. Its creation time identifies it. A stream that went
+ * back gives sequences again that subscribers have passed, so it needs a new epoch too.
+ */
+async function registerEpoch(jetstream: Jetstream, info: StreamInfo, options: StreamOptions): Promise<number> {
+  const { pool, logger, partition } = options
+  const { epochs, messages, refill } = TABLES[partition]
   const known = await findEpoch(pool, partition, info)
-  if (known !== undefined) return known
+  if (known !== undefined && !(await hasGoneBack(jetstream, info, known * EPOCH_SEQUENCES, options))) return known
   return inTransaction(pool, async (tx) => {
     await tx.query(sql`lock table ${epochs} in share row exclusive mode`)
     const found = await findEpoch(tx, partition, info)
-    if (found !== undefined) return found
+    if (found !== undefined && found !== known) return found
     const stream = identify(info)
     const { rows: added } = await tx.query<{ epoch: number }>(
       sql`insert into ${epochs} (epoch, stream)
@@ -156,16 +164,40 @@ async function registerEpoch(info: StreamInfo, { pool, logger, partition }: Stre
         (select coalesce(max(sequence), 0) / ${EPOCH_SEQUENCES} from ${messages}),
         (select coalesce(max(sequence), 0) / ${EPOCH_SEQUENCES} from topic_subscribers where partition = ${partition})
       ) + 1, ${stream} from ${epochs}
+      on conflict (stream) do update set epoch = excluded.epoch, started_at = now() ${refill}
       returning epoch`,
     )
     const epoch = added[0]?.epoch ?? Number.NaN
     if (epoch > 1) {
       const remedy =
         partition === 'orders' ? 'storefront replay publishes its events again' : 'the change stream publishes its events again'
-      logger.error({ stream, epoch }, `the stream of the notification topic was lost and recreated: ${remedy}`)
+      const what = known === undefined ? 'was lost and recreated' : 'has lost its newest messages'
+      logger.error({ stream, epoch }, `the stream of the notification topic ${what}: ${remedy}`)
     }
     return epoch
   })
+}
+
+/**
+ * Whether a subscriber has read messages beyond the end of the stream, as after a server lost its newest ones or an
+ * operator restored the stream. Deleting messages does not lower the end.
+ */
+async function hasGoneBack(
+  { manager }: Jetstream,
+  { config }: StreamInfo,
+  base: number,
+  { pool, partition }: StreamOptions,
+): Promise<boolean> {
+  const { rows } = await pool.query<{ newest: number | null }>(
+    sql`select greatest(max(sequence), max(stored_sequence)) as newest from topic_subscribers where partition = ${partition}`,
+  )
+  const newest = rows[0]?.newest ?? 0
+  // The stream is asked after the subscribers, because they continue meanwhile.
+  const isBeyond = async () => newest > base + (await manager.streams.info(config.name)).state.last_seq
+  if (!(await isBeyond())) return false
+  if (config.num_replicas === 1) return true
+  await delay(LEADER_PATIENCE_MS)
+  return isBeyond()
 }
 
 async function findEpoch(db: Queryable, partition: StreamOptions['partition'], info: StreamInfo): Promise<number | undefined> {
@@ -242,8 +274,8 @@ function subjectsOf({ info }: TopicStream): string {
   return info.config.subjects?.[0] ?? '>'
 }
 
-/** Throws StreamRecreated if the stream is not the one that was opened. */
-export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: TopicStream): Promise<void> {
-  const { created } = await streams.info(name)
-  if (created !== info.created) throw new StreamRecreated(name)
+/** Throws StreamRecreated if the stream is not the one that was opened, or ends before the position `after`. */
+export async function assertSame({ manager: { streams } }: Jetstream, { name, info, base }: TopicStream, after = 0): Promise<void> {
+  const { created, state } = await streams.info(name)
+  if (created !== info.created || after > base + state.last_seq) throw new StreamRecreated(name)
 }
