@@ -1824,13 +1824,25 @@ CREATE FUNCTION public.products_note_change() RETURNS trigger
 declare
   most constant integer := 200;
   ids uuid[];
+  groups text[];
 begin
   select array_agg(id) into ids from (select id from changed limit most + 1) as named;
   if ids is null then
     return null;
   end if;
   perform catalogue_count_change();
-  insert into catalogue_changes (product_ids) values (case when cardinality(ids) <= most then ids end);
+  if cardinality(ids) <= most then
+    groups := array(select distinct variant_group from changed where variant_group is not null);
+    if tg_op = 'UPDATE' then
+      -- These include the groups that the products have left.
+      groups := array(
+        select unnest(groups) union select variant_group from before where variant_group is not null
+      );
+    end if;
+    insert into catalogue_changes (product_ids, variant_groups) values (ids, groups);
+  else
+    insert into catalogue_changes (product_ids) values (null);
+  end if;
   perform pg_notify('storefront_catalogue', '');
   return null;
 end
@@ -2695,7 +2707,8 @@ WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 CREATE TABLE public.catalogue_changes (
     id bigint NOT NULL,
     product_ids uuid[],
-    list_tags text[]
+    list_tags text[],
+    variant_groups text[]
 );
 
 
@@ -3342,6 +3355,18 @@ CREATE TABLE public.product_figures (
     currency text NOT NULL,
     quantity bigint NOT NULL,
     revenue numeric NOT NULL
+);
+
+
+--
+-- Name: product_groups; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_groups (
+    name text NOT NULL,
+    content jsonb NOT NULL,
+    updated_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT product_groups_name_not_empty CHECK ((name <> ''::text))
 );
 
 
@@ -4239,6 +4264,14 @@ ALTER TABLE ONLY public.product_events
 
 ALTER TABLE ONLY public.product_figures
     ADD CONSTRAINT product_figures_pkey PRIMARY KEY (slice, product_id, currency);
+
+
+--
+-- Name: product_groups product_groups_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_groups
+    ADD CONSTRAINT product_groups_pkey PRIMARY KEY (name);
 
 
 --
@@ -5548,7 +5581,7 @@ CREATE TRIGGER products_note_insert AFTER INSERT ON public.products REFERENCING 
 -- Name: products products_note_update; Type: TRIGGER; Schema: public; Owner: -
 --
 
-CREATE TRIGGER products_note_update AFTER UPDATE ON public.products REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_note_change();
+CREATE TRIGGER products_note_update AFTER UPDATE ON public.products REFERENCING OLD TABLE AS before NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_note_change();
 
 
 --

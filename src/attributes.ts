@@ -30,6 +30,11 @@ function inputOf<T extends TSchema>(value: T, title: string, must = {}) {
   )
 }
 
+/** The fault of attributes whose names and values are valid one by one, or null. */
+export function findFaultInAttributes(attributes: object): string | null {
+  return Object.keys(attributes).length > MAX_ATTRIBUTES ? `attributes must be at most ${MAX_ATTRIBUTES}` : findFault(attributes)
+}
+
 function findFault(attributes: object): string | null {
   for (const value of Object.values(attributes).flat()) {
     if (typeof value === 'string' && (!value.isWellFormed() || value.includes('\0')))
@@ -40,10 +45,12 @@ function findFault(attributes: object): string | null {
 
 export const AttributesInput = inputOf(Value, 'Attributes')
 
+const ProductValue = Type.Union([...Value.anyOf, Type.Array(Text, { maxItems: MAX_LIST })])
+const MUST = `be an object of at most ${MAX_ATTRIBUTES} texts of up to ${MAX_VALUE_LENGTH} characters, lists of them, numbers and booleans, with ${NAMES}`
 /** Product attributes, by which lists can be filtered. A value may also be a list of texts. */
-export const ProductAttributesInput = inputOf(Type.Union([...Value.anyOf, Type.Array(Text, { maxItems: MAX_LIST })]), 'ProductAttributes', {
-  'x-must': `be an object of at most ${MAX_ATTRIBUTES} texts of up to ${MAX_VALUE_LENGTH} characters, lists of them, numbers and booleans, with ${NAMES}`,
-})
+export const ProductAttributesInput = inputOf(ProductValue, 'ProductAttributes', { 'x-must': MUST })
+/** A merge patch (RFC 7396) of product attributes: null removes an attribute. */
+export const ProductAttributesPatch = inputOf(Type.Union([...ProductValue.anyOf, Type.Null()]), 'ProductAttributesChange')
 export type ProductAttributes = Static<typeof ProductAttributesInput>
 
 const shown = [Type.String(), Type.Number(), Type.Boolean()] as const

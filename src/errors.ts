@@ -36,6 +36,7 @@ export type ErrorCode =
   | 'category_name_taken'
   | 'category_not_empty'
   | 'too_many_categories'
+  | 'group_too_large'
   | 'illegal_transition'
   | 'quantity_exceeded'
   | 'change_reference_taken'

@@ -56,6 +56,15 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
     await store.call('DELETE', `/admin/products/${id}`, { token })
     return { params: { id }, subject: id, states: [{ is_archived: true }, { is_archived: false }] }
   },
+  updateProductGroup: async (store) => {
+    const [{ id }, group] = [await store.addProduct(), randomUUID()]
+    await store.pool.query('update products set variant_group = $2 where id = $1', [id, group])
+    const states: ActivityCall['states'] = [
+      { group, brand: null },
+      { group, brand: 'Potter', updated: 1 },
+    ]
+    return { params: { group }, headers: { 'if-match': '*' }, body: { brand: 'Potter' }, states }
+  },
   createCategory: async () => ({ body: { name: `Category ${randomUUID()}` }, subject: created }),
   updateCategory: async (store) => {
     const [id, name] = [await addCategory(store), `New ${randomUUID()}`]

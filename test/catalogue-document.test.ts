@@ -14,7 +14,7 @@ const BODIES = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(([, text 
 const CURLS = [...DOCUMENT.matchAll(/^curl (?:.*\\\n)*.*$/gm)].map(([line]) => line)
 
 test('the bodies of the document are accepted in their order, with what it says about the answers', async (t) => {
-  const [newProduct, productChange, publication, sales, newCategory, categoryChange, order, ...others] = BODIES
+  const [newProduct, productChange, publication, sales, newCategory, categoryChange, order, variant, groupChange, ...others] = BODIES
   assert.deepEqual(others, [])
   const store = await startStore(t)
   const { token } = await registerOperator(store)
@@ -52,6 +52,12 @@ test('the bodies of the document are accepted in their order, with what it says 
   assert.equal(placed.status, 200, placed.text)
   const [shown] = (await store.call('GET', `/products?category=${category.json.slug}&sort=position`)).json.data
   assert.equal(shown.id, id)
+
+  const { json: boot } = await call('POST', '/admin/products', { body: variant })
+  const group = await call('PATCH', `/admin/groups/${variant.group}`, { body: groupChange, headers: { 'if-match': '*' } })
+  assert.equal(group.status, 200, group.text)
+  const { attributes, description } = (await call('GET', `/admin/products/${boot.id}`)).json
+  assert.deepEqual([attributes, description], [{ lining: 'wool' }, groupChange.description])
 
   assert.equal((await call('DELETE', path)).status, 204)
   assert.equal((await store.call('GET', `/products/${id}`)).status, 404)

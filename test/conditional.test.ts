@@ -65,6 +65,11 @@ const pay = async () => {
   await send('PUT', `/admin/orders/${id}/payment`, { provider: 'stripe', reference: 'pi_1', state: 'paid' })
   return id
 }
+const makeGroup = async () => {
+  const group = randomUUID()
+  await send('POST', '/admin/products', { sku: group, name: 'A lamp', category: 'lamps', price, group })
+  return group
+}
 const [productOf, categoryOf] = [(id: string) => `/admin/products/${id}`, (id: string) => `/admin/categories/${id}`]
 const placedOf = (id: string) => `${categoryOf(id)}/products`
 let orderedId = ''
@@ -88,6 +93,12 @@ const CALLS: Record<string, Conditional> = {
   'PATCH /admin/products/{id}': { make: makeProduct, pathOf: productOf, stateOf: productOf, body: { name: 'Another lamp' } },
   'DELETE /admin/products/{id}': { make: makeProduct, pathOf: productOf, stateOf: productOf },
   'POST /admin/products/{id}/restore': { make: archive, pathOf: (id) => `${productOf(id)}/restore`, stateOf: productOf },
+  'PATCH /admin/groups/{group}': {
+    make: makeGroup,
+    pathOf: (group) => `/admin/groups/${group}`,
+    stateOf: (group) => `/admin/groups/${group}`,
+    body: () => ({ brand: randomUUID() }),
+  },
   'PATCH /admin/categories/{id}': { make: makeCategory, pathOf: categoryOf, stateOf: categoryOf, body: () => ({ name: randomUUID() }) },
   'PUT /admin/categories/{id}/products': {
     make: makeOrder,

@@ -49,6 +49,7 @@ const LARGE_BODIES: Record<string, (ids: WorstIds) => readonly (object | string)
   'POST /admin/products': () => [{ sku: 'NEW-1', name: 'Common lamp', category: 'Common', price, stock: 100 }],
   'POST /admin/products/import': () => [linesOf(importedProducts())],
   'PUT /admin/categories/{id}/products': () => [{ product_ids: products.slice(0, MAX_RANKED) }, { product_ids: [] }],
+  'PATCH /admin/groups/{group}': () => [{ brand: 'Potter' }, { description: 'Another description', attributes: { material: 'wool' } }],
   'PATCH /admin/products/{id}': () => [
     { price },
     { name: 'Another name' },

@@ -44,12 +44,14 @@ export interface CallOptions {
 }
 
 /**
- * The language and currency in which a page shows products. Without `lang`, a cache may answer in the language of
- * another browser.
+ * How a page shows a product: its language, its currency and its variants. Without `lang`, a cache may answer in the
+ * language of another browser.
  */
 export interface ShownIn {
   lang?: NonNullable<NonNullable<operations['getProduct']['parameters']['query']>['lang']>
   currency?: string
+  /** Adds all variants of the product's group. */
+  include?: 'variants'
 }
 
 export type Storefront = ReturnType<typeof createStorefront>
@@ -175,13 +177,14 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return eachItem((cursor) => this.productPage({ ...query, ...(cursor === undefined ? {} : { cursor }) }, call))
     },
 
-    async product(id: string, { lang, currency, ...call }: CallOptions & ShownIn = {}): Promise<ProductDetails> {
-      return dataOf(await api.GET('/products/{id}', { ...call, params: { path: { id }, query: present({ lang, currency }) } }))
+    async product(id: string, { lang, currency, include, ...call }: CallOptions & ShownIn = {}): Promise<ProductDetails> {
+      return dataOf(await api.GET('/products/{id}', { ...call, params: { path: { id }, query: present({ lang, currency, include }) } }))
     },
 
     /** Finds a product by its current or a former slug; `slug` in the answer is the current one. */
-    async productBySlug(slug: string, { lang, currency, ...call }: CallOptions & ShownIn = {}): Promise<ProductDetails> {
-      return dataOf(await api.GET('/products/by-slug/{slug}', { ...call, params: { path: { slug }, query: present({ lang, currency }) } }))
+    async productBySlug(slug: string, { lang, currency, include, ...call }: CallOptions & ShownIn = {}): Promise<ProductDetails> {
+      const query = present({ lang, currency, include })
+      return dataOf(await api.GET('/products/by-slug/{slug}', { ...call, params: { path: { slug }, query } }))
     },
 
     /** The tree of categories. Parents come before their children. */

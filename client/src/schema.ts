@@ -1113,7 +1113,7 @@ export interface paths {
         };
         /**
          * One product
-         * @description The answer for an archived product is 404. The `ETag` can be sent as the `If-Match` of a change.
+         * @description The answer for an archived product is 404. The `ETag` can be sent as the `If-Match` of a change. `include=variants` adds the variants of its group.
          */
         get: operations["getProduct"];
         put?: never;
@@ -1346,6 +1346,30 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/admin/groups/{group}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the variants of a group share, and which variants override it
+         * @description A variant overrides a member if its value differs from that of the group. A group that was never changed by `PATCH` shares each member that all its variants have, with the value of more than half of them. Send the `ETag` as the `If-Match` of a change. Needs the scope `products:write`.
+         */
+        get: operations["getProductGroup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Changes what the variants of a group share, and thereby all variants that do not override it
+         * @description A JSON Merge Patch (RFC 7396): `null` empties a member, and attributes and translations are changed one by one. One transaction changes up to 200 variants. Variants that override a member keep it, and archived variants stay as they are. From the first change on, an empty member of a variant takes the value of the group. Needs the scope `products:write`.
+         */
+        patch: operations["updateProductGroup"];
         trace?: never;
     };
     "/admin/stock": {
@@ -4329,6 +4353,26 @@ export interface components {
             to_ship: components["schemas"]["WaitingOrders"];
             unpaid: components["schemas"]["WaitingOrders"];
         };
+        PageVariant: {
+            /** Format: uuid */
+            id: string;
+            /** @description The end of the address of its page in the shop. Former slugs lead to the same product. */
+            slug: string;
+            sku: string;
+            name: string;
+            /** @description The first image. */
+            image_url: string | null;
+            /** @description The properties that distinguish a variant within its group. */
+            options: {
+                [key: string]: string;
+            };
+            price: components["schemas"]["Money"];
+            /** @description The price before a reduction. It is above `price`, in the same currency. */
+            compare_at_price: components["schemas"]["Money"] | null;
+            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null if the product is not reduced, or if no earlier price is known. */
+            lowest_price_30_days: components["schemas"]["Money"] | null;
+            in_stock: boolean;
+        };
         Parcel: {
             /** @description The version of the order after the shipment. It identifies the parcel within the order. */
             version: number;
@@ -4548,7 +4592,7 @@ export interface components {
              * @description Stable. docs/shop/errors.md lists all codes.
              * @enum {string}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "invalid_signature" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_order_link" | "wrong_postal_code" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "invalid_signature" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "group_too_large" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_order_link" | "wrong_postal_code" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace id of the request, from its header `traceparent` if that was valid. */
             trace_id: string;
@@ -4688,6 +4732,10 @@ export interface components {
         ProductAttributes: {
             [key: string]: string | number | boolean | string[];
         };
+        /** @description The shop's own properties, with names of 1 to 50 letters, digits, _ . and - that begin with a letter. All together have at most 4096 bytes as JSON. */
+        ProductAttributesChange: {
+            [key: string]: string | number | boolean | string[] | null;
+        };
         ProductChange: {
             /** @description Stored in lower case, with hyphens between words. By default it is made from the name. */
             slug?: string;
@@ -4798,6 +4846,64 @@ export interface components {
                 description: string | null;
             };
             availability_text: string | null;
+            /** @description The variants of the group that are in the shop, with the product itself, oldest first, at most 200. Present only with `include=variants`, and only if the product has a group. */
+            variants?: components["schemas"]["PageVariant"][];
+        };
+        ProductGroup: {
+            group: string;
+            /** @description Null if each variant has a name of its own. */
+            name: string | null;
+            description: string;
+            brand: string | null;
+            /** @description The images in the order that the shop has chosen. The first one is `image_url`. */
+            images: components["schemas"]["ProductImage"][];
+            /** @description The shop's own properties of the product. Absent if there are none. */
+            attributes: {
+                [key: string]: string | number | boolean | string[];
+            };
+            /** @description Title and description for the head of the page. Null if the shop uses name and description. */
+            seo: {
+                title: string | null;
+                description: string | null;
+            };
+            availability_text: string | null;
+            /** @description Texts by language (BCP 47). */
+            translations: {
+                [key: string]: components["schemas"]["TranslatedTexts"];
+            };
+            /** @description The variants that are not archived, oldest first. */
+            variants: {
+                /** Format: uuid */
+                id: string;
+                sku: string;
+                name: string;
+                /** @description The properties that distinguish a variant within its group. */
+                options: {
+                    [key: string]: string;
+                };
+                /** @description The members of the group of which the variant has another value, such as `description` or `attributes.material`. */
+                overrides: string[];
+            }[];
+        };
+        ProductGroupChange: {
+            name?: string | null;
+            description?: string | null;
+            brand?: string | null;
+            images?: {
+                url: string;
+                alt?: string;
+                width?: number | null;
+                height?: number | null;
+            }[] | null;
+            attributes?: components["schemas"]["ProductAttributesChange"] | null;
+            seo?: {
+                title?: string | null;
+                description?: string | null;
+            } | null;
+            availability_text?: string | null;
+            translations?: {
+                [key: string]: components["schemas"]["TranslatedTextsChange"] | null;
+            } | null;
         };
         ProductImage: {
             url: string;
@@ -5436,6 +5542,13 @@ export interface components {
             seo_description?: string;
             availability_text?: string;
         };
+        TranslatedTextsChange: {
+            name?: string | null;
+            description?: string | null;
+            seo_title?: string | null;
+            seo_description?: string | null;
+            availability_text?: string | null;
+        };
         UnknownProductProblem: {
             /**
              * Format: uri
@@ -5651,6 +5764,15 @@ export interface components {
         };
         /** @description `forbidden`: This is not allowed. `step_up_required`: A fresh proof of identity is required. */
         ForbiddenOrStepUpRequired: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `group_too_large`: The group of variants is too large. */
+        GroupTooLarge: {
             headers: {
                 [name: string]: unknown;
             };
@@ -10724,6 +10846,8 @@ export interface operations {
                  * @example EUR
                  */
                 currency?: string;
+                /** @description Adds `variants`, all variants of the group, for a selector. */
+                include?: "variants";
             };
             header?: never;
             path: {
@@ -10862,6 +10986,8 @@ export interface operations {
                  * @example EUR
                  */
                 currency?: string;
+                /** @description Adds `variants`, all variants of the group, for a selector. */
+                include?: "variants";
             };
             header?: never;
             path: {
@@ -12563,6 +12689,267 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            428: components["responses"]["IfMatchRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getProductGroup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The `group` of the variants, percent-encoded. */
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The group. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "group": "MUG",
+                     *       "name": null,
+                     *       "description": "Stoneware, 300 ml.",
+                     *       "brand": "Potter & Sons",
+                     *       "images": [
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue.jpg",
+                     *           "alt": "A blue mug on a table",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         },
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                     *           "alt": "The mug from above",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         }
+                     *       ],
+                     *       "attributes": {
+                     *         "material": "stoneware",
+                     *         "dishwasher_safe": true,
+                     *         "weight_g": 340,
+                     *         "colours": [
+                     *           "blue",
+                     *           "white"
+                     *         ]
+                     *       },
+                     *       "seo": {
+                     *         "title": "Blue stoneware mug",
+                     *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                     *       },
+                     *       "availability_text": "Ships within two days",
+                     *       "translations": {
+                     *         "de": {
+                     *           "description": "Steinzeug, 300 ml."
+                     *         }
+                     *       },
+                     *       "variants": [
+                     *         {
+                     *           "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "options": {
+                     *             "colour": "blue"
+                     *           },
+                     *           "overrides": [
+                     *             "images",
+                     *             "attributes.weight_g"
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProductGroup"];
+                };
+            };
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: components["responses"]["GroupTooLarge"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    updateProductGroup: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The group's ETag, or `*`. Without it the answer is 428. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The `group` of the variants, percent-encoded. */
+                group: string;
+            };
+            cookie?: never;
+        };
+        /** @description A JSON Merge Patch (RFC 7396): null empties a member, and other members stay. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Stoneware, 350 ml.",
+                 *       "attributes": {
+                 *         "weight_g": 360
+                 *       },
+                 *       "translations": {
+                 *         "de": {
+                 *           "name": null
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProductGroupChange"];
+            };
+        };
+        responses: {
+            /** @description The changed group. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "group": "MUG",
+                     *       "name": null,
+                     *       "description": "Stoneware, 300 ml.",
+                     *       "brand": "Potter & Sons",
+                     *       "images": [
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue.jpg",
+                     *           "alt": "A blue mug on a table",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         },
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                     *           "alt": "The mug from above",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         }
+                     *       ],
+                     *       "attributes": {
+                     *         "material": "stoneware",
+                     *         "dishwasher_safe": true,
+                     *         "weight_g": 340,
+                     *         "colours": [
+                     *           "blue",
+                     *           "white"
+                     *         ]
+                     *       },
+                     *       "seo": {
+                     *         "title": "Blue stoneware mug",
+                     *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                     *       },
+                     *       "availability_text": "Ships within two days",
+                     *       "translations": {
+                     *         "de": {
+                     *           "description": "Steinzeug, 300 ml."
+                     *         }
+                     *       },
+                     *       "variants": [
+                     *         {
+                     *           "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "options": {
+                     *             "colour": "blue"
+                     *           },
+                     *           "overrides": [
+                     *             "images",
+                     *             "attributes.weight_g"
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProductGroup"];
+                };
+            };
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: components["responses"]["GroupTooLarge"];
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];

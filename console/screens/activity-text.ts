@@ -10,6 +10,7 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   updateProduct: t`changed the product`,
   archiveProduct: t`archived the product`,
   restoreProduct: t`restored the product`,
+  updateProductGroup: t`changed what the variants of a group share`,
   createCategory: t`created the category`,
   updateCategory: t`changed the category`,
   deleteCategory: t`deleted the category`,

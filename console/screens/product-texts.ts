@@ -21,18 +21,15 @@ const LANGUAGE = /^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$/
 /** The tab for the product's own language. */
 const OWN = ''
 
-export function ownTexts({
-  name,
-  description,
-  availability_text,
-  seo,
-}: Pick<Product, 'name' | 'description' | 'availability_text' | 'seo'>): Required<Record<TextName, string>> {
+export function ownTexts({ name, description, availability_text, seo }: Omit<Stored, 'translations'>): Required<Record<TextName, string>> {
   const [seo_title, seo_description] = [seo.title ?? '', seo.description ?? '']
   return { name, description, availability_text: availability_text ?? '', seo_title, seo_description }
 }
 
+type Stored = Pick<Product, 'name' | 'description' | 'availability_text' | 'seo' | 'translations'>
+
 /** A tab for each language. The form has the fields of all languages and shows one. */
-export function productTexts(stored: () => Product, update: () => void) {
+export function productTexts(stored: () => Stored, update: () => void, { isNameOptional = false } = {}) {
   let shown = OWN
   let tag = ''
   let added: readonly string[] = []
@@ -73,7 +70,7 @@ export function productTexts(stored: () => Product, update: () => void) {
     const element =
       'rows' in more
         ? html`<textarea name=${named} lang=${lang} maxlength=${maxLength} rows=${more.rows} .defaultValue=${text}></textarea>`
-        : html`<input name=${named} lang=${lang} maxlength=${maxLength} autocomplete="off" ?required=${named === 'name'} .defaultValue=${text}>`
+        : html`<input name=${named} lang=${lang} maxlength=${maxLength} autocomplete="off" ?required=${named === 'name' && !isNameOptional} .defaultValue=${text}>`
     return field(language === OWN ? label : `${label} (${languageName(language)})`, element, 'hint' in more ? more.hint : nothing)
   }
   const panel = (language: string) => html`<div class="fields" ?hidden=${language !== shown}>

@@ -9,6 +9,7 @@ import type { ScreenContext } from '../kit/screen.ts'
 import { productAddress } from './parts.ts'
 import type { Product, ProductChange } from './product-fields.ts'
 import { changeProduct, type ProductForm, type ProductState, readState } from './product-form.ts'
+import { sharedContent } from './shared-content.ts'
 import {
   type Cells,
   cellsOf,
@@ -321,6 +322,14 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
       update()
     }}>Another option</button>
     <button type="button" ?disabled=${combine(options).length === 0} @click=${makeRows}>Make ${combine(options).length || ''} rows</button></div></div></details>`
+  const shared = sharedContent(
+    () => current().product.group,
+    async () => {
+      await productForm.follow(await readState(current().product.id))
+      await load()
+    },
+    context,
+  )
   const hint = note(
     t`Paste rows of a spreadsheet into the table: its columns from the cell on, or with a first row of titles such as Size, SKU, Price, Stock.`,
   )
@@ -334,9 +343,11 @@ export function variantGrid(current: () => ProductState, productForm: Omit<Produ
       }
       stored = stored.map((variant) => (variant === known ? { ...known, state: current() } : variant))
       changed()
+      shared.refresh().catch((error: unknown) => signal.aborted || report(error))
     },
     view: (): Content =>
-      card(t`Variants`, html`<div @reset=${discard}>${form(html`${stored.length === 0 ? loading() : grid()}${hint}${maker()}`)}</div>`),
+      html`${card(t`Variants`, html`<div @reset=${discard}>${form(html`${stored.length === 0 ? loading() : grid()}${hint}${maker()}`)}</div>`)}
+      ${shared.view()}`,
   }
 }
 

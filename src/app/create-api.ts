@@ -26,6 +26,7 @@ import { categoryRoutes } from '../catalogue/categories/routes.ts'
 import { feedRoutes } from '../catalogue/feeds/feed-routes.ts'
 import { OpenFeeds } from '../catalogue/feeds/open-feeds.ts'
 import { findProductIds } from '../catalogue/find-products.ts'
+import { groupRoutes } from '../catalogue/group-routes.ts'
 import { samplePictureRoutes } from '../catalogue/import/sample-pictures.ts'
 import { CatalogueLanguages } from '../catalogue/languages.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
@@ -298,6 +299,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       categoryRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, catalogue, config.currency)
       categoryAdminRoutes(scope, catalogue)
+      groupRoutes(scope, catalogue)
       stockRoutes(scope, catalogue)
       priceRoutes(scope, catalogue)
       const findDeliveriesOf: FindDeliveries = ({ id, statusHistory }) =>

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { deleteOldRuns } from '../audit/audit-runs.ts'
 import { deleteExpired, deleteUnusedGuests } from '../auth/delete-expired.ts'
+import { deleteEmptyGroups } from '../catalogue/change-group.ts'
 import { type RemovalCursor, removeOldProductEvents } from '../catalogue/product-events.ts'
 import { deleteOldPurges } from '../catalogue/purge/purge-catalogue.ts'
 import { deleteOldRankings } from '../catalogue/rankings.ts'
@@ -115,6 +116,7 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
       run: async () => ({ deletedPurges: await deleteOldPurges(pool, config.sharedCacheSeconds + STALE_SECONDS) }),
     },
     { name: 'rankings', everyMinutes: 10, run: async () => ({ deletedRankings: await deleteOldRankings(pool) }) },
+    { name: 'groups', everyMinutes: 60, run: async () => ({ deletedGroups: await deleteEmptyGroups(pool) }) },
     { name: 'audits', everyMinutes: 60, run: async () => ({ deletedAuditRuns: await deleteOldRuns(pool) }) },
     { name: 'webhooks', everyMinutes: 60, run: async () => ({ deletedWebhookEvents: await deleteOldEvents(pool, now()) }) },
     {

@@ -10,6 +10,7 @@ import { applyDueChanges } from './apply-due-changes.ts'
 import { shareTree } from './categories/category.ts'
 import { assertResolved, resolveCategories } from './categories/product-categories.ts'
 import { type ChangedCatalogue, changeCatalogue, inCatalogue } from './change-catalogue.ts'
+import { readGroups } from './fill-from-groups.ts'
 import { mergeProduct } from './merge-product.ts'
 import { assertNoContradiction, normalizeNamed, normalizeProduct } from './normalize-product.ts'
 import { editable, getEditedProduct, getProductInAnyState, isNamedBy, productETag, type StoredProduct } from './product-details.ts'
@@ -22,17 +23,16 @@ import { type ProductToStore, storeProducts } from './store-products.ts'
  * Adds a product with its stock. Stock is not tracked if `stock` is absent. Throws `sku_taken`, `slug_taken` or
  * `invalid_body`.
  */
-export async function createProduct(
-  catalogue: ChangedCatalogue,
-  product: ProductInput,
-  auditContext: AuditContext,
-): Promise<StoredProduct> {
-  assertNoContradiction(product)
+export async function createProduct(catalogue: ChangedCatalogue, given: ProductInput, auditContext: AuditContext): Promise<StoredProduct> {
+  assertNoContradiction(given)
   const id = randomUUIDv7()
-  const { stock = null } = product
+  const { stock = null } = given
   return inCatalogue(catalogue, async (tx) => {
-    const category = assertResolved((await resolveCategories(tx, [product]))[0])
+    const category = assertResolved((await resolveCategories(tx, [given]))[0])
     return changeCatalogue(tx, { ids: [], auditContext }, async () => {
+      const fill = await readGroups(tx, [given.group])
+      const product = fill({ translations: {}, ...given })
+      assertNoContradiction(product)
       const slug = product.slug === undefined ? null : await readSlug(tx, product.slug)
       const written = await storeOne(tx, { id, isNew: true, product, category, slug, isInStock: stock !== 0 })
       const change = { productId: id, isFirst: true, before: null, after: stock, reference: null }
@@ -62,9 +62,10 @@ export async function changeProduct(
       // Due changes get their own activity.
       await applyDueChanges(tx, [id])
       const current = await getMatching(tx, id, ifMatch)
-      const { sku, name, price, prices, published_at, unpublished_at } = current
-      const given = normalizeProduct({ ...{ sku, name, price, prices, published_at, unpublished_at }, ...patch })
-      const product = mergeProduct(current, given, (column) => isNamedIn(patch, column))
+      const { translations } = current
+      const merged = { translations, ...patchProduct(current, patch) }
+      const fill = await readGroups(tx, [merged.group])
+      const product = fill(merged)
       assertNoContradiction(product)
       const category = assertResolved(resolved)
       const slug = product.slug === undefined ? null : await readSlug(tx, product.slug)
@@ -74,6 +75,13 @@ export async function changeProduct(
       return { result, written, activity: differing && { subjectId: result.id, ...differing } }
     })
   })
+}
+
+/** The product with the properties of a patch in the place of its own. */
+export function patchProduct(current: StoredProduct, patch: Static<typeof ProductPatchBody>): ProductInput {
+  const { sku, name, price, prices, published_at, unpublished_at } = current
+  const given = normalizeProduct({ ...{ sku, name, price, prices, published_at, unpublished_at }, ...patch })
+  return mergeProduct(current, given, (column) => isNamedIn(patch, column))
 }
 
 /** Whether a patch names a column, for `mergeProduct`. A patch replaces translations, prices and `seo` as a whole. */

@@ -82,6 +82,18 @@ export const EXAMPLE_ADMIN_PRODUCT = {
 }
 export const EXAMPLE_PRODUCT_PAGE = { data: [EXAMPLE_PRODUCT], has_more: false, next_cursor: null }
 export const EXAMPLE_MOVED_PRODUCT = { moved_to: EXAMPLE_PRODUCT.slug }
+export const EXAMPLE_GROUP_CHANGE = {
+  description: 'Stoneware, 350 ml.',
+  attributes: { weight_g: 360 },
+  translations: { de: { name: null } },
+}
+export const EXAMPLE_GROUP = {
+  ...{ group: shown.group, name: null, description: shown.description, brand: shown.brand, images, attributes: shown.attributes },
+  ...{ seo, availability_text, translations: { de: { description: translations.de.description } } },
+  variants: [
+    { id: EXAMPLE_PRODUCT.id, sku: shown.sku, name: shown.name, options: shown.options, overrides: ['images', 'attributes.weight_g'] },
+  ],
+}
 export const EXAMPLE_PRODUCT_CHANGE = { price: { amount: 990, currency: 'EUR' } }
 
 export const EXAMPLE_FACETS = {

@@ -1,3 +1,4 @@
+import { findFaultInAttributes } from '../attributes.ts'
 import { AppError, type FieldError } from '../errors.ts'
 import type { Money } from '../money.ts'
 import type { OfferedPrice, SalePrice } from './offered-prices.ts'
@@ -48,6 +49,9 @@ export function isReduced(price: Money, before: Money): boolean {
 export function findContradiction(product: ProductInput, hasAllPrices = true): FieldError | null {
   const { price, compare_at_price: before, prices = [], image_url, images, translations = {} } = product
   const { published_at: from = null, unpublished_at: until = null } = product
+  // Attributes of a variant may come from its group.
+  const faultInAttributes = findFaultInAttributes(product.attributes)
+  if (faultInAttributes !== null) return { pointer: '#/attributes', detail: faultInAttributes }
   const faultInTranslations = findFaultInTranslations(translations)
   if (faultInTranslations !== null) return { pointer: '#/translations', detail: faultInTranslations }
   if (before !== null && !isReduced(price, before)) {

@@ -13,6 +13,7 @@ import {
 } from './categories/category.ts'
 import { EXAMPLE_EDITED_PRODUCT, EXAMPLE_PRODUCT_DETAILS } from './examples.ts'
 import { fromStoredPrices, OfferedPriceSchema, type SalePrice, SalePriceSchema, type StoredPrices } from './offered-prices.ts'
+import { PageVariantsSchema } from './page-variants.ts'
 import { IS_EDITED, PRODUCT_COLUMNS, type ProductRow, ProductSchema, type ProductView, toProduct } from './products.ts'
 import { type TranslatedTexts, TranslatedTextsSchema, type Translations } from './translations.ts'
 
@@ -41,6 +42,7 @@ export const ProductDetailsSchema = Type.Object(
       { description: 'Title and description for the head of the page. Null if the shop uses name and description.' },
     ),
     availability_text: nullable(Type.String({ description: 'Such as "Ships in 3 days".' })),
+    variants: Type.Optional(PageVariantsSchema),
   },
   { title: 'ProductDetails', description: 'A product with all that its page shows.', examples: [EXAMPLE_PRODUCT_DETAILS] },
 )
@@ -54,9 +56,11 @@ export const PublicationSchema = Type.Object({
 })
 type Publication = Static<typeof PublicationSchema>
 
+const { variants: _variants, ...details } = ProductDetailsSchema.properties
+
 export const EditedProductSchema = Type.Object(
   {
-    ...ProductDetailsSchema.properties,
+    ...details,
     translations: Type.Record(Type.String(), TranslatedTextsSchema, { description: 'Texts by language (BCP 47).' }),
     prices: Type.Array(OfferedPriceSchema, { description: 'Prices in currencies other than the one of `price`, ordered by currency.' }),
     sale_prices: Type.Array(SalePriceSchema, {

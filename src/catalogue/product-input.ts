@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { isCurrency } from '../../client/src/currency.ts'
-import { ProductAttributesInput } from '../attributes.ts'
-import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
+import { ProductAttributesInput, ProductAttributesPatch } from '../attributes.ts'
+import { EXAMPLE_GROUP_CHANGE, EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
 import type { OfferedPrice, SalePrice } from './offered-prices.ts'
 import type { ProductDetails } from './product-details.ts'
 import {
@@ -128,22 +128,20 @@ const description = withRule(
   }),
   (text) => (Buffer.byteLength(text) > MAX_DESCRIPTION_BYTES ? describeLength('description') : findFaultInText('description', text)),
 )
+const translated = {
+  name: label('name'),
+  description,
+  seo_title: label('seo.title'),
+  seo_description: label('seo.description'),
+  availability_text: label('availability_text'),
+}
+/** The pattern has the same reason as in `options`. */
+const Language = Type.String({ pattern: '^[^]*$' })
 const Translated = withRule(
-  Type.Record(
-    // The pattern has the same reason as in `options`.
-    Type.String({ pattern: '^[^]*$' }),
-    Type.Partial(
-      Type.Object({
-        name: label('name'),
-        description,
-        seo_title: label('seo.title'),
-        seo_description: label('seo.description'),
-        availability_text: label('availability_text'),
-      }),
-      { title: 'NewTranslatedTexts', ...strict },
-    ),
-    { description: "By language (BCP 47, in canonical form). A text that is missing is the product's own.", 'x-must': MUST.translations },
-  ),
+  Type.Record(Language, Type.Partial(Type.Object(translated), { title: 'NewTranslatedTexts', ...strict }), {
+    description: "By language (BCP 47, in canonical form). A text that is missing is the product's own.",
+    'x-must': MUST.translations,
+  }),
   findFaultInTranslations,
 )
 const listedCurrency = withRule(Type.String(), (code) =>
@@ -251,6 +249,37 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
   ...strict,
   minProperties: 1,
 })
+
+const TranslatedPatch = Type.Partial(
+  Type.Object({
+    name: orNull(translated.name),
+    description: orNull(translated.description),
+    seo_title: orNull(translated.seo_title),
+    seo_description: orNull(translated.seo_description),
+    availability_text: orNull(translated.availability_text),
+  }),
+  { title: 'TranslatedTextsChange', ...strict },
+)
+/** A merge patch (RFC 7396) of what the variants of a group share. */
+export const GroupPatchBody = Type.Partial(
+  Type.Object({
+    name: optionalLabel('name'),
+    description: orNull(description),
+    brand: properties.brand,
+    images: orNull(properties.images),
+    attributes: orNull(ProductAttributesPatch),
+    seo: orNull(properties.seo),
+    availability_text: properties.availability_text,
+    translations: orNull(Type.Record(Language, orNull(TranslatedPatch), { description: 'By language (BCP 47, in canonical form).' })),
+  }),
+  {
+    title: 'ProductGroupChange',
+    description: 'A JSON Merge Patch (RFC 7396): null empties a member, and other members stay.',
+    examples: [EXAMPLE_GROUP_CHANGE],
+    ...strict,
+    minProperties: 1,
+  },
+)
 
 /** A product in a request or a catalogue file. */
 export type NewProduct = Static<typeof NewProductBody>

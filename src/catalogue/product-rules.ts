@@ -33,6 +33,8 @@ export const MAX_OPTIONS = 10
 export const MAX_IMAGES = 20
 /** Products that a list shows first, by best sellers or by hand. A page reads them all. */
 export const MAX_RANKED = 200
+/** Variants that one call shows or changes. */
+export const MAX_VARIANTS = 200
 export const MAX_PRODUCT_CATEGORIES = 20
 /** The levels of the tree: see `categories_check_tree` in the migration. */
 export const MAX_LEVELS = 10

@@ -67,7 +67,7 @@ const COMMON = sql`product.id, ${CURRENT_SLUG} as slug, product.sku, product.nam
   product.image_url, product.variant_group, product.options, product.attributes, product.in_stock, product.created_at, product.updated_at`
 const OWN_PRICE = sql`product.price_amount, product.price_currency, product.compare_at_amount,
   (product.lowest_prior_amounts ->> product.price_currency)::bigint as lowest_prior_amount`
-const PRODUCT = sql`product`
+export const PRODUCT = sql`product`
 
 /** How a list or page shows products. */
 export interface ProductView {
@@ -87,11 +87,13 @@ export const PRODUCT_COLUMNS = sql`${COMMON}, ${OWN_PRICE}`
 
 /** Like PRODUCT_COLUMNS, in the view's languages and currency. The products must be sold in that currency. */
 export function productColumns({ languages, currency }: ProductView): Sql {
-  const price = currency === null ? OWN_PRICE : priceColumns(currency)
+  const price = priceColumns(currency)
   return languages.length === 0 ? sql`${COMMON}, ${price}` : sql`${COMMON}, ${price}, ${translatedTexts(languages)} as texts`
 }
 
-function priceColumns(currency: string): Sql {
+/** The columns of `pricesOf` from the alias `product`. */
+export function priceColumns(currency: string | null): Sql {
+  if (currency === null) return OWN_PRICE
   return sql`${amountIn(PRODUCT, currency)} as price_amount, ${currency}::text as price_currency,
     ${compareAtIn(PRODUCT, currency)} as compare_at_amount,
     (product.lowest_prior_amounts ->> ${currency}::text)::bigint as lowest_prior_amount`
@@ -113,25 +115,28 @@ export function toProduct(row: ProductRow): Product {
     // Most products have no attributes, and their lists are long.
     ...(Object.keys(row.attributes).length === 0 ? {} : { attributes: row.attributes }),
     ...pricesOf(row),
-    lowest_price_30_days: lowestPriceOf(row),
     in_stock: row.in_stock,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   }
 }
 
-function pricesOf(
-  row: Pick<ProductRow, 'price_amount' | 'price_currency' | 'compare_at_amount'>,
-): Pick<Product, 'price' | 'compare_at_price'> {
-  const { price_amount: amount, compare_at_amount: before, price_currency: currency } = row
-  // The previous release may have raised the price alone.
-  return { price: { amount, currency }, compare_at_price: before !== null && before > amount ? { amount: before, currency } : null }
-}
-
-/** It is null also if the previous release ended the reduction by raising the price. */
-function lowestPriceOf(row: ProductRow): Product['lowest_price_30_days'] {
-  const { lowest_prior_amount: amount, price_currency: currency } = row
-  return amount === null || pricesOf(row).compare_at_price === null ? null : { amount, currency }
+export function pricesOf({
+  price_amount: amount,
+  price_currency: currency,
+  compare_at_amount: before,
+  lowest_prior_amount: lowest,
+}: Pick<ProductRow, 'price_amount' | 'price_currency' | 'compare_at_amount' | 'lowest_prior_amount'>): Pick<
+  Product,
+  'price' | 'compare_at_price' | 'lowest_price_30_days'
+> {
+  const price = { amount, currency }
+  // The previous release may have ended the reduction by raising the price alone.
+  if (before === null || before <= amount) return { price, compare_at_price: null, lowest_price_30_days: null }
+  return {
+    ...{ price, compare_at_price: { amount: before, currency } },
+    lowest_price_30_days: lowest === null ? null : { amount: lowest, currency },
+  }
 }
 
 /** The part of a product that an order copies. */

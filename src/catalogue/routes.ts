@@ -1,12 +1,14 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
+import type { Transaction } from '../db/pool.ts'
 import type { AnswerLanguage } from '../http/cacheable.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { PageOf, pageLinks } from '../http/pagination.ts'
-import { LISTS_TAG, productTag } from './events.ts'
+import { groupTag, LISTS_TAG, productTag } from './events.ts'
 import { EXAMPLE_MOVED_PRODUCT, EXAMPLE_PRODUCT_PAGE } from './examples.ts'
 import { listProducts } from './list-products.ts'
 import { Currency, readCurrency } from './offered-prices.ts'
+import { listPageVariants } from './page-variants.ts'
 import { getProduct, getProductBySlug, ProductDetailsSchema, pageETag, presentPage, type StoredProduct } from './product-details.ts'
 import { FacetsQuery, isRankedSort, Lang, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
 import { MAX_SLUG_LENGTH } from './product-rules.ts'
@@ -28,7 +30,11 @@ const ProductPageSchema = Type.Object(
 )
 
 // Ignores other parameters, such as those that mails add to links.
-const PageQuery = Type.Object({ lang: Type.Optional(Lang), currency: Type.Optional(Currency) })
+const PageQuery = Type.Object({
+  lang: Type.Optional(Lang),
+  currency: Type.Optional(Currency),
+  include: Type.Optional(Type.Enum(['variants'], { description: 'Adds `variants`, all variants of the group, for a selector.' })),
+})
 const SlugParams = Type.Object({
   slug: Type.String({ minLength: 1, maxLength: MAX_SLUG_LENGTH, description: 'The slug, percent-encoded.' }),
 })
@@ -110,7 +116,8 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       isReadableByAnyOrigin: true,
       operationId: 'getProduct',
       summary: 'One product',
-      description: 'The answer for an archived product is 404. The `ETag` can be sent as the `If-Match` of a change.',
+      description:
+        'The answer for an archived product is 404. The `ETag` can be sent as the `If-Match` of a change. `include=variants` adds the variants of its group.',
       params: ProductParams,
       query: PageQuery,
       answers: { 200: [ProductDetailsSchema, 'The product.'] },
@@ -118,13 +125,13 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
-      const currency = readCurrency(request.query.currency)
+      const page = readPage(request.query)
       return serveCatalogue(
         context,
         request,
         reply,
-        { key: `product ${currency} ${id}`, cost: 'page', lang: request.query.lang },
-        async (tx, texts) => ofProduct(await getProduct(tx, id), texts, currency),
+        { key: `product ${JSON.stringify(page)} ${id}`, cost: 'page', lang: request.query.lang },
+        async (tx, texts) => ofProduct(tx, await getProduct(tx, id), texts, page),
       )
     },
   )
@@ -146,16 +153,16 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     },
     async (request, reply) => {
       const { slug } = request.params
-      const currency = readCurrency(request.query.currency)
+      const page = readPage(request.query)
       return serveCatalogue(
         context,
         request,
         reply,
-        { key: `slug ${currency} ${slug}`, cost: 'page', lang: request.query.lang },
+        { key: `slug ${JSON.stringify(page)} ${slug}`, cost: 'page', lang: request.query.lang },
         async (tx, texts) => {
           const product = await getProductBySlug(tx, slug)
-          if (product.slug === slug) return ofProduct(product, texts, currency)
-          const query = new URLSearchParams({ ...langParameter(texts.language), ...(currency === null ? {} : { currency }) }).toString()
+          if (product.slug === slug) return ofProduct(tx, product, texts, page)
+          const query = new URLSearchParams({ ...langParameter(texts.language), ...page }).toString()
           const location = `${context.baseUrl}/products/by-slug/${encodeURIComponent(product.slug)}${query && `?${query}`}`
           return { body: { moved_to: product.slug }, tags: [productTag(product.id)], location }
         },
@@ -164,18 +171,31 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   )
 }
 
+/** The parameters of a page besides its language. */
+type PageParameters = Pick<Static<typeof PageQuery>, 'currency' | 'include'>
+
+/** Throws `invalid_query`. */
+function readPage({ currency, include }: PageParameters): PageParameters {
+  readCurrency(currency)
+  return { ...(currency === undefined ? {} : { currency }), ...(include === undefined ? {} : { include }) }
+}
+
 /** The page's entity tag contains the product's own tag, so it can be the If-Match of a change. */
-function ofProduct(product: StoredProduct, { language, translations }: Texts, currency: string | null): CatalogueContent {
-  const etag = pageETag(product, [
-    ...(language === null || translations.length === 0 ? [] : [language.tag]),
-    ...(currency === null ? [] : [currency]),
-  ])
-  return {
-    body: presentPage(product, { languages: translations, currency }),
-    tags: [productTag(product.id)],
-    etag,
-    lastModified: new Date(product.updated_at),
-  }
+async function ofProduct(
+  tx: Transaction,
+  product: StoredProduct,
+  { language, translations }: Texts,
+  { currency, include }: PageParameters,
+): Promise<CatalogueContent> {
+  const { id, group, updated_at } = product
+  const view = { languages: translations, currency: currency ?? null }
+  const parts = [...(language === null || translations.length === 0 ? [] : [language.tag]), ...(currency === undefined ? [] : [currency])]
+  const body = presentPage(product, view)
+  const tags = [productTag(id)]
+  if (include === undefined || group === null) return { body, tags, etag: pageETag(product, parts), lastModified: new Date(updated_at) }
+  const variants = await listPageVariants(tx, group, view)
+  const etag = pageETag(product, [...parts, JSON.stringify(variants)])
+  return { body: { ...body, variants }, tags: [...tags, groupTag(group)], etag }
 }
 
 /** The parameter that keeps a link in the query's language. */

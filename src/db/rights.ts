@@ -35,6 +35,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   product_slugs: ['select', 'insert', 'update', 'delete'],
   product_prices: ['select', 'insert', 'delete'],
   product_rankings: ['select', 'insert', 'update', 'delete'],
+  product_groups: ['select', 'insert', 'update', 'delete'],
   inventory: ['select', 'insert', 'update'],
   stock_adjustments: ['select', 'insert'],
   // Functions with the owner's rights write it.

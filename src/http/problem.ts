@@ -49,6 +49,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   category_name_taken: { status: 409, title: 'The name is taken' },
   category_not_empty: { status: 409, title: 'The category is not empty' },
   too_many_categories: { status: 409, title: 'There are too many categories' },
+  group_too_large: { status: 409, title: 'The group of variants is too large' },
   total_negative: { status: 409, title: 'The total would be negative' },
   too_many_changes: { status: 409, title: 'The order has too many changes' },
   too_late_to_amend: { status: 409, title: 'It is too late to amend this' },

@@ -30,7 +30,7 @@ function argumentsOf(ids: { order: string; product: string; category: string }):
     ...{ blockCustomer: { id: buyer.id, body: { reason: 'Fraud' } }, unblockCustomer: { id: buyer.id } },
     createProduct: { body: { sku: randomUUID().slice(0, 8), name: 'Mine', category: 'lamps', price } },
     ...{ updateProduct: { ...product, body: { price: { amount: 1, currency: 'EUR' } } }, archiveProduct: product },
-    restoreProduct: product,
+    ...{ restoreProduct: product, updateProductGroup: { group: 'lamps', body: { brand: 'Mine' } } },
     ...{ createCategory: { body: { name: `C ${randomUUID().slice(0, 8)}` } }, updateCategory: { ...category, body: { name: 'Mine' } } },
     deleteCategory: category,
     placeProducts: { ...category, body: { product_ids: [ids.product] } },
@@ -87,6 +87,7 @@ const create = async (path: string, body: object, by = token) => {
 test(`an agent that obeys ${TEXTS} injected texts in products and orders changes nothing`, async (t) => {
   const category = await create('/admin/categories', { name: 'Lamps' })
   const target = await store.addProduct({ stock: 1_000, amount: 1_000 })
+  await store.pool.query(`update products set variant_group = 'lamps' where id = $1`, [target.id])
   const items = [{ product_id: target.id, quantity: 2 }]
   const { id: order } = await create('/orders', { items }, buyer.token)
   const ids = { order: order as string, product: target.id, category: category.id as string }

@@ -27,6 +27,7 @@ export const EFFECTS: Readonly<Record<string, Effects>> = {
   updateProduct: { stock: NONE, money: NEW_PRICES, mails: NONE },
   archiveProduct: { stock: 'its units cannot be ordered any more', money: NONE, mails: NONE },
   restoreProduct: { stock: 'its units can be ordered again', money: NONE, mails: NONE },
+  updateProductGroup: NO_EFFECTS,
   createCategory: NO_EFFECTS,
   updateCategory: NO_EFFECTS,
   deleteCategory: NO_EFFECTS,

@@ -103,7 +103,7 @@ export function createPages(shop: Shop, currencies: readonly string[]) {
       const product = await readProduct(view, slug)
       // The slug is outdated. The redirect tells search engines and bookmarks the current one.
       if (product.slug !== slug) return redirect(301, view.href(addressOf(product)))
-      return await show(url, view, await productPage(store, view, shop.origin, product))
+      return await show(url, view, productPage(view, shop.origin, product))
     } catch (error) {
       if (!(error instanceof ProblemError) || ![400, 404].includes(error.status)) throw error
       return notFound(url, view, NO_PRODUCT)
@@ -112,10 +112,10 @@ export function createPages(shop: Shop, currencies: readonly string[]) {
 
   async function readProduct({ lang, currency }: View, slug: string) {
     try {
-      return await store.productBySlug(slug, currency === null ? { lang } : { lang, currency })
+      return await store.productBySlug(slug, { lang, include: 'variants', ...(currency === null ? {} : { currency }) })
     } catch (error) {
       if (!isProblem(error, 'currency_not_available')) throw error
-      return store.productBySlug(slug, { lang })
+      return store.productBySlug(slug, { lang, include: 'variants' })
     }
   }
 

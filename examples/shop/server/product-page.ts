@@ -1,5 +1,5 @@
 import { html, nothing, type TemplateResult } from 'lit-html'
-import type { Product, ProductDetails, Storefront } from '../store.ts'
+import type { ProductDetails } from '../store.ts'
 import { formatMajorUnits } from '../store.ts'
 import { addressOf, type View } from '../view.ts'
 import type { Page } from './layout.ts'
@@ -9,10 +9,9 @@ import { productData } from './search-engines.ts'
 const MOST_DESCRIPTION = 300
 
 /** The page of a product, with its pictures, its variants and data for search engines. */
-export async function productPage(store: Storefront, view: View, origin: string, product: ProductDetails): Promise<Page> {
+export function productPage(view: View, origin: string, product: ProductDetails): Page {
   const { t } = view
   const { name, brand, description, in_stock, availability_text, attributes = {}, options, categories, images, seo, price } = product
-  const variants = await variantsOf(store, view, product)
   const stock = [in_stock ? t('In stock') : t('Sold out'), availability_text].filter((text) => text !== null).join(' – ')
   const line = { id: product.id, slug: product.slug, name, price, image: product.image_url }
   const facts = Object.entries({ ...options, ...attributes })
@@ -26,7 +25,6 @@ export async function productPage(store: Storefront, view: View, origin: string,
     properties: { 'product:price:amount': formatMajorUnits(price), 'product:price:currency': price.currency },
     data: productData(product, origin + addressOf(product)),
     script: 'product',
-    isPartial: variants === null,
     main: html`
 ${trail(view, categories[0]?.path ?? [])}
 <article id="product" aria-labelledby="product-name">
@@ -36,7 +34,7 @@ ${images.length === 0 ? nothing : pictures(view, product)}
 ${brand === null ? nothing : html`<p id="brand"><a href=${view.href('/', { brand })}>${brand}</a></p>`}
 <p class="price">${priceOf(view, product)}</p>
 <p>${stock}</p>
-${variants}
+${variantsOf(view, product)}
 <div class="row" id="buy" data-line=${JSON.stringify(line)}>
 <label class="check">${t('Quantity')} <input type="number" id="quantity" min="1" max="10000" value="1" required disabled></label>
 <button type="button" class="primary" id="add-to-basket" data-sold=${in_stock ? 'yes' : 'no'} disabled>${t('Add to basket')}</button>
@@ -72,24 +70,13 @@ const SIZES = ['XS', 'S', 'M', 'L', 'XL', 'XXL']
 const inOrder = (a: string, b: string) =>
   SIZES.includes(a) && SIZES.includes(b) ? SIZES.indexOf(a) - SIZES.indexOf(b) : a.localeCompare(b, 'en', { numeric: true })
 
-/**
- * The values of each option of the group. Each value links to the variant that differs least in the other options. Null
- * when the store does not answer.
- */
-async function variantsOf(
-  store: Storefront,
-  view: View,
-  { group, options }: ProductDetails,
-): Promise<TemplateResult | typeof nothing | null> {
-  if (group === null) return nothing
-  const { lang, currency } = view
-  const shownIn = currency === null ? { lang } : { lang, currency }
-  const page = await store.productPage({ group, limit: 100, ...shownIn }).catch(() => null)
-  if (page === null) return null
-  const { data } = page
-  const likeness = (variant: Product) => Object.keys(options).filter((option) => variant.options[option] === options[option]).length
+/** The values of each option of the group. Each value links to the variant that differs least in the other options. */
+function variantsOf(view: View, { variants, options }: ProductDetails): TemplateResult | typeof nothing {
+  if (variants === undefined) return nothing
+  const likeness = (variant: (typeof variants)[number]) =>
+    Object.keys(options).filter((option) => variant.options[option] === options[option]).length
   const link = (option: string, value: string) => {
-    const [nearest] = data.filter((variant) => variant.options[option] === value).sort((a, b) => likeness(b) - likeness(a))
+    const [nearest] = variants.filter((variant) => variant.options[option] === value).sort((a, b) => likeness(b) - likeness(a))
     if (nearest === undefined) return nothing
     const current = value === options[option] ? 'true' : nothing
     const href = view.href(addressOf(nearest))
@@ -98,7 +85,7 @@ async function variantsOf(
       : html`<a href=${href} aria-current=${current} class="sold-out">${value}<span class="hidden">, ${view.t('sold out')}</span></a> `
   }
   const row = (option: string) => {
-    const values = new Set(data.flatMap((variant) => variant.options[option] ?? []))
+    const values = new Set(variants.flatMap((variant) => variant.options[option] ?? []))
     return html`<p><span>${words(option)}</span> ${[...values].sort(inOrder).map((value) => link(option, value))}</p>`
   }
   return html`<nav id="variants" aria-label=${view.t('Variants')}>${Object.keys(options).map(row)}</nav>`

@@ -6,6 +6,7 @@ import { AppError } from '../../errors.ts'
 import { applyDueChanges } from '../apply-due-changes.ts'
 import { resolveCategories } from '../categories/product-categories.ts'
 import { changeCatalogue } from '../change-catalogue.ts'
+import { readGroups } from '../fill-from-groups.ts'
 import { mergeProduct } from '../merge-product.ts'
 import { findContradiction } from '../normalize-product.ts'
 import { findDetails, type StoredProduct } from '../product-details.ts'
@@ -50,9 +51,14 @@ export async function upsertProducts(
     const isTranslated = partial.some(({ translations }) => translations !== undefined)
     const skus = partial.map(({ sku }) => sku)
     const stored = skus.length === 0 ? new Map<string, StoredProduct>() : await findDetails(tx, skus, isTranslated)
+    const fill = await readGroups(
+      tx,
+      [...products, ...stored.values()].map(({ group }) => group),
+    )
     const rows = products.map((given, index): Accepted | Refusal => {
       const { sku } = given
-      const product = mergeNamed(stored.get(sku), given)
+      const merged = mergeNamed(stored.get(sku), given)
+      const product = 'refusal' in merged ? merged : refuseFault(fill(ids.has(sku) ? merged : { translations: {}, ...merged }), false)
       if ('refusal' in product) return product
       const category = categories[index] ?? { fault: '', at: '' }
       if ('fault' in category) return { refusal: `${category.at.replace('/', ' ')}: ${category.fault}` }
@@ -151,7 +157,10 @@ function mergeNamed(stored: StoredProduct | undefined, given: ImportedProduct): 
   if (!columns.has('currency') && price.currency !== stored.price.currency) {
     return { refusal: `currency is missing: the price of this product is in ${stored.price.currency}` }
   }
-  const merged = mergeProduct(stored, given, (column) => columns.has(column))
-  const contradiction = findContradiction(merged)
-  return contradiction === null ? merged : { refusal: contradiction.detail }
+  return refuseFault(mergeProduct(stored, given, (column) => columns.has(column)))
+}
+
+function refuseFault(product: ImportedProduct, hasAllPrices = true): ImportedProduct | Refusal {
+  const contradiction = findContradiction(product, hasAllPrices)
+  return contradiction === null ? product : { refusal: contradiction.detail }
 }

@@ -19,13 +19,25 @@ create or replace function products_note_change() returns trigger
 declare
   most constant integer := 200;
   ids uuid[];
+  groups text[];
 begin
   select array_agg(id) into ids from (select id from changed limit most + 1) as named;
   if ids is null then
     return null;
   end if;
   perform catalogue_count_change();
-  insert into catalogue_changes (product_ids) values (case when cardinality(ids) <= most then ids end);
+  if cardinality(ids) <= most then
+    groups := array(select distinct variant_group from changed where variant_group is not null);
+    if tg_op = 'UPDATE' then
+      -- These include the groups that the products have left.
+      groups := array(
+        select unnest(groups) union select variant_group from before where variant_group is not null
+      );
+    end if;
+    insert into catalogue_changes (product_ids, variant_groups) values (ids, groups);
+  else
+    insert into catalogue_changes (product_ids) values (null);
+  end if;
   perform pg_notify('storefront_catalogue', '');
   return null;
 end
