@@ -45,9 +45,10 @@ export function sharedContent(groupOf: () => string | null, onSaved: () => Promi
     const group = groupOf()
     const next = group === null ? null : await readGroup(group)
     if (groupOf() !== group) return
-    if (next === null || shown?.group.group !== group) discard()
+    const isOther = shown?.group.group !== group
     await form.follow(() => {
       shown = next
+      if (next !== null && isOther) discard()
       update()
     })
   }
