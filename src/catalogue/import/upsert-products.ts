@@ -58,7 +58,9 @@ export async function upsertProducts(
     const rows = products.map((given, index): Accepted | Refusal => {
       const { sku } = given
       const merged = mergeNamed(stored.get(sku), given)
-      const product = 'refusal' in merged ? merged : refuseFault(fill(ids.has(sku) ? merged : { translations: {}, ...merged }), false)
+      const own = 'refusal' in merged || ids.has(sku) ? merged : { translations: {}, ...merged }
+      const filled = 'refusal' in own ? own : fill(own)
+      const product = filled === own || 'refusal' in filled ? filled : refuseFault(filled, false)
       if ('refusal' in product) return product
       const category = categories[index] ?? { fault: '', at: '' }
       if ('fault' in category) return { refusal: `${category.at.replace('/', ' ')}: ${category.fault}` }
