@@ -16,4 +16,4 @@ drop trigger products_note_update on products;
 create trigger products_note_update after update on products
   referencing old table as before new table as changed
   for each statement execute function products_note_change();
--- functions: 1df41709b92f5d33
+-- functions: ae06d172e3cc80d4
