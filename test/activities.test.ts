@@ -17,6 +17,8 @@ const operations = Object.entries(paths as Record<string, Record<string, { opera
   .flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), ...operation })),
   )
+  // A quote changes nothing, and shows only what every visitor may read.
+  .filter(({ operationId }) => operationId !== 'quoteOrderForCustomer')
   .filter((operation) => operation.method !== 'GET' && operation['x-required-scope'] !== undefined)
 
 const newest = async () => Number((await store.pool.query('select coalesce(max(id), 0)::int as id from activities')).rows[0].id)
