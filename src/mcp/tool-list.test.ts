@@ -31,10 +31,10 @@ const READS = [
   ...['listStock', 'listStockAdjustments', 'listWebhookDeliveries', 'listWebhooks', 'previewMailTemplate'],
   ...[
     'getMailsToDo',
+    'getProductGroup',
     'getOrdersToDo',
     'getStockToDo',
     'queryLake',
-    'quoteOrderForCustomer',
     'searchCustomers',
     'searchEverything',
     'searchOrders',

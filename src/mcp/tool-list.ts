@@ -74,6 +74,7 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   eraseCustomer: 'It cannot be undone.',
   startAudit: 'It runs a command over the whole store.',
   placeOrderForCustomer: 'A person on the phone confirms it, and its Idempotency-Key is a header.',
+  quoteOrderForCustomer: 'It is of use only before `placeOrderForCustomer`.',
   importProducts: MANY,
   moveOrders: MANY,
   retryMails: MANY,
@@ -84,8 +85,8 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   loadIcebergTable: ENGINES,
 }
 
-/** They take a body, and read. */
-const READING_POSTS = new Set(['queryLake', 'quoteOrderForCustomer'])
+/** It takes a body, and reads. */
+const READING_POST = 'queryLake'
 /** Public pages of the catalogue that agents need for the other tools. */
 const PUBLIC = new Set(['listProducts', 'getProduct', 'listCategories'])
 
@@ -111,7 +112,7 @@ export function createTools(routes: readonly ListedRoute[]): Tool[] {
   return routes.flatMap((route) => {
     const { operationId: name = '', summary = '', description = '' } = described(route)
     const isForKeys = (KEY_SCOPES as readonly unknown[]).includes(route.access) && !Object.hasOwn(LEFT_OUT, name)
-    const effects = route.method === 'GET' || READING_POSTS.has(name) ? null : EFFECTS[name]
+    const effects = route.method === 'GET' || name === READING_POST ? null : EFFECTS[name]
     if (route.method === 'HEAD' || name === '' || effects === undefined || !(isForKeys || PUBLIC.has(name))) return []
     const input = inputOf(route)
     const [sentence = ''] = /^.*?\.(?=\s|$)/s.exec(description) ?? []
