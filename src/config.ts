@@ -186,10 +186,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
      */
     stockEventPercent: read.integer('STOCK_EVENT_PERCENT', 0, 0, 100),
     operations: readOperations(read),
-    /** The number of processes of a start. Null: as many as `processConfigs` finds right. */
-    webConcurrency: read.optionalInteger('WEB_CONCURRENCY', 1, 64, '2 for the API and other roles on two cores with 1 GiB, else 1'),
-    /** The number of API processes that share the port of this one. It is no setting: see `processConfigs`. */
-    apiProcesses: 1,
+    /** The number of processes. In each of several processes: the number of those that share its port. */
+    webConcurrency: read.integer('WEB_CONCURRENCY', 1, 1, 64),
     /** It contains secrets and must not be logged. */
     traces: readTraces(read),
     roles: read.list('ROLES', ROLES),

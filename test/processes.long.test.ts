@@ -3,7 +3,6 @@ import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
-import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { makeDataFolder, serverProcesses, untilNoServer } from './data-folders.ts'
@@ -88,19 +87,6 @@ function isRunning(pid: number): boolean {
   }
 }
 
-function opsPortOf(store: StoreProcess): number | undefined {
-  const ports = linesOf(store).flatMap((line) => ('port' in line ? [Number(line.port)] : []))
-  assert.equal(ports.length, 1)
-  return ports[0]
-}
-
-/** Such as `1 api`: the process and its role. */
-function rolesIn(metrics: string): string[] {
-  return [...metrics.matchAll(/^storefront_roles\{role="(\w+)",process="(\d)"\} 1$/gm)]
-    .map(([, role, process]) => `${process} ${role}`)
-    .sort()
-}
-
 test('two processes answer on one port, and an order, its key and its list are the same in both', async (t) => {
   const { store, worker } = await serveTwo(t)
   const email = `${randomUUID()}@example.com`
@@ -126,10 +112,14 @@ test('two processes answer on one port, and an order, its key and its list are t
   for (const what of seen.values()) assert.deepEqual([...what].sort(), ['listed', 'placed'])
   await untilDelivered(folder.path, [JSON.parse(first).id])
 
-  const port = opsPortOf(store)
-  assert.equal((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200)
-  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-  assert.deepEqual(rolesIn(metrics), ['1 api', '2 api', '3 email', '3 lake', '3 stream', '3 webhook'])
+  const ports = linesOf(store).flatMap((line) => ('port' in line ? [Number(line.port)] : []))
+  assert.equal(ports.length, 1)
+  assert.equal((await fetch(`http://127.0.0.1:${ports[0]}/readyz`)).status, 200)
+  const metrics = await (await fetch(`http://127.0.0.1:${ports[0]}/metrics`)).text()
+  const roles = [...metrics.matchAll(/^storefront_roles\{role="(\w+)",process="(\d)"\} 1$/gm)].map(
+    ([, role, process]) => `${process} ${role}`,
+  )
+  assert.deepEqual(roles.sort(), ['1 api', '2 api', '3 email', '3 lake', '3 stream', '3 webhook'])
   for (const process of [1, 2, 3]) {
     assert.match(metrics, new RegExp(`^process_start_time_seconds\\{process="${process}"\\} \\d`, 'm'))
     assert.match(metrics, new RegExp(`^storefront_source_up\\{source="database",process="${process}"\\} 1$`, 'm'))
@@ -140,25 +130,6 @@ test('two processes answer on one port, and an order, its key and its list are t
   assert.equal(await store.end('SIGTERM'), 0)
   assert.equal(isRunning(worker), false)
   assert.deepEqual(serverProcesses(folder.path), [])
-})
-
-const ONE_CORE = availableParallelism() < 2 ? 'this machine has one core' : false
-
-test('without a setting the pipeline has a process of its own, which delivers an order', { skip: ONE_CORE }, async (t) => {
-  const { path } = makeDataFolder(t)
-  const store = await serve(t, { env: { ...env, DATA_DIR: path, WEB_CONCURRENCY: '' } })
-  const registered = await call(store, 'POST', '/auth/register', {
-    body: { email: `${randomUUID()}@example.com`, password: 'a long enough passphrase' },
-  })
-  const [product = ''] = await listProducts(store.url)
-  const body = { items: [{ product_id: product, quantity: 1 }] }
-  const placed = await call(store, 'POST', '/orders', { token: registered.json.access_token, body })
-  assert.equal(placed.status, 201, placed.text)
-  await untilDelivered(path, [placed.json.id])
-  const readMetrics = async () => (await fetch(`http://127.0.0.1:${opsPortOf(store)}/metrics`)).text()
-  assert.deepEqual(rolesIn(await readMetrics()), ['1 api', '2 email', '2 lake', '2 stream', '2 webhook'])
-  assert.equal(await store.end('SIGTERM'), 0)
-  assert.deepEqual(serverProcesses(path), [])
 })
 
 test('a process that is killed is started again, and the others answer meanwhile', async (t) => {

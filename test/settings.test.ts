@@ -220,7 +220,6 @@ test('takes each setting it knows', () => {
     currency: 'JPY',
     operations: { host: '0.0.0.0', port: 9_000, isRequired: true },
     webConcurrency: 4,
-    apiProcesses: 1,
     traces: null,
     roles: ['api', 'lake'],
     expectedRoles: ['api', 'stream', 'lake'],

@@ -190,7 +190,7 @@ async function logInAsMost(store: TestStore): Promise<Account> {
     [id, LARGE_SHOP.customers_with.most],
   )
   const [account = { id: '', email: '' }] = rows
-  const json = await store.ok('POST', '/auth/login', { body: { email: account.email, password: PASSWORD } })
+  const { json } = await store.call('POST', '/auth/login', { body: { email: account.email, password: PASSWORD } })
   const token = json.access_token
   return { ...account, password: PASSWORD, token, refreshToken: json.refresh_token, ...requestsOf(store.call, token) }
 }

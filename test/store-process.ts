@@ -37,8 +37,6 @@ export function launch(
     PORT: '0',
     OPS_PORT: '0',
     RATE_LIMITS: 'off',
-    // A second process takes a second of processor time. test/processes.long.test.ts has the default.
-    WEB_CONCURRENCY: '1',
     ...env,
   }
   return spawn(node, [bin, ...args], {

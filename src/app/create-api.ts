@@ -155,7 +155,7 @@ export async function createApiRole(parts: StoreParts, options: ApiRoleOptions):
 function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date, cost?: HashCost) {
   return {
     pool,
-    hashing: { threads: hashingThreads(config.apiProcesses), maxWaiting: MAX_WAITING_HASHES, cost },
+    hashing: { threads: hashingThreads(config.webConcurrency), maxWaiting: MAX_WAITING_HASHES, cost },
     refreshGraceSeconds: config.refreshGraceSeconds,
     isVerificationRequired: config.isEmailVerificationRequired,
     isThrottled: config.isRateLimited,

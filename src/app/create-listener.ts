@@ -16,7 +16,7 @@ export function createListener(server: HttpServer, config: Config, logger: Logge
   let second: Server | null = null
   // For `localhost` Fastify would open a second listener, which `drain` would not know.
   const host = firstAddressOf(config.host)
-  const isShared = config.apiProcesses > 1
+  const isShared = config.webConcurrency > 1
   return {
     async start() {
       if (isShared && workersAt !== null) await assertUnused(host, config.port)

@@ -36,7 +36,7 @@ export async function serve(
   const config = Object.freeze({ ...settings, roles: ROLES.filter((role) => roles.includes(role)) })
   assertEmbeddedIsMeant(config)
   const progress = createProgress()
-  const { logger, destination, readable } = createLog(config, { isShared: processConfigs(config).length > 1, beforeLine: progress.clear })
+  const { logger, destination, readable } = createLog(config, { isShared: config.webConcurrency > 1, beforeLine: progress.clear })
   const ended = Promise.withResolvers<number>()
   // A worker may be refused before anybody waits.
   ended.promise.catch(() => {})
@@ -149,7 +149,7 @@ async function createStore(
   logger: Logger,
   { signal, onRefused }: { signal: AbortSignal; onRefused: (error: OperatorError) => void },
 ): Promise<{ app: App; addresses: DatabaseAddresses }> {
-  if ((config.webConcurrency ?? 1) > 1 && !config.roles.includes('api'))
+  if (config.webConcurrency > 1 && !config.roles.includes('api'))
     logger.warn(`WEB_CONCURRENCY=${config.webConcurrency} has no effect without the role api: the store runs as one process`)
   const [own, ...others] = processConfigs(config)
   const { createApp, database } = await loadStore({

@@ -81,13 +81,6 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     read,
     setting,
     integer,
-    /** A whole number, or null when it is not set and the program chooses. */
-    optionalInteger: (name: string, min: number, max: number, documented: string) =>
-      setting<number | null>(
-        name,
-        { mustBe: `a whole number from ${min} to ${max}`, parse: wholeNumber(min, max) },
-        { value: null, documented },
-      ),
     /** Whether the setting is given, even with a refused value. */
     isSet: (name: string) => given(name) !== null,
     text: (name: string, unset: string | Unset<string>, mustBe: string) => setting(name, { mustBe, parse: (text) => text }, asUnset(unset)),
