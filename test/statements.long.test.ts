@@ -201,6 +201,8 @@ async function readIds({ pool }: TestStore): Promise<WorstIds> {
     products: await list(`select md5('product ' || n)::uuid as id from unnest(array[11, 1]) as n`),
     slugs: await list(`select slug as id from product_slugs where product_id = md5('product 11')::uuid`),
     categories: await list('select id from categories'),
+    // One that a call can change, and one that is too large.
+    groups: [...(await list(`select variant_group as id from products where id = md5('product 12')::uuid`)), LARGE_SHOP.group],
     orders: await list(
       `select min(id::text) as id from orders where user_id = '${LARGE_SHOP.customers_with.most}' group by status
       union all (select id::text from orders order by number desc limit 1)`,

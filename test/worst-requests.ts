@@ -60,6 +60,7 @@ export interface WorstIds {
   products: readonly string[]
   slugs: readonly string[]
   categories: readonly string[]
+  groups: readonly string[]
   orders: readonly string[]
   mails: readonly string[]
   webhooks: readonly string[]
