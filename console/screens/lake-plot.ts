@@ -1,7 +1,7 @@
 import type { Schemas } from '../kit/api.ts'
 import { type Column, isNumeric } from '../kit/csv.ts'
 import { choice } from '../kit/form.ts'
-import { type Content, html, nothing } from '../kit/html.ts'
+import { type Content, html, note, nothing } from '../kit/html.ts'
 import { t } from '../kit/language.ts'
 import { createPlot, type PlotData } from '../kit/plot.ts'
 import { toInstant } from '../kit/times.ts'
@@ -99,5 +99,5 @@ function bars(rows: readonly Row[], labels: readonly number[], value: number, te
       <span class="value">${row[value] === null ? 'NULL' : textOf(row)}</span></li>`
   }
   return html`<ol class="card" tabindex="0" aria-label="Plot">${drawn.map(item)}</ol>
-    ${rows.length > MAX_BARS ? html`<p class="hint">${t`The plot shows the first ${MAX_BARS} rows.`}</p>` : nothing}`
+    ${rows.length > MAX_BARS ? note(t`The plot shows the first ${MAX_BARS} rows.`) : nothing}`
 }

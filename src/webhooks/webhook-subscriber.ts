@@ -131,13 +131,14 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const { endpoint_id: endpoint, url, event_id: event, attempts: attempt, tried_for_seconds } = webhook
     const at = now()
     const failingSince = await recordEndpointFailing(pool, { id: endpoint, url }, at, reason)
-    const isFinal = isGone || (attempt >= LEAST_ATTEMPTS && tried_for_seconds >= PATIENCE_SECONDS)
+    const isOver = (seconds: number) => attempt >= LEAST_ATTEMPTS && seconds >= PATIENCE_SECONDS
+    const isFinal = isGone || isOver(tried_for_seconds)
     const pause = pauseSeconds === null ? {} : { seconds: pauseAsked(attempt, pauseSeconds) }
     await record(isFinal ? { to: 'failed', reason } : { to: 'retry', reason, ...pause })
     onTried?.(isFinal ? 'failed' : 'retried')
     logger.info({ endpoint, event, ...traceField(traceparentOfBody(webhook)), attempt, reason }, 'a webhook was not taken')
     if (isGone) await disable(webhook, 'it answered 410 Gone')
-    else if (attempt >= LEAST_ATTEMPTS && failingSince !== null && (at.getTime() - failingSince.getTime()) / 1_000 >= PATIENCE_SECONDS)
+    else if (failingSince !== null && isOver((at.getTime() - failingSince.getTime()) / 1_000))
       await disable(webhook, `nothing was taken for three days: ${reason}`)
   }
 
