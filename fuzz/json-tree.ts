@@ -45,15 +45,13 @@ export interface Slot {
 
 /** Every place in a tree, the root first. */
 export function slotsOf(root: Slot): Slot[] {
-  const slots: Slot[] = []
-  const waiting = [root]
-  for (let slot = waiting.shift(); slot !== undefined; slot = waiting.shift()) {
-    slots.push(slot)
-    const { value } = slot
+  const slots = [root]
+  // This also visits the slots that it adds.
+  for (const { value } of slots) {
     if (Array.isArray(value))
-      waiting.push(...value.map((child, index) => ({ value: child, set: (other: Json) => void value.splice(index, 1, other) })))
+      for (const [index, child] of value.entries()) slots.push({ value: child, set: (other) => void value.splice(index, 1, other) })
     if (value instanceof Members)
-      waiting.push(...value.pairs.map((pair) => ({ value: pair[1], set: (other: Json) => void pair.splice(1, 1, other) })))
+      for (const pair of value.pairs) slots.push({ value: pair[1], set: (other) => void pair.splice(1, 1, other) })
   }
   return slots
 }
