@@ -42,7 +42,7 @@ export class AccessTokens {
   async issue(caller: AccountCaller, sessionExpiresAt: Date, now: Date): Promise<{ token: string; expiresIn: number }> {
     const issuedAt = Math.floor(now.getTime() / 1000)
     const expiresIn = Math.min(ACCESS_TOKEN_SECONDS, Math.floor(sessionExpiresAt.getTime() / 1000) - issuedAt)
-    const { id, privateKey } = this.#keys.current
+    const { id, privateKey } = await this.#keys.findCurrent()
     const token = await new SignJWT({ sid: caller.sessionId, role: caller.role })
       .setProtectedHeader({ alg: ALGORITHM, typ: TYPE, kid: id })
       .setIssuer(this.#issuer)

@@ -3,10 +3,13 @@ import type { Logger } from 'pino'
 import type { FreshCopies, FreshCopy } from '../../db/fresh-copies.ts'
 import type { Pool } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
+import { withinMs } from '../../within-ms.ts'
 import { eraseRetiredPrivateKeys, KEY_STATES, type KeyState, keyState, loadSigningKeys, type SigningKeys } from './signing-keys.ts'
 
 /** Older copies are not used, so a deleted key verifies nothing after this time. */
 const MAX_AGE_MS = 2_000
+// A caller may hold the connection that the load needs, so it does not wait without end.
+const LOAD_PATIENCE_MS = 1_000
 // Clients can send unknown key ids at any rate, so at most one query is sent in this time.
 const MIN_QUERY_MS = 100
 /** A SHA-256 thumbprint by RFC 7638. */
@@ -45,8 +48,12 @@ export class KeyRing {
     })
   }
 
-  /** Throws `unavailable` if the key was deleted and this process cannot load another, as with an outdated secret. */
-  get current(): SigningKeys['current'] {
+  /**
+   * The key that signs. Waits for the load of another if it was deleted, and throws `unavailable` if this process can
+   * load none, as with an outdated secret.
+   */
+  async findCurrent(): Promise<SigningKeys['current']> {
+    if (this.#deleted.has(this.#keys.current.id)) await withinMs(LOAD_PATIENCE_MS, this.#loading, undefined)
     if (this.#deleted.has(this.#keys.current.id))
       throw new AppError('unavailable', 'No signing key can be loaded. Retry later.', { headers: { 'retry-after': '5' } })
     return this.#keys.current

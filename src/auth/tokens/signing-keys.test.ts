@@ -102,6 +102,32 @@ test('a published key signs at once when the previous one is deleted', async (t)
   assert.equal((await store.pool.query('select from signing_keys')).rowCount, 1)
 })
 
+test('who needs a key while the one after a deleted key is being loaded waits for it', async (t) => {
+  const store = await startStore(t)
+  const gate = Promise.withResolvers<void>()
+  let isAsked = false
+  const pool = new Proxy(store.pool, {
+    get(target, name) {
+      const value = Reflect.get(target, name)
+      if (typeof value !== 'function') return value
+      return async (...parameters: unknown[]) => {
+        isAsked = true
+        await gate.promise
+        return value.apply(target, parameters)
+      }
+    },
+  })
+  const keys = await loadSigningKeys(store.pool, TEST_SECRET)
+  const ring = new KeyRing(keys, { copies: makeCopies(t, store).copies, pool, secret: TEST_SECRET, logger: pino({ level: 'silent' }) })
+  const { id } = await rotateSigningKeys(store.pool, TEST_SECRET)
+  await store.pool.query('delete from signing_keys where id = $1', [keys.current.id])
+  void ring.find(keys.current.id)
+  await eventually(async () => isAsked, { what: 'the load of the other key' })
+  const current = ring.findCurrent()
+  gate.resolve()
+  assert.equal((await current).id, id)
+})
+
 test('trusts no key that it could not check within the last two seconds', async (t) => {
   const store = await startStore(t)
   const keys = await loadSigningKeys(store.pool, TEST_SECRET)
@@ -159,15 +185,15 @@ test('another secret neither decrypts nor replaces the keys, and running process
     secret: 'no longer the right secret',
     logger,
   })
-  const before = ring.current.id
+  const { id: before } = await ring.findCurrent()
   const { id: newId } = await rotateSigningKeys(store.pool, TEST_SECRET)
   assert.equal(await ring.find(newId), undefined)
-  assert.equal(ring.current.id, before)
+  assert.equal((await ring.findCurrent()).id, before)
   assert.ok(lines.some((line) => line.includes('could not look for new signing keys')))
   // Every process refuses the tokens of a deleted key, so this one issues none.
   await store.pool.query('delete from signing_keys where id = $1', [before])
   await eventually(async () => (await ring.find(before)) === undefined, { what: 'the deletion' })
-  assert.throws(() => ring.current, { code: 'unavailable' })
+  await assert.rejects(ring.findCurrent(), { code: 'unavailable' })
 })
 
 test('hostile key ids cause at most ten queries a second, and none if they are not thumbprints', async (t) => {
