@@ -152,8 +152,8 @@ export const GERMAN = {
   'The orders could not be loaded. The next attempt follows.': 'Die Bestellungen konnten nicht geladen werden. Der nächste Versuch folgt.',
   'The password is wrong.': 'Das Passwort ist falsch.',
   'The products could not be loaded.': 'Die Artikel konnten nicht geladen werden.',
-  'The store did not answer your last order, which was another one or was sent more than a day ago. Check your mails first.':
-    'Auf Ihre letzte Bestellung kam keine Antwort. Sie war eine andere oder ist älter als ein Tag. Sehen Sie zuerst in Ihre E-Mails.',
+  'The store did not answer your last order. It was another one, of another account, or sent more than a day ago. Check your mails first.':
+    'Auf Ihre letzte Bestellung kam keine Antwort. Sie war eine andere, von einem anderen Konto oder ist älter als ein Tag. Sehen Sie zuerst in Ihre E-Mails.',
   'The store cannot be reached.': 'Der Shop ist nicht erreichbar.',
   'The store cannot be reached. Press Order again: it is placed once.':
     'Der Shop ist nicht erreichbar. Bestellen Sie erneut: Es wird nur einmal bestellt.',

@@ -12,7 +12,7 @@ export async function showBasket(root: HTMLElement): Promise<void> {
   let gone = new Set<string>()
   const draw = () => render(template(readBasket(), gone), root)
   draw()
-  for (const change of ['basket', 'storage']) addEventListener(change, draw)
+  for (const change of ['basket', 'storage', 'pageshow']) addEventListener(change, draw)
   gone = await readPrices()
   draw()
 }

@@ -40,7 +40,11 @@ export function refreshLines(newer: ReadonlyMap<string, Partial<Line>>): void {
   save(readBasket().map((line) => ({ ...line, ...newer.get(line.id) })))
 }
 
-export const emptyBasket = () => save([])
+/** Removes the lines of a placed order. The next order has another key. */
+export function removeOrdered(lines: readonly Line[]): void {
+  for (const line of lines) addToBasket(line, -line.quantity)
+  forgetOrderKey()
+}
 
 export const countUnits = () => readBasket().reduce((sum, { quantity }) => sum + quantity, 0)
 
@@ -93,6 +97,5 @@ function read(key: string): unknown {
 
 function save(lines: readonly Line[]): void {
   localStorage.setItem(KEY, JSON.stringify(lines))
-  if (lines.length === 0) forgetOrderKey()
   dispatchEvent(new Event('basket'))
 }

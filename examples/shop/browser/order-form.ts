@@ -1,6 +1,6 @@
 import { html, nothing, render, type TemplateResult } from 'lit-html'
 import { isProblem, type NewOrder, type Problem, ProblemError, type Schemas } from '../store.ts'
-import { emptyBasket, forgetOrderKey, type Line, orderKey, readBasket, refreshLines, setQuantity, totals } from './basket.ts'
+import { forgetOrderKey, type Line, orderKey, readBasket, refreshLines, removeOrdered, setQuantity, totals } from './basket.ts'
 import { picture, sum, times } from './basket-page.ts'
 import { countries } from './countries.ts'
 import { attempt, Refusal } from './dialog.ts'
@@ -20,10 +20,11 @@ export async function showOrderForm(root: HTMLElement): Promise<void> {
   // The customer has seen that an order has the same lines, and wants another one.
   let isMeant = false
   let refused: readonly string[] = []
+  let lines: readonly Line[] = []
   orderKey()
 
   const draw = () => {
-    const lines = readBasket()
+    lines = readBasket()
     if (lines.length === 0) return void render(html`<p>${t('The basket is empty.')}</p>`, root)
     render(
       html`<form id="order-form" @submit=${submit} @input=${keep} @change=${keep}>
@@ -69,6 +70,8 @@ ${way === 'login' ? html`<p><button type="button" class="plain" @click=${() => s
     html`<label class="check"><input type="radio" name="way" value=${value} .checked=${way === value} @change=${choose}> ${text}</label>`
 
   const submit = async (event: SubmitEvent) => {
+    // Another tab may change the basket while the customer signs in.
+    const shown = lines
     const {
       email = '',
       password = '',
@@ -78,9 +81,9 @@ ${way === 'login' ? html`<p><button type="button" class="plain" @click=${() => s
     const isPlaced = await attempt(
       event,
       async () => {
-        if (totals(readBasket()).length > 1) throw new Refusal(t('Order the products of each currency on their own.'))
+        if (totals(shown).length > 1) throw new Refusal(t('Order the products of each currency on their own.'))
         if (chosen !== undefined && !(await identify(chosen, email, password))) return
-        await place(filled(fields) as NewOrder['shipping_address'], email)
+        await place(shown, filled(fields) as NewOrder['shipping_address'])
       },
       explainOrder,
     )
@@ -98,12 +101,11 @@ ${way === 'login' ? html`<p><button type="button" class="plain" @click=${() => s
     await readAccount()
     return true
   }
-  const place = async (shipping_address: NewOrder['shipping_address'], email: string) => {
-    const lines = readBasket()
-    const [total] = totals(lines)
+  const place = async (shown: readonly Line[], shipping_address: NewOrder['shipping_address']) => {
+    const [total] = totals(shown)
     if (total === undefined) return
     const order: NewOrder = {
-      items: lines.map(({ id, quantity }) => ({ product_id: id, quantity })),
+      items: shown.map(({ id, quantity }) => ({ product_id: id, quantity })),
       // The total that the customer saw. The store refuses the order when a price has changed.
       expected_total: total,
       currency: total.currency,
@@ -111,16 +113,16 @@ ${way === 'login' ? html`<p><button type="button" class="plain" @click=${() => s
       ...(isMeant && { again: true }),
     }
     try {
-      const { id } = await sendOrder(order, account?.email ?? email)
+      const { id } = await sendOrder(order)
       forgetTyped()
       removeEventListener('basket', draw)
-      emptyBasket()
+      removeOrdered(shown)
       location.href = href('/order', { id, placed: 'yes' })
     } catch (error) {
       if (isProblem(error, 'invalid_body')) markFields(root, error.problem)
-      refused = error instanceof ProblemError ? refusedLines(error.problem, lines) : []
+      refused = error instanceof ProblemError ? refusedLines(error.problem, shown) : []
       if (isProblem(error, 'price_changed')) showNewPrices(error.problem.items)
-      isMeant = isProblem(error, 'probably_placed_already')
+      isMeant ||= isProblem(error, 'probably_placed_already')
       if (isProblem(error, 'idempotency_key_reused')) forgetOrderKey()
       if (error instanceof ProblemError && error.status === 401) await readAccount()
       draw()
