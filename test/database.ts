@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import type { DatabaseAddresses } from '../src/db/addresses.ts'
+import type { DatabaseAddresses, DatabaseRole } from '../src/db/addresses.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { COMMAND_BOUNDS } from '../src/db/session-settings.ts'
 import { OBJECT_IN_USE, sqlState } from '../src/db/sql-state.ts'
@@ -10,7 +10,7 @@ import { eventually } from './eventually.ts'
 export const TEMPLATE = 'storefront_template'
 
 /** Address of a database on the run's server, for its superuser by default. */
-export function databaseUrl(database: string, role: keyof DatabaseAddresses = 'owner'): string {
+export function databaseUrl(database: string, role: DatabaseRole = 'owner'): string {
   const server = process.env.TEST_DATABASE_ADDRESSES
   if (server === undefined) throw new Error('no test server: run the tests with npm test')
   const { [role]: address } = JSON.parse(server) as DatabaseAddresses

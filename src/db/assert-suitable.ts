@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
 import { OperatorError } from '../errors.ts'
-import type { DatabaseAddresses } from './addresses.ts'
+import type { DatabaseAddresses, DatabaseRole } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
 import { isDatabaseOutage } from './failures.ts'
 import { connectClient, connectToAny, type Queryable, socketOf } from './pool.ts'
@@ -33,7 +33,7 @@ const SETTINGS = { api: 'DATABASE_URL', stream: 'DATABASE_STREAM_URL', owner: 'D
  */
 export async function assertReachable(
   addresses: DatabaseAddresses,
-  roles: readonly (keyof DatabaseAddresses)[],
+  roles: readonly DatabaseRole[],
   { isNeeded = false } = {},
 ): Promise<void> {
   for (const url of new Set(roles.map((role) => addresses[role]))) {
@@ -41,7 +41,7 @@ export async function assertReachable(
     const setting = SETTINGS[role ?? 'api']
     try {
       await using client = await connectClient(url, 'storefront-check')
-      await assertSession(client, setting, () => connectToAny(url, 'storefront-check'))
+      await assertSession(client, setting, addresses.isEmbedded ? null : () => connectToAny(url, 'storefront-check'))
     } catch (error) {
       if (error instanceof OperatorError) throw error
       const message = (isNeeded ? explainConnection : explainRefusal)(error, setting)
@@ -77,8 +77,15 @@ export async function onceAvailable(
 const ROUNDS = 5
 const ATTEMPTS = 3
 
-/** Throws OperatorError for a transaction pooler, or if triggers would not run. `open` opens another session. */
-export async function assertSession(session: pg.Client, setting: string, open: () => Promise<pg.Client & AsyncDisposable>): Promise<void> {
+/**
+ * Throws OperatorError for a transaction pooler, or if triggers would not run. `open` opens another session; null if
+ * there can be no pooler.
+ */
+export async function assertSession(
+  session: pg.Client,
+  setting: string,
+  open: (() => Promise<pg.Client & AsyncDisposable>) | null,
+): Promise<void> {
   const { rows } = await session.query<{ role: string; database: string; replication_role: string; pid: number; port: number | null }>(
     `select session_user as role, current_database() as database, current_setting('session_replication_role') as replication_role,
       pg_backend_pid() as pid, inet_client_port() as port`,
@@ -89,7 +96,7 @@ export async function assertSession(session: pg.Client, setting: string, open: (
       `session_replication_role is ${replicationRole} for the role ${role}, so no trigger of the store runs: run "alter role ${quote(role)} in database ${quote(database)} set session_replication_role = origin" as the database's administrator`,
     )
   // The server sees this very socket, so there is no pooler between.
-  if (port !== null && port === socketOf(session).localPort) return
+  if (open === null || (port !== null && port === socketOf(session).localPort)) return
   // In every round, other clients of a busy pooler may take and return the connection at the wrong moment.
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++)
     if (await isLent(session, pid, open))

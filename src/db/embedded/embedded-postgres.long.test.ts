@@ -9,7 +9,9 @@ import { onCleanup } from '../../../test/cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from '../../../test/data-folders.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { freePort } from '../../../test/free-port.ts'
+import { assertReachable } from '../assert-suitable.ts'
 import { openOwnDatabase, openSharedDatabase } from '../open-database.ts'
+import { connectClient } from '../pool.ts'
 import { type DataFolder, DataFolderInUse } from './data-folder.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, findEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts'
 
@@ -259,6 +261,20 @@ test('other processes find the server only while it runs', async (t) => {
   assert.deepEqual(await findEmbeddedPostgres(folder), server.addresses)
   await server.stop()
   assert.equal(await findEmbeddedPostgres(folder), null)
+})
+
+test('the check of its own server opens one session for each role, because no pooler can be between', async (t) => {
+  const { addresses } = await start(t, folder)
+  const client = await connectClient(addresses.owner, 'test')
+  onCleanup(t, () => client.end())
+  const countSessions = async () => {
+    const { rows } = await client.query<{ sessions: string }>(`select sessions from pg_stat_database where datname = current_database()`)
+    return Number(rows[0]?.sessions)
+  }
+  const before = await countSessions()
+  await assertReachable(addresses, ['api', 'stream', 'owner'], { isNeeded: true })
+  await eventually(async () => (await countSessions()) >= before + 3, { what: 'three sessions' })
+  assert.equal(await countSessions(), before + 3)
 })
 
 test("a command uses a running store's server, and starts its own if there is none", async (t) => {

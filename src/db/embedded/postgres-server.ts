@@ -262,5 +262,6 @@ export function addressesOf(port: number, ownerPassword: string, socketFolder: s
   const { api, stream, owner } = embeddedRoles(ownerPassword)
   // The driver and libpq prefer this parameter to the address's host.
   const locate = (url: string) => (socketFolder === null ? url : `${url}?host=${encodeURIComponent(socketFolder)}`)
-  return { api: locate(address(port, api)), stream: locate(address(port, stream)), owner: locate(address(port, owner)) }
+  const at = (role: typeof api) => locate(address(port, role))
+  return { api: at(api), stream: at(stream), owner: at(owner), isEmbedded: true }
 }
