@@ -11,7 +11,6 @@ import { CATALOGUE_EVENT_TYPES } from '../src/catalogue/catalogue-event.ts'
 import { recordProductEvents } from '../src/catalogue/change-catalogue.ts'
 import { productTag } from '../src/catalogue/events.ts'
 import { type Config, ROLES, type Role, readConfig } from '../src/config.ts'
-import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import { sql } from '../src/db/sql.ts'
 import { inTransaction } from '../src/db/transaction.ts'
 import { queryLake } from '../src/lake/lake-query.ts'
@@ -65,11 +64,9 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
   }
   const dataDir = makeTestFolder(t)
   const through = (url: string) => Object.assign(new URL(url), { host: new URL(gates.database.url).host }).href
-  const addresses = Object.fromEntries(
-    Object.entries(database.addresses).map(([name, url]) => [name, through(url)]),
-  ) as unknown as DatabaseAddresses
+  const { api, stream, owner } = database.addresses
   const environment = {
-    ...{ DATABASE_URL: addresses.api, DATABASE_STREAM_URL: addresses.stream, DATABASE_OWNER_URL: addresses.owner },
+    ...{ DATABASE_URL: through(api), DATABASE_STREAM_URL: through(stream), DATABASE_OWNER_URL: through(owner) },
     ...{
       NATS_URL: gates.broker.url.replace(/\/$/, ''),
       STOREFRONT_SECRET: TEST_SECRET,

@@ -95,13 +95,15 @@ async function serverSettings(admin: Pool): Promise<Record<string, string>> {
   return Object.fromEntries(all.filter(([name]) => !NOT_OF_THE_SERVER.includes(name)))
 }
 
+const rolesOf = ({ api, stream, owner }: HostileServer['addresses']) => [api, stream, owner].map(roleOf)
+
 /** Sets everything against the store: the database, each role, and each role in the database. */
 async function turnAgainst({ addresses, admin }: HostileServer): Promise<Record<string, string>> {
   const settings = await hostileSettings(admin)
   const database = new URL(addresses.api).pathname.slice(1)
   // Another implementation of tables is not part of PostgreSQL: the same one by another name.
   await admin.query('create access method hostile type table handler heap_tableam_handler')
-  const roles = Object.values(addresses).map(roleOf)
+  const roles = rolesOf(addresses)
   for (const [name, value] of Object.entries(settings)) {
     const change = sql`set ${identifier(name)} = ${literal(value)}`
     await admin.query(sql`alter database ${identifier(database)} ${change}`)
@@ -175,7 +177,7 @@ for (const { name, skip, start } of SERVERS) {
     // its own.
     await admin.query('create schema decoy; create table decoy.orders (id text); create table decoy.products (id text)')
     await admin.query('grant usage on schema decoy to public; grant select on all tables in schema decoy to public')
-    for (const role of Object.values(addresses).map(roleOf))
+    for (const role of rolesOf(addresses))
       await admin.query(sql`alter role ${identifier(role)} set search_path = decoy, pg_catalog`)
 
     const products = Array.from({ length: PRODUCTS }, (_, index) => ({
