@@ -28,6 +28,20 @@ test('has the same request histogram as prom-client for the same times', async (
   assert.deepEqual(made.toSorted(), linesOf(await registry.metrics(), name).toSorted())
 })
 
+test('counters of outcomes begin at 0, because an alert sees no increase in a series that begins with 1', async () => {
+  const metrics = new Metrics(pino({ level: 'silent' }))
+  const countersOf = async () => {
+    const text = await metrics.text()
+    return [...linesOf(text, 'storefront_mails_total'), ...linesOf(text, 'storefront_webhooks_total')]
+  }
+  const atStart = await countersOf()
+  assert.equal(atStart.length, 12)
+  for (const outcome of ['sent', 'retried', 'failed'] as const)
+    for (const kind of ['order', 'account', 'staff'] as const) metrics.mailTried(kind, outcome)
+  for (const outcome of ['delivered', 'retried', 'failed'] as const) metrics.webhookTried(outcome)
+  assert.deepEqual((await countersOf()).toSorted(), atStart.map((line) => line.replace(/ 0$/, ' 1')).toSorted())
+})
+
 test('clients cannot add series, because unknown methods and addresses share one', async () => {
   const metrics = new Metrics(pino({ level: 'silent' }))
   for (let n = 0; n < 50; n++) metrics.requestAnswered(`METHOD${n}`, undefined, 404, 1)

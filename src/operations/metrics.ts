@@ -7,6 +7,8 @@ import { RequestTimes } from './request-times.ts'
 const EVENT_LOOP_SAMPLE_MS = 50
 const STATES = ['stopped', 'standby', 'active', 'failing'] as const
 type State = (typeof STATES)[number]
+const MAIL_KINDS = ['order', 'account', 'staff'] as const
+const MAIL_OUTCOMES = ['sent', 'retried', 'failed'] as const
 type StreamName = 'change_stream' | 'catalogue_stream'
 
 interface CountedPool {
@@ -110,7 +112,7 @@ export class Metrics {
     this.#lakeFlushed.remove()
     this.#tablesFresh.remove()
     // Prometheus sees no increase in a series that begins with 1.
-    for (const outcome of ['sent', 'retried', 'failed']) for (const kind of ['order', 'account']) this.#mails.inc({ kind, outcome }, 0)
+    for (const outcome of MAIL_OUTCOMES) for (const kind of MAIL_KINDS) this.#mails.inc({ kind, outcome }, 0)
     for (const name of ['search', 'lists', 'orders']) this.#shed.inc({ class: name }, 0)
     for (const outcome of ['delivered', 'retried', 'failed']) this.#webhooks.inc({ outcome }, 0)
   }
@@ -157,7 +159,7 @@ export class Metrics {
 
   readonly catalogueEventsPublished = (events: number): void => this.#cataloguePublished.inc(events)
 
-  readonly mailTried = (kind: 'order' | 'account' | 'staff', outcome: 'sent' | 'retried' | 'failed'): void =>
+  readonly mailTried = (kind: (typeof MAIL_KINDS)[number], outcome: (typeof MAIL_OUTCOMES)[number]): void =>
     this.#mails.inc({ kind, outcome })
 
   readonly webhookTried = (outcome: 'delivered' | 'retried' | 'failed'): void => this.#webhooks.inc({ outcome })
