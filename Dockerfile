@@ -20,6 +20,8 @@ FROM debian:bookworm-slim
 LABEL org.opencontainers.image.title="Storefront" org.opencontainers.image.licenses="MIT"
 # The container's port must be reachable from outside it. The operations port too: publish it to Prometheus alone.
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 OPS_HOST=0.0.0.0 OPS_PORT=9464 DATA_DIR=/data HOME=/data PATH=/app/node_modules/.bin:$PATH
+# Node.js needs libatomic1, which this image does not have. It has the other libraries.
+RUN apt-get update && apt-get install --yes --no-install-recommends libatomic1 && rm -rf /var/lib/apt/lists/*
 COPY --from=build /app /app
 RUN groupadd --gid 10001 storefront \
   && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data storefront \

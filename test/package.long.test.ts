@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -77,6 +77,22 @@ test('an old Node.js hands over to the pinned one, with arguments, status and si
   assert.equal((await fetch(`${store.url}/livez`)).status, 200)
   assert.equal(await store.end('SIGTERM'), 0)
   assert.deepEqual(serverProcesses(folder.path), [])
+})
+
+test('an old Node.js names the remedy when the pinned one lacks a library of the system', {
+  skip: (oldNode === null && 'this machine has no old Node.js') || (process.platform !== 'linux' && 'the loader is that of Linux'),
+}, async (t) => {
+  const { modules, bin } = install(t)
+  const pinned = join(modules, `node-linux-${process.arch}`)
+  rmSync(pinned)
+  mkdirSync(join(pinned, 'bin'), { recursive: true })
+  writeFileSync(join(pinned, 'package.json'), '{}')
+  // Any program whose library does not exist: the loader ends it before it runs.
+  const program = readFileSync('/usr/bin/env').toString('latin1').replace('libc.so.6\0', 'libc.so.9\0')
+  writeFileSync(join(pinned, 'bin/node'), program, { encoding: 'latin1', mode: 0o755 })
+  const { status, stdout, stderr } = await runStorefront(t, ['--help'], { bin, ...(oldNode === null ? {} : { node: oldNode }) })
+  assert.deepEqual([status, stdout], [127, ''])
+  assert.match(stderr, /libc\.so\.9: cannot open shared object file.*\nstorefront: .* run apt install libatomic1\n$/)
 })
 
 test('npm installs it into an empty folder, where npx runs a store whose data is there', async (t) => {
