@@ -38,8 +38,13 @@ async function serveInGroup(t: TestContext, node: string, settings: Record<strin
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
   }
+  // The group may outlive its first process, and has the same output.
+  let isClosed = false
+  void ended.then(() => {
+    isClosed = true
+  })
   t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) press('SIGKILL')
+    if (!isClosed) press('SIGKILL')
     await ended
   })
   await eventually(async () => logs.some(({ addresses }) => addresses !== undefined))
@@ -148,6 +153,20 @@ for (const [name, node] of [
     assert.deepEqual(serverProcesses(folder.path), [])
   })
 }
+
+test('kill -9 of an older Node.js ends the store that it started', {
+  skip: olderNode === undefined ? 'there is no Node.js below 26 on the PATH' : false,
+}, async (t) => {
+  const store = await serveInGroup(t, olderNode ?? '')
+  process.kill(store.pid, 'SIGKILL')
+  await eventually(async () => serverProcesses(folder.path).length === 0, { what: 'the end of the database' })
+  assert.deepEqual(await store.ended, [null, 'SIGKILL'])
+  assert.ok(store.logs.some(({ msg }) => msg === 'stopping'))
+  assert.deepEqual(
+    store.logs.filter(({ level }) => level > 30),
+    [],
+  )
+})
 
 test('the third time ends a store that waits for a request', async (t) => {
   const store = await serveInGroup(t, process.execPath)

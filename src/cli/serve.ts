@@ -86,12 +86,13 @@ export async function serveWorker(
   const { logger, readable } = createLog(config, { isShared: true })
   const stopped = Promise.withResolvers<void>()
   const stopping = new AbortController()
-  const stop = () => {
-    stopping.abort()
-    stopped.resolve()
-  }
-  onStopSignal(stop, () => exit(EXIT_INTERRUPTED))
-  process.once('disconnect', stop)
+  onStopSignal(
+    () => {
+      stopping.abort()
+      stopped.resolve()
+    },
+    () => exit(EXIT_INTERRUPTED),
+  )
   if (readable !== null) readable.isBrief = config.logLevel === 'info'
   const { createApp } = await importStore(config)
   const app = await createApp({ config, logger, runCommand, readStates, signal: stopping.signal })

@@ -5,9 +5,13 @@ const FORCED_BY = 3
 
 /**
  * Calls `onStop` at the first signal and `onForce` at the third. The second changes nothing, because requests in flight
- * are still being answered. Reports each signal to the parent, which then does not forward it.
+ * are still being answered. Reports each signal to a parent with a channel, which then does not forward it. The end of
+ * that parent is like the first signal.
  */
 export function onStopSignal(onStop: () => void, onForce: () => void): void {
+  // By itself the channel keeps no process alive.
+  process.once('disconnect', onStop)
+  process.channel?.unref()
   let count = 0
   let lastAt = Number.NEGATIVE_INFINITY
   for (const signal of SIGNALS) {
