@@ -26,7 +26,7 @@ export function netAmountOf({ status, currency, items: placed, total_amount, sta
   const state = orderStateOf({ items: placed, total: { amount: total_amount, currency }, history })
   const total = state.total.amount
   const kept = total - returnedAmount(state)
-  const held = isRefunded ? payments.reduce((sum, { left = 0 }) => sum + left, 0) : covered
+  const held = isRefunded ? payments.reduce((sum, { left, authorizedTotal = 0 }) => sum + (left ?? authorizedTotal), 0) : covered
   // The total may have fallen by the refunded amount after the refund.
   const settled = beyond > 0 && held !== null ? Math.min(kept, held) : 0
   return Math.max(0, settled, Math.min(kept, total - beyond))

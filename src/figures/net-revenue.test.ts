@@ -104,6 +104,7 @@ test('after a full refund another payment counts, and a mere attempt does not', 
   }
   assert.equal(await both('pending', 'pi_2'), 0)
   assert.equal(await both('failed', 'pi_2'), 0)
+  assert.equal(await both('authorized', 'pi_3'), 20_000)
   assert.equal(await both('paid', 'pi_3'), 20_000)
   assert.equal(await both('failed', 'pi_4'), 20_000)
   await refund(byShop, 4_000)
