@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
+import pino from 'pino'
+import { runDemo } from '../src/demo/run-demo.ts'
 import { rollUpOrders } from '../src/figures/roll-up-orders.ts'
 import { addBuyer } from './buyers.ts'
 import { eventually } from './eventually.ts'
@@ -59,6 +61,8 @@ test('after an upgrade the newest days come first, and orders that are placed me
   )
   assert.equal(rows[0].orders, 2)
   await letCheckpointsAge(store)
+  // The chunk of this run is the order that has settled.
+  await run()
   for (let filled = 2; filled < DAYS.length; ) {
     await run()
     const days = [...new Set(await daysIn(store))]
@@ -216,4 +220,67 @@ test('the figures have a new time only when a run has reached every new and chan
   assert.ok(collected !== null && Math.abs(collected.getTime() - began.getTime()) < 2_000)
   await rollUpOrders(store.pool, { chunkOrders: 1, budgetMs: 0 })
   assert.deepEqual(await collectedAt(), collected)
+})
+
+test('the figures have no new time while orders are missing that were settled before a run reached them', async (t) => {
+  const { store, buyer, product } = await prepare(t, [0])
+  await rollUpOrders(store.pool)
+  const read = async () => {
+    const { rows } = await store.pool.query<{ at: string; orders: number }>(
+      'select collected_at::text as at, (select sum(orders)::integer from order_figures) as orders from figure_progress',
+    )
+    return rows[0] ?? assert.fail()
+  }
+  const before = await read()
+  for (const minutes of [1, 2]) await placeAgo(store, buyer, product, minutes * 60_000)
+  await rollUpOrders(store.pool, { signal: AbortSignal.abort() })
+  await letCheckpointsAge(store)
+  await rollUpOrders(store.pool, { chunkOrders: 1, budgetMs: 0 })
+  const early = await read()
+  assert.ok(early.orders < 3)
+  assert.equal(early.at, before.at)
+  await rollUpOrders(store.pool)
+  const after = await read()
+  assert.equal(after.orders, 3)
+  assert.notEqual(after.at, before.at)
+})
+
+test('runs without a new order keep one checkpoint, which settles', async (t) => {
+  const { store, buyer, product } = await prepare(t, [0])
+  const checkpoints = async () => (await store.pool.query('select order_number from figure_checkpoints')).rows.length
+  for (let run = 0; run < 3; run++) await rollUpOrders(store.pool)
+  assert.equal(await checkpoints(), 1)
+  await placeAgo(store, buyer, product, 0)
+  for (let run = 0; run < 3; run++) await rollUpOrders(store.pool)
+  assert.equal(await checkpoints(), 2)
+  await letCheckpointsAge(store)
+  await rollUpOrders(store.pool)
+  assert.equal(await checkpoints(), 1)
+})
+
+test('a fast demo beside the store, whose changes have times of the past, is in the figures', async (t) => {
+  const { store } = await prepare(t, [])
+  await rollUpOrders(store.pool)
+  let isOver = false
+  const demo = runDemo({
+    ...{ pool: store.pool, baseUrl: 'http://localhost', logger: pino({ level: 'silent' }), signal: new AbortController().signal },
+    ...{ isFast: true, orders: 24, isForced: true, onOperatorCreated() {}, onProgress() {} },
+  }).finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    await rollUpOrders(store.pool)
+    await letCheckpointsAge(store)
+  }
+  assert.equal((await demo).orders, 24)
+  await rollUpOrders(store.pool)
+  const { rows: truth } = await store.pool.query(
+    `select count(*) filter (where status = 'cancelled')::integer as cancelled, count(*) filter (where status = 'returned')::integer as returned
+    from orders`,
+  )
+  const { rows } = await store.pool.query(
+    'select sum(cancelled)::integer as cancelled, sum(returned)::integer as returned from order_figures',
+  )
+  assert.ok(truth[0].cancelled > 0 && truth[0].returned > 0)
+  assert.deepEqual(rows, truth)
 })

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
+import { refillFigures } from '../figures/roll-up-orders.ts'
 import { assertNoForeignOrder, type DemoAccounts, openDemoAccounts } from './demo-accounts.ts'
 import { type DemoOrder, openDemoShop } from './demo-shop.ts'
 import { busynessAt, type Ending, endingOf, type PlannedMove, planMonth, planMoves } from './plan-order.ts'
@@ -74,6 +75,7 @@ export async function runDemo({ pool, isFast, signal, onProgress, ...options }: 
     } else if (order.placed !== null && (await shop.move(order.placed, move, order.ending))) counts.moves += 1
     onProgress(counts)
   }
+  if (isFast) await refillFigures(pool)
   return counts
 }
 

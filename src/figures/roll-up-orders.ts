@@ -27,6 +27,7 @@ const SETTLED_SECONDS = 120
 const SURELY_SETTLED_SECONDS = 25 * 3_600
 /**
  * A change can commit this much later than its `updated_at`: a request's time limit and the difference of two clocks.
+ * Changes that are later still need `refillFigures`: docs/operate/monitor.md#clocks.
  */
 const LATE_CHANGE_SECONDS = 600
 /** Number of the previous release's minutes that one transaction computes. It stays far below the time limit. */
@@ -61,10 +62,10 @@ interface Work extends Required<Pick<RollUpOptions, 'chunkOrders' | 'onUnreadabl
 async function* computeAll(work: Work, run: Run): AsyncGenerator<number> {
   yield* computeNewest(work, run)
   yield* computeChanged(work, run)
+  yield* computeSettled(work, run)
   await finishCollection(work.pool, run)
   yield* computeThoseOfPreviousRelease(work)
   if (!run.isFilled) yield* computeOlder(work)
-  yield* computeSettled(work, run)
 }
 
 /** The figures now have every order and change from before the run. Processes then reload them. */
@@ -102,6 +103,8 @@ async function beginRun(pool: Pool, notWithinSeconds: number): Promise<Run | nul
       ), kept as (
         insert into figure_checkpoints (at, order_number, next_xid)
         select clock_timestamp(), number, pg_snapshot_xmax(pg_current_snapshot()) from newest
+        -- The oldest checkpoint of a number settles first.
+        where not exists (select from figure_checkpoints where order_number = number)
         on conflict do nothing
       )
       select newest.number as newest, coalesce(max(checkpoint.order_number), 0) as settled
@@ -122,6 +125,11 @@ async function beginRun(pool: Pool, notWithinSeconds: number): Promise<Run | nul
     const [known] = progress
     return known === undefined ? null : { ...known, newest, settled }
   })
+}
+
+/** Lets the next runs compute all kept days again, as after changes of orders with times of the past. */
+export async function refillFigures(pool: Pool): Promise<void> {
+  await pool.query(sql`update figure_progress set filled_from = null`)
 }
 
 /** The filling finds all orders with settled numbers by their times, so they need not be found by number. */
