@@ -1,6 +1,8 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 
-const MAX_BODY_BYTES = 2 * 1024 * 1024
+/** Twice the longest body that a call of the API takes, except imports of catalogues. */
+const MAX_REQUEST_BYTES = 16 * 1024 * 1024
 const TIMEOUT_MS = 15_000
 
 interface Call {
@@ -23,8 +25,13 @@ interface Reply {
  */
 export function createFrontDoor(ports: readonly number[], onReply: (call: Call, status: number) => void): Server {
   let turn = 0
-  return createServer(async (incoming, outgoing) => {
-    const call = await readCall(incoming)
+  async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const body = await readBody(incoming, MAX_REQUEST_BYTES)
+    if (body === null) {
+      outgoing.writeHead(413).end()
+      return
+    }
+    const call = { method: incoming.method ?? 'GET', path: incoming.url ?? '/', headers: incoming.headers, body }
     for (let attempt = 0; attempt < ports.length * 2; attempt++) {
       const port = ports[turn++ % ports.length] ?? 0
       try {
@@ -39,17 +46,20 @@ export function createFrontDoor(ports: readonly number[], onReply: (call: Call, 
       }
     }
     outgoing.writeHead(503, { 'retry-after': '1' }).end()
-  })
+  }
+  // Reading fails when the caller goes away.
+  return createServer((incoming, outgoing) => void answer(incoming, outgoing).catch(() => outgoing.destroy()))
 }
 
-async function readCall(incoming: IncomingMessage): Promise<Call> {
+/** Returns null for a longer body, which is read to its end, because the caller reads no answer before that. */
+async function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer | null> {
   const chunks: Buffer[] = []
   let size = 0
-  for await (const chunk of incoming) {
+  for await (const chunk of message) {
     size += chunk.length
-    if (size <= MAX_BODY_BYTES) chunks.push(chunk)
+    if (size <= maxBytes) chunks.push(chunk)
   }
-  return { method: incoming.method ?? 'GET', path: incoming.url ?? '/', headers: incoming.headers, body: Buffer.concat(chunks) }
+  return size > maxBytes ? null : Buffer.concat(chunks)
 }
 
 function forward(port: number, { method, path, headers, body }: Call): Promise<Reply> {
@@ -60,10 +70,7 @@ function forward(port: number, { method, path, headers, body }: Call): Promise<R
     call.on('error', reject)
     call.on('timeout', () => call.destroy(new Error('the API does not answer')))
     call.on('response', (incoming) => {
-      readCall(incoming).then(
-        (read) => resolve({ status: incoming.statusCode ?? 502, headers: incoming.headers, body: read.body }),
-        (error: unknown) => reject(error),
-      )
+      buffer(incoming).then((read) => resolve({ status: incoming.statusCode ?? 502, headers: incoming.headers, body: read }), reject)
     })
     call.end(body)
   })

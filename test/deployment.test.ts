@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { basename, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Ajv } from 'ajv'
@@ -18,6 +21,7 @@ import {
   readYaml,
   textOf,
 } from './deployment-files.ts'
+import { freePort } from './free-port.ts'
 import { NO_NATS } from './nats-server.ts'
 import { missingProgram, PROGRAM_PATH } from './programs.ts'
 import { makeTestFolder } from './test-folder.ts'
@@ -207,6 +211,59 @@ test('each selector of a manifest finds a pod, and every pod is unprivileged wit
     )
   const roles = pods.flatMap(({ spec }) => spec.containers.map(({ args }) => args.join(' ')))
   assert.deepEqual(roles.toSorted(), ['migrate', ...ROLES.map((role) => `serve --role ${role}`)].toSorted())
+})
+
+test('the health check asks the address of OPS_HOST, and a process without an operations port is healthy', async (t) => {
+  const livez = createServer((_request, response) => response.end())
+  // On Linux the whole network 127.0.0.0/8 is this machine.
+  const address = process.platform === 'linux' ? '127.0.0.2' : '127.0.0.1'
+  livez.listen(0, address)
+  await once(livez, 'listening')
+  t.after(() => livez.close())
+  const { port } = livez.address() as AddressInfo
+  const check = async (env: Record<string, string>) => {
+    const [, ...words] = imageCommands().healthcheck
+    const child = spawn(process.execPath, [join(ROOT, words[0]?.replace('/app/', '') ?? '')], { env, stdio: 'ignore' })
+    return (await once(child, 'exit'))[0] as number
+  }
+  assert.equal(await check({ OPS_HOST: address, OPS_PORT: String(port) }), 0)
+  assert.equal(await check({ OPS_HOST: '0.0.0.0', OPS_PORT: 'off' }), 0)
+  assert.equal(await check({ OPS_HOST: address, OPS_PORT: String(await freePort()) }), 1)
+  livez.close()
+  livez.closeAllConnections()
+  const anywhere = createServer((_request, response) => response.end()).listen(port, '0.0.0.0')
+  await once(anywhere, 'listening')
+  t.after(() => anywhere.close())
+  assert.equal(await check({ OPS_HOST: '0.0.0.0', OPS_PORT: String(port) }), 0)
+})
+
+test('a standby whose first copy was interrupted copies again, and shows its password to no other user', (t) => {
+  const folder = temporaryFolder(t)
+  const data = join(folder, '18/docker')
+  const programs = join(folder, 'programs')
+  mkdirSync(programs)
+  const write = (name: string, text: string) => writeFileSync(join(programs, name), `#!/bin/bash\nset -eu\n${text}\n`, { mode: 0o755 })
+  // The first copy ends after PG_VERSION, as when the container is killed, and cleans nothing up.
+  write(
+    'pg_basebackup',
+    `for word; do case "$word" in --pgdata=*) data="\${word#*=}";; esac; done
+    [ ! -e "$data" ] && mkdir -p "$data" && echo 18 > "$data/PG_VERSION"
+    if [ ! -e "${folder}/again" ]; then touch "${folder}/again"; kill -9 $PPID; fi
+    touch "$data/complete"`,
+  )
+  write('postgres', 'ls "$PGDATA"; echo "$PGPASSWORD"; echo "$@" >&2')
+  const start = () =>
+    spawnSync('bash', [join(ROOT, 'deploy/compose/start-standby.sh')], {
+      env: { PATH: `${programs}:${process.env.PATH}`, PGDATA: data, STANDBY_PASSWORD: 'of the standby' },
+      encoding: 'utf8',
+    })
+  assert.equal(start().signal, 'SIGKILL')
+  // The second one begins again, and the third start has the copy.
+  for (const what of ['again', 'there']) {
+    const { status, stdout, stderr } = start()
+    assert.deepEqual([status, stdout], [0, 'PG_VERSION\ncomplete\nstandby.signal\nof the standby\n'], `${what} ${stderr}`)
+    assert.doesNotMatch(stderr, /of the standby/)
+  }
 })
 
 test('nats-server accepts the configuration of the brokers', { skip: NO_NATS }, () => {
