@@ -177,8 +177,7 @@ for (const { name, skip, start } of SERVERS) {
     // its own.
     await admin.query('create schema decoy; create table decoy.orders (id text); create table decoy.products (id text)')
     await admin.query('grant usage on schema decoy to public; grant select on all tables in schema decoy to public')
-    for (const role of rolesOf(addresses))
-      await admin.query(sql`alter role ${identifier(role)} set search_path = decoy, pg_catalog`)
+    for (const role of rolesOf(addresses)) await admin.query(sql`alter role ${identifier(role)} set search_path = decoy, pg_catalog`)
 
     const products = Array.from({ length: PRODUCTS }, (_, index) => ({
       sku: `lantern-${index}`,
