@@ -111,10 +111,15 @@ for (const { view, language, texts } of [
     assert.doesNotMatch((await page.locator('main').textContent()) ?? '', /Ring 1|engraving/, 'no street and no engraving yet')
 
     // The keyboard suffices.
+    const tries: string[] = []
+    page.on('request', (request) => request.postData()?.includes('postal_code') && tries.push(request.url()))
     await page.getByLabel(texts.code).fill('1011')
     await page.keyboard.press('Enter')
     await page.getByText(texts.wrong).waitFor()
     await assertAccessible(page, 'wrong postal code')
+    await Promise.all([page.waitForResponse(/by-link/), page.getByRole('button', { name: texts.show }).dblclick()])
+    await page.locator('button:enabled', { hasText: texts.show }).waitFor()
+    assert.equal(tries.length, 2, 'a double click tries once')
     await page.getByLabel(texts.code).fill('1010')
     await page.getByRole('button', { name: texts.show }).press('Enter')
     await page.getByText('Ring 1').waitFor()

@@ -6,7 +6,7 @@ import type { Cleanup } from './cleanup.ts'
 import { assertUsable, withoutRefusals } from './console-harness.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
-import { startShop } from './shop-process.ts'
+import { comeBack, startShop } from './shop-process.ts'
 import { type StoreOverrides, startStore } from './store.ts'
 
 const FIELDS = { 'E-mail': 'ada@example.com', Name: 'Ada', Street: 'Ring 1', 'Postal code': '1010', City: 'Wien' }
@@ -31,9 +31,6 @@ async function fill(page: Page): Promise<void> {
   for (const [label, value] of Object.entries(FIELDS)) await page.getByLabel(label, { exact: true }).fill(value)
   await page.getByLabel('Country').selectOption('AT')
 }
-
-/** The browser shows the page again as it was left. Chromium under Playwright has no back/forward cache. */
-const comeBack = (page: Page) => page.evaluate(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)
 
 const order = (page: Page) => page.getByRole('button', { name: 'Order', exact: true }).click()
 const noAnswer = (page: Page) => page.getByText('The store cannot be reached. Press Order again: it is placed once.').waitFor()

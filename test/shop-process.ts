@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import type { Page } from 'playwright-core'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 const SERVER = fileURLToPath(new URL('../examples/shop/serve.ts', import.meta.url))
@@ -18,3 +19,6 @@ export async function startShop(t: Cleanup, port: number, api: string, settings:
   await Promise.race([once(child.stdout, 'data'), ended])
   ended.catch(() => {})
 }
+
+/** The browser shows the page again as it was left. Chromium under Playwright has no back/forward cache. */
+export const comeBack = (page: Page) => page.evaluate(`dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`)

@@ -5,7 +5,7 @@ import { assertAccessible, NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { freePort } from './free-port.ts'
 import { CLIENT, startOidcProvider } from './oidc-providers.ts'
 import { addTotp, timeForCodes } from './second-factor.ts'
-import { startShop } from './shop-process.ts'
+import { comeBack, startShop } from './shop-process.ts'
 import { type StoreOverrides, startStore, type TestStore } from './store.ts'
 import { addVirtualAuthenticator } from './virtual-authenticator.ts'
 
@@ -183,12 +183,107 @@ test('signing out, and a session that ended elsewhere, leave nothing of the cust
   await page.waitForURL(`${origin}/`)
   assert.equal(await page.evaluate(`['order-link', 'shop.typed'].some((key) => sessionStorage.getItem(key) !== null)`), false)
 
-  for (const path of ['/orders', `/order?id=${json.id}`]) {
-    await page.goto(origin + path)
+  const endSessions = () => store.pool.query('update sessions set revoked_at = now() where revoked_at is null')
+  const nothing = page.getByRole('main').getByText(/^Sign in to see your orders?\.$/)
+  const signInFromHeader = async () => {
+    await button(page, 'Sign in').click()
     await signIn()
     await page.getByText(json.number).first().waitFor()
-    await store.pool.query('update sessions set revoked_at = now() where revoked_at is null')
-    await page.getByText(/^Sign in to see your orders?\.$/).waitFor()
+  }
+  for (const path of ['/orders', `/order?id=${json.id}`]) {
+    await page.goto(origin + path)
+    await page.getByRole('dialog', { name: 'Sign in' }).waitFor()
+    await page.keyboard.press('Escape')
+    await nothing.waitFor()
+    await signInFromHeader()
+    await endSessions()
+    await nothing.waitFor()
+    assert.equal(await page.getByText(json.number).count(), 0, path)
+    await signInFromHeader()
+    await endSessions()
+    await page.reload()
+    await nothing.waitFor()
+    await signInFromHeader()
+    // Another page of the tab has ended the session, and the customer goes back.
+    await page.evaluate(`sessionStorage.clear()`)
+    await comeBack(page)
+    await page.getByRole('dialog', { name: 'Sign in' }).waitFor()
     assert.equal(await page.getByText(json.number).count(), 0, path)
   }
+  await page.evaluate(`localStorage.setItem('shop.basket', '[{"id":"${product.id}","price":{"amount":1,"currency":"EUR"},"quantity":1}]')`)
+  for (const path of ['/checkout', '/']) {
+    await page.goto(origin)
+    await button(page, 'Sign in').click()
+    await signIn()
+    await button(page, 'Sign out').waitFor()
+    await page.goto(origin + path)
+    await button(page, 'Account').click()
+    await page.getByText(`${ada.email} (`).waitFor()
+    await page.evaluate(`sessionStorage.clear()`)
+    await comeBack(page)
+    await button(page, 'Sign in').waitFor()
+    assert.equal(await page.getByText(ada.email).count(), 0, path)
+  }
+})
+
+test('a double click opens one dialog', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page } = await openShop(t, await freePort())
+  const ada = await store.register()
+  await store.addProduct({ name: 'Lamp' })
+  const { origin } = new URL(page.url())
+  const assertOne = async (name: string) => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    await page.route('**/auth/oidc', (route) => promise.then(() => route.continue()))
+    await button(page, name).dblclick()
+    resolve()
+    await page.getByRole('dialog').waitFor()
+    await page.unrouteAll({ behavior: 'wait' })
+    assert.equal(await page.locator('dialog').count(), 1, name)
+    await page.keyboard.press('Escape')
+    await page.locator('dialog').waitFor({ state: 'detached' })
+    assert.equal(await page.evaluate('document.activeElement.textContent'), name, 'the focus is where it was')
+  }
+  await page.goto(`${origin}/products/lamp`)
+  await button(page, 'Add to basket').click()
+  await page.goto(`${origin}/checkout`)
+  await page.getByLabel('I have an account').check()
+  await assertOne('Other ways to sign in')
+  await assertOne('Sign in')
+  await button(page, 'Sign in').click()
+  const dialog = page.getByRole('dialog', { name: 'Sign in' })
+  await dialog.getByLabel('E-mail').fill(ada.email)
+  await dialog.getByLabel('Password').fill(ada.password)
+  await dialog.getByLabel('Password').press('Enter')
+  await button(page, 'Sign out').waitFor()
+  await assertOne('Account')
+})
+
+test('tabs that the browser has duplicated stay signed in, and sign out together', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page } = await openShop(t, await freePort())
+  const ada = await store.register()
+  await button(page, 'Sign in').click()
+  await page.getByLabel('E-mail').fill(ada.email)
+  await page.getByLabel('Password').fill(ada.password)
+  await page.getByLabel('Password').press('Enter')
+  await button(page, 'Sign out').waitFor()
+  const { origin } = new URL(page.url())
+  const tokens = `sessionStorage.getItem('storefront.tokens')`
+  const copy = await page.context().newPage()
+  await copy.goto(origin)
+  const stranger = await page.context().newPage()
+  await stranger.goto(origin)
+  await copy.evaluate(`sessionStorage.setItem('storefront.tokens', ${JSON.stringify(await page.evaluate(tokens))})`)
+  await copy.reload()
+  await button(copy, 'Sign out').waitFor()
+  for (const tab of [page, copy, page]) {
+    // The access token is refused, so the tab refreshes it. Its predecessor counts as stolen.
+    await tab.evaluate(`sessionStorage.setItem('storefront.tokens', ${tokens}.replace(/"access_token":"[^"]+"/, '"access_token":"x"'))`)
+    await button(tab, 'Account').click()
+    await tab.getByText(`${ada.email} (`).waitFor()
+    await tab.keyboard.press('Escape')
+    await store.pool.query(`update refresh_tokens set rotated_at = rotated_at - interval '1 minute'`)
+  }
+  await button(stranger, 'Sign in').waitFor()
+  await button(page, 'Sign out').click()
+  await button(copy, 'Sign in').waitFor()
 })

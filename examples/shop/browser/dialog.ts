@@ -55,6 +55,8 @@ export async function attempt(event: Event, work: () => Promise<unknown>, explai
     return false
   } finally {
     button.disabled = false
+    // A disabled button has lost the focus.
+    if (document.activeElement === document.body) button.focus()
   }
 }
 

@@ -1,6 +1,7 @@
 import { showAccount } from './account.ts'
 import { countUnits } from './basket.ts'
 import { showBasket } from './basket-page.ts'
+import { attempt } from './dialog.ts'
 import { enhanceList } from './list.ts'
 import { followMailedLink } from './mail-links.ts'
 import { showOrder } from './order.ts'
@@ -23,22 +24,33 @@ const PAGES: Readonly<Record<string, (root: HTMLElement) => unknown>> = {
 }
 
 const { page } = document.body.dataset
+/** Whether the page shows personal data of the customer. */
+const isPersonal = ['checkout', 'order', 'orders'].includes(page ?? '')
 const countBasket = () => {
   byId('basket-count').textContent = String(countUnits())
 }
 for (const change of ['basket', 'storage', 'pageshow']) addEventListener(change, countBasket)
 countBasket()
 
-byId('open-account').onclick = async () => {
-  if (!(await shop.isLoggedIn())) await signIn()
-  else {
-    await signOut()
-    // These pages show personal data of the customer.
-    if (['checkout', 'order', 'orders'].includes(page ?? '')) location.href = href('/')
-  }
-  await showSession()
-}
-byId('open-own-account').onclick = () => showAccount().catch((error) => report(explain(error)))
+// The back/forward cache has the page as it was left, and the customer may have signed out since.
+addEventListener('pageshow', async ({ persisted }) => {
+  if (!persisted) return
+  if (isPersonal || document.querySelector('dialog') !== null) {
+    document.documentElement.hidden = true
+    location.reload()
+  } else await showSession()
+})
+
+byId('open-account').onclick = (event) =>
+  attempt(event, async () => {
+    if (!(await shop.isLoggedIn())) await signIn()
+    else {
+      await signOut()
+      if (isPersonal) location.href = href('/')
+    }
+    await showSession()
+  })
+byId('open-own-account').onclick = (event) => attempt(event, () => showAccount().catch((error) => report(explain(error))))
 
 const openLink = async () => {
   const told = await followMailedLink()

@@ -65,7 +65,7 @@ ${
     : html`<label>${t('Password')} <input type="password" name="password" required minlength="8" maxlength="128"
 autocomplete=${way === 'login' ? 'current-password' : 'new-password'}></label>`
 }
-${way === 'login' ? html`<p><button type="button" class="plain" @click=${() => signIn()}>${t('Other ways to sign in')}</button></p>` : nothing}`
+${way === 'login' ? html`<p><button type="button" class="plain" @click=${(event: Event) => attempt(event, () => signIn())}>${t('Other ways to sign in')}</button></p>` : nothing}`
   const radio = (value: string, text: string) =>
     html`<label class="check"><input type="radio" name="way" value=${value} .checked=${way === value} @change=${choose}> ${text}</label>`
 

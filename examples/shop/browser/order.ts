@@ -4,7 +4,7 @@ import type { Text } from '../view.ts'
 import { countryName } from './countries.ts'
 import { ask, attempt } from './dialog.ts'
 import { explain } from './problems.ts'
-import { money, shop, showSession, t, view } from './session.ts'
+import { money, reloadOnSignIn, shop, showSession, t, view } from './session.ts'
 import { signIn } from './sign-in.ts'
 
 type LinkedOrder = Schemas['LinkedOrder']
@@ -34,7 +34,16 @@ export async function showOrder(root: HTMLElement): Promise<void> {
   const token = id === null ? takeToken() : null
   const say = (text: string, action: unknown = nothing) => render(html`<p>${text}</p><p class="error" role="alert"></p>${action}`, root)
   if (id === null && token === null) return void say(t('Open this page with the link in a mail about your order, or from your orders.'))
-  if (id !== null && !(await signIn(t('Sign in to see your order.')))) return void say(t('Sign in to see your order.'))
+  let poll: ReturnType<typeof setInterval> | undefined
+  /** Removes the order from the page when its customer signs out, in this tab or another one. */
+  const endOfSession = async () => {
+    clearInterval(poll)
+    entitle(t('Your order'))
+    say(t('Sign in to see your order.'))
+    await showSession()
+    reloadOnSignIn()
+  }
+  if (id !== null && !(await signIn(t('Sign in to see your order.')))) return endOfSession()
 
   const read = async (): Promise<Shown> => {
     if (id !== null) return shop.order(id)
@@ -45,7 +54,8 @@ export async function showOrder(root: HTMLElement): Promise<void> {
       show(await read())
     } catch (error) {
       const again = html`<p><button type="button" @click=${load}>${t('Try again')}</button></p>`
-      if (isProblem(error, 'invalid_order_link'))
+      if (isEndOfSession(error)) await endOfSession()
+      else if (isProblem(error, 'invalid_order_link'))
         say(t('This link is not valid any more. The newest mail about the order has a valid one.'))
       else if (isProblem(error, 'not_found'))
         // A guest who has closed the tab meanwhile sees the order only by the link in its mail.
@@ -86,20 +96,15 @@ ${canCancel(order) ? html`<p class="actions"><button type="button" class="danger
       root,
     )
   }
-  await load()
-  if (id === null) return
-  const poll = setInterval(() => {
-    if (!document.hidden && document.querySelector('dialog') === null) read().then(show, endOfSession)
-  }, POLL_MS)
-  /** Removes the order from the page when its customer signs out, in this tab or another one. */
-  const endOfSession = async (error: unknown) => {
-    if (!(error instanceof ProblemError) || error.status !== 401) return
-    clearInterval(poll)
-    entitle(t('Your order'))
-    say(t('Sign in to see your order.'))
-    await showSession()
+  const refresh = async () => {
+    if (document.hidden || document.querySelector('dialog') !== null) return
+    await read().then(show, (error) => (isEndOfSession(error) ? endOfSession() : undefined))
   }
+  if (id !== null) poll = setInterval(refresh, POLL_MS)
+  await load()
 }
+
+const isEndOfSession = (error: unknown) => error instanceof ProblemError && error.status === 401
 
 function entitle(title: string): void {
   document.title = title

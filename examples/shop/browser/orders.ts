@@ -2,7 +2,7 @@ import { html, nothing, render, type TemplateResult } from 'lit-html'
 import { type Order, ProblemError } from '../store.ts'
 import { attempt } from './dialog.ts'
 import { STATUSES } from './order.ts'
-import { href, money, shop, showSession, t, view } from './session.ts'
+import { href, money, reloadOnSignIn, shop, showSession, t, view } from './session.ts'
 import { signIn } from './sign-in.ts'
 
 const POLL_MS = 5_000
@@ -47,16 +47,17 @@ ${cursor === null ? nothing : html`<p class="actions"><button type="button" @cli
     }
     draw()
   }
+  let poll: ReturnType<typeof setInterval> | undefined
   const endOfSession = async () => {
     clearInterval(poll)
     render(html`<p>${t('Sign in to see your orders.')}</p>`, root)
     await showSession()
+    reloadOnSignIn()
   }
-  let poll: ReturnType<typeof setInterval> | undefined
-  if (!(await signIn(t('Sign in to see your orders.')))) return void render(html`<p>${t('Sign in to see your orders.')}</p>`, root)
-  await refresh()
+  if (!(await signIn(t('Sign in to see your orders.')))) return endOfSession()
   // Older pages stay as they were loaded. Only a list of just the first page is refreshed.
   poll = setInterval(() => !document.hidden && !isOlder && refresh(), POLL_MS)
+  await refresh()
 }
 
 function row({ id, number, status, total, items, created_at, refunded }: Order): TemplateResult {

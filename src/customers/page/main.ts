@@ -233,21 +233,18 @@ function address(link: Link, { shipping_address: shown, billing_address, vat_num
   const failure = create('p', { role: 'alert', id: 'failure', className: 'failure' })
   const input = create('input', { name: 'postal_code', autocomplete: 'postal-code', required: true, maxLength: 20 })
   input.setAttribute('aria-describedby', 'failure')
-  const form = create(
-    'form',
-    {},
-    create('label', {}, texts().postalCode, input),
-    create('button', { type: 'submit' }, texts().showAddress),
-    failure,
-  )
+  const button = create('button', { type: 'submit' }, texts().showAddress)
+  const form = create('form', {}, create('label', {}, texts().postalCode, input), button, failure)
   const question = section(texts().address, create('p', { className: 'muted' }, texts().postalCodeWhy), form)
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
+    button.disabled = true
     try {
       show(link, await ask(link, 'orders/by-link', { postal_code: input.value }))
       main.querySelector<HTMLElement>('#address')?.focus()
     } catch (error) {
       failure.textContent = failureText(error)
+      button.disabled = false
       input.focus()
     }
   })
