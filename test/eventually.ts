@@ -51,6 +51,12 @@ export async function promptly<T>(
   }
 }
 
+/** Sends until the answer is no 503, like a client: on a slow machine a request may wait too long for a row. */
+export async function untilTaken<T extends { status: number }>(send: () => Promise<T>): Promise<T> {
+  const what = 'an answer other than 503'
+  return eventually(async () => [await send()].find(({ status }) => status !== 503), { what })
+}
+
 /** Calls `work` until it does not throw. After `timeoutMs` the last error is thrown. */
 export async function retryUntil<T>(work: () => Promise<T>, timeoutMs = 60_000): Promise<T> {
   const deadline = performance.now() + timeoutMs

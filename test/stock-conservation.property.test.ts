@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { addBuyer } from './buyers.ts'
+import { untilTaken } from './eventually.ts'
 import { startStore, TEST_SECRET } from './store.ts'
 import { serve } from './store-process.ts'
 
@@ -34,7 +35,14 @@ interface Call {
 }
 
 /** Sends a request to the store of this process, or to the one that runs in a process of its own. */
-async function send(isChild: boolean, method: string, path: string, { token = admin.token, body, raw, headers = {} }: Call = {}) {
+const send = (isChild: boolean, method: string, path: string, call: Call = {}) => untilTaken(() => sendOnce(isChild, method, path, call))
+
+async function sendOnce(
+  isChild: boolean,
+  method: string,
+  path: string,
+  { token = admin.token, body, raw, headers = {} }: Call,
+): Promise<Answer> {
   const text = raw ?? (body === undefined ? undefined : JSON.stringify(body))
   const type: Record<string, string> = text === undefined ? {} : { 'content-type': 'application/json' }
   if (!isChild) {
