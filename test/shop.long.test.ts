@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import type { Page, Route } from 'playwright-core'
 import { assertAccessible, NO_CHROMIUM, openBrowser } from './chromium.ts'
+import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
@@ -62,6 +66,7 @@ for (const { width, isDark } of [
     await page.getByLabel('Sort').selectOption('price')
     await tiles.first().getByRole('link', { name: HOSTILE }).waitFor()
     assert.equal(new URL(page.url()).search, '?sort=price')
+    assert.equal(await page.getByRole('link', { name: 'Deutsch' }).getAttribute('href'), '/?sort=price&lang=de')
     await page.goBack()
     await tiles.first().getByRole('link', { name: 'Vaza' }).waitFor()
     await page.getByLabel('Search').fill('lamp 42')
@@ -170,6 +175,35 @@ test('an order in the middle of which the store is killed and started again is p
   const orders = page.getByRole('list', { name: 'Orders' }).getByRole('listitem')
   await orders.filter({ hasText: 'Received' }).waitFor()
   assert.equal(await orders.count(), 1)
+})
+
+test('a shop for a running store answers its open requests and ends when it is told to stop', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const { promise: isAsked, resolve: ask } = Promise.withResolvers<void>()
+    const { promise: canAnswer, resolve: release } = Promise.withResolvers<void>()
+    const api = createServer(async (_, response) => {
+      ask()
+      await canAnswer
+      response.writeHead(404).end()
+    })
+    onCleanup(t, () => void api.close())
+    await once(api.listen(0), 'listening')
+    const port = await freePort()
+    const shop = await startShop(t, port, `http://localhost:${(api.address() as AddressInfo).port}`)
+    const ended = once(shop, 'exit')
+    const answer = fetch(`http://localhost:${port}/products/lamp`)
+    await isAsked
+    shop.kill(signal)
+    const isRefused = () =>
+      fetch(`http://localhost:${port}/`, { method: 'POST' }).then(
+        () => false,
+        () => true,
+      )
+    await eventually(isRefused, { what: 'a shop that takes no request any more' })
+    release()
+    assert.ok((await answer).status >= 400)
+    assert.deepEqual(await ended, [0, null], signal)
+  }
 })
 
 test('a visitor orders without an account, and sees the order', { skip: NO_CHROMIUM }, async (t) => {

@@ -63,10 +63,12 @@ server.on('error', (error) => {
 })
 server.listen(SHOP_PORT, process.env.SHOP_HOST ?? 'localhost', () => {
   console.log(`shop: ${origin}`)
-  if (process.env.API_URL === undefined) startStore()
+  const stop = process.env.API_URL === undefined ? startStore() : () => server.close()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop)
 })
 
-function startStore(): void {
+/** Starts a store that ends together with the shop. Returns the function that stops both. */
+function startStore(): (signal: NodeJS.Signals) => void {
   const store = spawn(process.execPath, [fileURLToPath(new URL('../../bin/storefront.mjs', import.meta.url)), 'serve'], {
     stdio: 'inherit',
     env: {
@@ -75,8 +77,6 @@ function startStore(): void {
       ...{ SHOP_PRODUCT_URL: `${origin}/products/{slug}`, SHOP_ORDER_URL: `${origin}/order` },
     },
   })
-  // Ctrl-C reaches the store as well. The store finishes its requests in flight, and then this process ends.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => store.kill(signal))
   store.on('exit', (status) => {
     if (status !== 0 && status !== null) {
       console.error(
@@ -87,4 +87,6 @@ function startStore(): void {
     server.closeAllConnections()
     process.exitCode = status ?? 1
   })
+  // Ctrl-C reaches the store as well. The store finishes its requests in flight, and then this process ends.
+  return (signal) => store.kill(signal)
 }

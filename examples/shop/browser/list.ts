@@ -44,7 +44,10 @@ export function enhanceList(): void {
     const chosen = [...new FormData(filters)].filter(([, value]) => value !== '') as [string, string][]
     const address = chosen.length === 0 ? location.pathname : `${location.pathname}?${new URLSearchParams(chosen)}`
     history.pushState(null, '', address)
-    return read(address, (other) => byId('results').replaceWith(other.getElementById('results') as HTMLElement))
+    return read(address, (other) => {
+      // The footer has links to the same list in other languages and currencies.
+      for (const part of ['#results', 'footer']) document.querySelector(part)?.replaceWith(other.querySelector(part) as Element)
+    })
   }
   filters?.addEventListener('change', choose)
   filters?.addEventListener('submit', choose)
