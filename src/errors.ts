@@ -120,5 +120,10 @@ export function notFound(what: string): AppError {
 /** An operator can repair it. The message is one line with problem and remedy, without secrets. */
 export class OperatorError extends Error {
   override readonly name: string = 'OperatorError'
-  readonly exitStatus: number = 1
+  readonly exitStatus: number
+
+  constructor(message: string, options: ErrorOptions & { exitStatus?: number } = {}) {
+    super(message, options)
+    this.exitStatus = options.exitStatus ?? 1
+  }
 }

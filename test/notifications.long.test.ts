@@ -79,9 +79,12 @@ test('refuses arguments and templates it cannot use, and says why', async (t) =>
   const templates = join(folder.path, 'templates')
   mkdirSync(templates, { recursive: true })
   writeFileSync(join(templates, 'shipped.txt.mustache'), 'Subject\n{{#items}}')
-  const broken = await runStorefront(t, ['serve'], { env: { DATA_DIR: folder.path, MAIL_TEMPLATES: templates, LOG_LEVEL: 'silent' } })
-  assert.deepEqual([broken.status, broken.stdout], [2, ''])
-  assert.match(broken.stderr, /^storefront: .*shipped\.txt\.mustache: Unclosed section "items" at \d+\n$/)
+  const refused = { DATA_DIR: folder.path, MAIL_TEMPLATES: templates, LOG_LEVEL: 'silent' }
+  for (const processes of ['1', '2']) {
+    const broken = await runStorefront(t, ['serve'], { env: { ...refused, WEB_CONCURRENCY: processes } })
+    assert.deepEqual([broken.status, broken.stdout], [2, ''], processes)
+    assert.match(broken.stderr, /^storefront: .*shipped\.txt\.mustache: Unclosed section "items" at \d+\n$/)
+  }
   await serve(t, { env: { DATA_DIR: folder.path } })
   const refusals: [string[], number, RegExp][] = [
     [['mail', 'list', '--status', 'lost'], 2, /--status must be one of queued, sent, failed/],

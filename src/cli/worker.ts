@@ -42,13 +42,13 @@ try {
     },
   })
 } catch (error) {
-  const refusal = explainError(error)?.message
-  if (refusal === undefined || process.send === undefined) console.error(`storefront: ${refusal ?? (error as Error).stack}`)
+  const explained = explainError(error)
+  if (explained === null || process.send === undefined) console.error(`storefront: ${explained?.message ?? (error as Error).stack}`)
   // The parent logs the refusal.
-  else
-    await new Promise((resolve) =>
-      process.send?.({ refusal, isOutage: isDatabaseOutage(error) } satisfies WorkerMessage, undefined, undefined, resolve),
-    )
+  else {
+    const refusal = { refusal: explained.message, exitStatus: explained.exitStatus, isOutage: isDatabaseOutage(error) }
+    await new Promise((resolve) => process.send?.(refusal satisfies WorkerMessage, undefined, undefined, resolve))
+  }
 }
 // The open channel would keep the process alive.
 process.exit(status)

@@ -38,6 +38,7 @@ const STATES_MS = 1_000
 interface Refusal {
   /** The reason for an operator why the process cannot start. */
   refusal: string
+  exitStatus: number
   /** The database is unavailable for now. */
   isOutage: boolean
 }
@@ -117,7 +118,8 @@ function keepRunning(worker: Worker, { logger, onRefused, readStates }: Context)
     async work(signal, well) {
       const startedAt = performance.now()
       const { how, refusal } = await runWorker(worker, signal, readStates)
-      if (refusal !== null && !refusal.isOutage && !worker.hasStarted) onRefused(new OperatorError(refusal.refusal))
+      if (refusal !== null && !refusal.isOutage && !worker.hasStarted)
+        onRefused(new OperatorError(refusal.refusal, { exitStatus: refusal.exitStatus }))
       if (performance.now() - startedAt > STABLE_RUN_MS) well()
       throw new Error(refusal?.refusal ?? how)
     },
@@ -137,7 +139,12 @@ async function runWorker(
 ): Promise<{ how: string; refusal: Refusal | null }> {
   const { config } = worker
   const child = fork(PROGRAM, {
-    execArgv: [...(config.roles.includes('api') ? [] : PIPELINE_FLAGS), '--disable-warning=ExperimentalWarning', '--import', STRIP_TYPES],
+    execArgv: [
+      // The settings of this process's own memory and diagnostics, but two processes cannot have one inspector's port.
+      ...process.execArgv.filter((flag) => !/^--(inspect|test|watch)/.test(flag)),
+      ...(config.roles.includes('api') ? [] : PIPELINE_FLAGS),
+      ...['--disable-warning=ExperimentalWarning', '--import', STRIP_TYPES],
+    ],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     // Settings have more than JSON can express.
     serialization: 'advanced',
