@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createTestDatabase } from '../../test/database.ts'
 import { collectLog } from '../../test/logs.ts'
-import { type HousekeepingTask, runDueTasks } from './housekeeping.ts'
+import { assertClock, type HousekeepingTask, runDueTasks } from './housekeeping.ts'
 
 const MINUTE_MS = 60_000
 
@@ -71,4 +72,12 @@ test('logs a failed task and runs the others; a database outage ends the run', a
   const outage = Object.assign(new Error('away'), { code: 'ECONNREFUSED' })
   await assert.rejects(runDueTasks([fail(outage), others], new Date(0), logger), outage)
   assert.equal(deleted, 1)
+})
+
+test('deletes nothing by a clock that differs from the database by more than five minutes', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const assertDiffering = (minutes: number) => assertClock({ pool, now: () => new Date(Date.now() + minutes * MINUTE_MS) })
+  for (const minutes of [-4, 0, 4]) await assertDiffering(minutes)
+  for (const minutes of [-6, 6, 43_200])
+    await assert.rejects(assertDiffering(minutes), /^Error: the clocks of this process and of the database differ by \d+ s: set/)
 })

@@ -6,6 +6,7 @@ import { type RemovalCursor, removeOldProductEvents } from '../catalogue/product
 import { deleteOldPurges } from '../catalogue/purge/purge-catalogue.ts'
 import { deleteOldRankings } from '../catalogue/rankings.ts'
 import type { Config } from '../config.ts'
+import { MAX_CLOCK_DIFFERENCE_SECONDS, readClockDifference } from '../db/clock.ts'
 import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
@@ -63,7 +64,10 @@ export function createHousekeeping(config: Config, { sessions, ...options }: Hou
         // Another process has the lock and runs the tasks.
         if (!(await session.tryLock(NAME, signal))) await leave()
       }
-      if (session !== null) await runDueTasks(tasks, now(), logger, lastPeriods)
+      if (session !== null) {
+        await assertClock(options)
+        await runDueTasks(tasks, now(), logger, lastPeriods)
+      }
       return untilNextMinute()
     },
     async onFailure(error, { isFirst }) {
@@ -78,6 +82,13 @@ export function createHousekeeping(config: Config, { sessions, ...options }: Hou
       await leave()
     },
   }
+}
+
+/** Throws if the tasks could delete what is not due. Another process, whose clock may be right, then runs them. */
+export async function assertClock({ pool, now }: Pick<HousekeepingOptions, 'pool' | 'now'>): Promise<void> {
+  const seconds = await readClockDifference(pool, () => now().getTime())
+  if (Math.abs(seconds) > MAX_CLOCK_DIFFERENCE_SECONDS)
+    throw new Error(`the clocks of this process and of the database differ by ${Math.round(Math.abs(seconds))} s: set them by NTP`)
 }
 
 function untilNextMinute(): number {

@@ -14,6 +14,7 @@ import { deleteOldEvents } from './webhook-deliveries.ts'
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
+const daysAgo = (days: number) => new Date(Date.now() - days * DAY_MS)
 const idsOf = (events: readonly OrderEvent[]) => events.map(({ id }) => id).toSorted()
 
 test('events from before an endpoint was added are not posted to it, neither in the first run nor after a rewind', async (t) => {
@@ -48,16 +49,17 @@ test('events from before an endpoint was added are not posted to it, neither in 
 })
 
 test('an event whose record may be deleted is not posted again, however often it is read', async (t) => {
-  const { db, clock, add, publish, waitFor, deliveries } = await startWebhooks(t)
+  const { db, add, publish, waitFor, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const { id } = await add(receiver.url)
+  await db.pool.query(`update webhook_endpoints set created_at = now() - interval '500 days'`)
   const event = makeNewEvent()
   await publish(event)
   await waitFor(id, event, 'delivered')
   for (const days of [29.99, 30.01, 30.99, 31.01, 400]) {
-    clock.passedMs = days * DAY_MS
-    await deleteOldEvents(db.pool, new Date(Date.now() + clock.passedMs))
-    await publish(event)
+    await db.pool.query('update webhook_events set created_at = now() - make_interval(secs => $1)', [(days * DAY_MS) / 1_000])
+    await deleteOldEvents(db.pool, new Date())
+    await publish({ ...event, time: daysAgo(days).toISOString() })
     assert.deepEqual(
       (await deliveries(id)).map(({ status }) => status),
       days < 31 ? ['delivered'] : [],
@@ -87,18 +89,20 @@ test('many old events are deleted in statements of at most a thousand', async (t
 })
 
 test('delayed events are posted for thirty days, and older ones are logged', async (t) => {
-  const { logged, clock, add, publish, waitFor, deliveries } = await startWebhooks(t)
+  const { db, logged, clock, add, publish, waitFor, deliveries } = await startWebhooks(t)
   const receiver = await startWebhookReceiver(t)
   const all = await add(receiver.url)
   await add(receiver.url, ['storefront.order.shipped'])
-  const late = makeNewEvent()
-  clock.passedMs = 29.9 * DAY_MS
+  await db.pool.query(`update webhook_endpoints set created_at = now() - interval '31 days'`)
+  // The time of the database counts, not that of this process.
+  clock.passedMs = 60 * DAY_MS
+  const late = makeNewEvent({ at: daysAgo(29.9) })
   await publish(late)
   await waitFor(all.id, late, 'delivered')
   assert.deepEqual(logged(), [])
-  const beforeAll = makeNewEvent({ at: new Date(Date.now() - DAY_MS) })
-  clock.passedMs = 30.1 * DAY_MS
-  await publish(late, makeNewEvent(), makeNewEvent(), beforeAll)
+  const old = { at: daysAgo(30.1) }
+  const beforeAll = makeNewEvent({ at: daysAgo(32) })
+  await publish({ ...late, time: old.at.toISOString() }, makeNewEvent(old), makeNewEvent(old), beforeAll)
   assert.deepEqual(
     (await deliveries(all.id)).map(({ event_id }) => event_id),
     [late.id],

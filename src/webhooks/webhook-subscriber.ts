@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Encryption } from '../auth/store-secret.ts'
 import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
+import { readTime } from '../db/clock.ts'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { type Attempt, type Taken, waitForSecret } from '../deliveries/delivery-kind.ts'
@@ -169,8 +170,10 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const events = [...new Map(repeated.map((event) => [event.id, event])).values()]
     const { endpoints, tooOld } = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
-      const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
-      return { endpoints: await insertDeliveries(tx, pairs, now()), tooOld }
+      // By the clock of a process that is ahead, events would be too old, and nothing would post them later.
+      const time = await readTime(tx)
+      const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, time)
+      return { endpoints: await insertDeliveries(tx, pairs, time), tooOld }
     })
     if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted any more')
     worker?.wake(endpoints)

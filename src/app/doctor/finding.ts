@@ -1,3 +1,4 @@
+import { MAX_CLOCK_DIFFERENCE_SECONDS } from '../../db/clock.ts'
 import { OperatorError } from '../../errors.ts'
 
 /** A check's result. `remedy` is null if there is nothing to do. */
@@ -12,14 +13,14 @@ export const ok = (check: string, found: string): Finding => ({ check, status: '
 export const warning = (check: string, found: string, remedy: string): Finding => ({ check, status: 'warning', found, remedy })
 export const problem = (check: string, found: string, remedy: string): Finding => ({ check, status: 'problem', found, remedy })
 
-// The second value is the most by which access tokens may be ahead. API processes warn from there on.
-const [UNEASY_SECONDS, LARGEST_SECONDS] = [5, 300]
+// API processes warn from `MAX_CLOCK_DIFFERENCE_SECONDS` on.
+const UNEASY_SECONDS = 5
 
 /** Judges a clock. `who` is a machine or process, and `seconds` says how far its clock is ahead of the database's. */
 export function judgeClock(who: string, seconds: number): Finding {
   const found = `${who} and the database differ by ${Math.abs(seconds).toFixed(1)} s`
   const remedy = "set both machines' clocks by NTP"
-  if (Math.abs(seconds) > LARGEST_SECONDS) return problem('clock', found, remedy)
+  if (Math.abs(seconds) > MAX_CLOCK_DIFFERENCE_SECONDS) return problem('clock', found, remedy)
   return Math.abs(seconds) > UNEASY_SECONDS ? warning('clock', found, remedy) : ok('clock', found)
 }
 
