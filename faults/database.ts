@@ -125,7 +125,7 @@ export async function untilMended({ pool, url }: Round): Promise<void> {
       const reasons = await Promise.all([orderSlotOf(url), catalogueSlotOf(url)].map((slotName) => findLostReason(pool, slotName)))
       return reasons.every((reason) => reason === null)
     },
-    { what: 'both slots', timeoutMs: 60_000 },
+    { what: 'both slots' },
   )
 }
 

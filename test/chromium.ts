@@ -3,7 +3,7 @@ import { after } from 'node:test'
 import axe from 'axe-core'
 import { type Browser, chromium, type Page, type Request } from 'playwright-core'
 import { type Cleanup, onCleanup } from './cleanup.ts'
-import { eventually } from './eventually.ts'
+import { BRAKE_MS, eventually } from './eventually.ts'
 import { findProgram, missingProgram } from './programs.ts'
 
 // The shell has no windows of its own and starts in a third of the time.
@@ -60,6 +60,7 @@ export async function openBrowser(t: Cleanup): Promise<{ open(settings?: Browser
     open: async ({ width = 1_280, isDark = false, hasScripts = true, locale = 'en-US' } = {}) => {
       const colorScheme = isDark ? 'dark' : 'light'
       const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, javaScriptEnabled: hasScripts, locale })
+      context.setDefaultTimeout(BRAKE_MS)
       onCleanup(t, () => context.close())
       const page = await context.newPage()
       const complaints: string[] = []
@@ -103,7 +104,7 @@ export async function untilQuiet(page: Page): Promise<void> {
   assert.ok(traffic)
   const isQuiet = () => traffic.waiting.size === 0 && performance.now() - traffic.changedAt > QUIET_MS
   const what = () => `answers to ${[...traffic.waiting].map((request) => request.url()).join(', ') || traffic.last}`
-  await eventually(async () => isQuiet(), { timeoutMs: 30_000, what: 'a quiet page' }).catch((cause: unknown) => {
+  await eventually(async () => isQuiet(), { what: 'a quiet page' }).catch((cause: unknown) => {
     throw new Error(`the page waits for ${what()}`, { cause })
   })
 }

@@ -50,7 +50,7 @@ const untilStatuses = (store: TestStore, statuses: string[]) =>
       const { rows } = await store.pool.query('select status from email_deliveries where attempts > 0 order by status')
       return JSON.stringify(rows.map(({ status }) => status)) === JSON.stringify(statuses)
     },
-    { what: `mails that are ${statuses}`, timeoutMs: 60_000 },
+    { what: `mails that are ${statuses}` },
   )
 
 const cells = (page: Page, column: number) => page.getByRole('table').locator(`tbody td:nth-child(${column})`)
@@ -113,7 +113,7 @@ test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, 
   await page.getByText('No mail matches.').waitFor()
   await page.getByRole('button', { name: 'Retry all failed mails' }).waitFor({ state: 'detached' })
   const received = () => smtp.mails.filter(({ to }) => to !== undefined && 'text' in to && to.text.includes(String(customers[1]?.email)))
-  await eventually(async () => received().length === 1, { timeoutMs: 60_000 })
+  await eventually(async () => received().length === 1)
 
   // A sent mail is sent again, as a copy.
   await page.getByRole('link', { name: 'Clear', exact: true }).click()
@@ -125,7 +125,7 @@ test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, 
   await page.getByRole('button', { name: 'Send this mail again' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
   await page.getByText('A copy of the mail is queued.').waitFor()
-  await eventually(async () => received().length === 2, { timeoutMs: 60_000 })
+  await eventually(async () => received().length === 2)
   assert.match(String(received()[1]?.subject), /^Copy: /)
   await page.getByRole('link', { name: 'All mails' }).click()
   await page.getByRole('link', { name: 'Order placed (copy)' }).waitFor()

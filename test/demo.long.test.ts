@@ -23,7 +23,7 @@ async function assertComplete(t: Parameters<typeof runStorefront>[0]): Promise<{
       const { versions } = report.orders
       return status === 0 && report.mails.sent === versions && report.lake.events === versions && report
     },
-    { what: 'a mail and a row in the lake for every change', timeoutMs: 60_000 },
+    { what: 'a mail and a row in the lake for every change' },
   )
 }
 
@@ -82,7 +82,7 @@ test('a store where a customer has ordered gets no invented orders unless they a
 test('where no store runs, a demo runs the embedded one until Ctrl-C', { skip: NO_TERMINAL }, async (t) => {
   const own = { DATA_DIR: makeDataFolder(t).path, LOG_FORMAT: 'json', PORT: '0', OPS_PORT: 'off' }
   const terminal = runInTerminal(t, 'node bin/storefront.mjs demo --fast --orders 6', own)
-  await eventually(async () => terminal.output.includes('placed 6 invented orders'), { timeoutMs: 60_000 })
+  await eventually(async () => terminal.output.includes('placed 6 invented orders'))
   assert.match(terminal.output, /operator: operator@/)
   terminal.type(CTRL_C)
   assert.equal((await terminal.ended)[0], 0, terminal.output)

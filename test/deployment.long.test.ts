@@ -36,9 +36,9 @@ test('the commands of the image, with the settings of compose.yaml, carry an ord
   assert.equal((await store.run('migrate')).status, 0, 'again')
   const roles = ['api-1', 'stream-1', 'email-1', 'lake-1', 'webhook-1']
   const processes = await Promise.all(roles.map((name) => store.start(name)))
-  for (const { check } of processes) await eventually(async () => check() === 0, { what: 'a healthy container', timeoutMs: 60_000 })
+  for (const { check } of processes) await eventually(async () => check() === 0, { what: 'a healthy container' })
   for (const { readiness } of processes)
-    await eventually(async () => /^200 /.test(await readiness()), { what: 'readiness', timeoutMs: 60_000 }).catch(async () =>
+    await eventually(async () => /^200 /.test(await readiness()), { what: 'readiness' }).catch(async () =>
       assert.match(await readiness(), /^200 /),
     )
 
@@ -55,10 +55,9 @@ test('the commands of the image, with the settings of compose.yaml, carry an ord
   const lamp = await post('/admin/products', { sku: 'LAMP', name: 'Lamp', category: 'lamps', price: { amount: 100, currency: 'EUR' } }, ada)
   const { access_token: bob } = await post('/auth/register', { email: 'bob@example.com', password: PASSWORD })
   const order = await post('/orders', { items: [{ product_id: lamp.id, quantity: 1 }] }, bob)
-  await eventually(async () => store.mails.some((mail) => mail.subject?.includes(order.number)), { what: 'the mail', timeoutMs: 60_000 })
+  await eventually(async () => store.mails.some((mail) => mail.subject?.includes(order.number)), { what: 'the mail' })
   await eventually(async () => readdirSync(store.lake, { recursive: true }).some((name) => String(name).endsWith('.parquet')), {
     what: 'a file in the lake',
-    timeoutMs: 60_000,
   })
 
   for (const { stop, check } of processes) {

@@ -97,7 +97,7 @@ test('the commands of the documents work as they are written', async (t) => {
   const run = async (script: string, cwd: string) =>
     (await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd, env, timeout: 120_000 })).stdout
   const isInLake = async () => (await queryFolder(join(store.config.dataDir, 'lake'), 'from orders')).rows.length === 1
-  await eventually(isInLake, { timeoutMs: 60_000, what: 'an order in the lake' })
+  await eventually(isInLake, { what: 'an order in the lake' })
 
   let endpoint = 'ID'
   const outputs = new Map<string, string>()

@@ -45,7 +45,7 @@ test('what docs/inside/personal-data.md says erases an address from NATS, and no
     const { findings, mails, lake, topic } = JSON.parse((await runStorefront(t, ['verify', '--json'], { env })).stdout)
     return findings.length === 0 && mails.sent === 4 && lake.events === 4 && topic.events === 4
   }
-  await eventually(isDelivered, { timeoutMs: 60_000, what: 'every event everywhere' })
+  await eventually(isDelivered, { what: 'every event everywhere' })
   const backdate = (days: number) => store.pool.query('update orders set updated_at = updated_at - make_interval(days => $1)', [days])
   await backdate(RETAIN_DAYS + 1)
   assert.equal((await store.call('DELETE', '/me', { token: ada.token })).status, 204)
@@ -73,7 +73,7 @@ test('what docs/inside/personal-data.md says erases an address from NATS, and no
     assert.equal((await runStorefront(t, ['replay'], { env })).status, 0)
     return (await streams.info('ORDERS')).state.messages === 4
   }
-  await eventually(isPublished, { timeoutMs: 60_000, what: 'the purged events again' })
+  await eventually(isPublished, { what: 'the purged events again' })
   assert.deepEqual(await holding(), [[bob.id], 4])
-  assert.ok(await eventually(isDelivered, { timeoutMs: 60_000, what: 'nothing more' }))
+  assert.ok(await eventually(isDelivered, { what: 'nothing more' }))
 })

@@ -6,18 +6,19 @@ import type { Cleanup } from './cleanup.ts'
 
 const PAUSE_MS = 20
 const MAX_PAUSE_MS = 1_000
+/** An emergency brake, not a measure of speed: a busy machine can be twenty times as slow as an idle one. */
+export const BRAKE_MS = 180_000
 
 /**
  * Calls `fn` every `pauseMs` (20 ms) until it returns a value, and returns that; one that takes longer than that
- * leaves the processor for as long to what it waits for. After `timeoutMs` (a minute: an emergency brake, not a
- * measure of speed) it calls `fn` once more, because the process may have stood still meanwhile, and then fails with
- * `what`.
+ * leaves the processor for as long to what it waits for. After `timeoutMs` it calls `fn` once more, because the process
+ * may have stood still meanwhile, and then fails with `what`.
  */
 export async function eventually<T>(
   fn: () => Promise<T | undefined | false>,
   options: { timeoutMs?: number; pauseMs?: number; what?: string } = {},
 ): Promise<T> {
-  const { timeoutMs = 60_000, pauseMs = PAUSE_MS, what = 'the condition' } = options
+  const { timeoutMs = BRAKE_MS, pauseMs = PAUSE_MS, what = 'the condition' } = options
   const deadline = performance.now() + timeoutMs
   while (true) {
     const beganAt = performance.now()
@@ -58,7 +59,7 @@ export async function untilTaken<T extends { status: number }>(send: () => Promi
 }
 
 /** Calls `work` until it does not throw. After `timeoutMs` the last error is thrown. */
-export async function retryUntil<T>(work: () => Promise<T>, timeoutMs = 60_000): Promise<T> {
+export async function retryUntil<T>(work: () => Promise<T>, timeoutMs = BRAKE_MS): Promise<T> {
   const deadline = performance.now() + timeoutMs
   while (true) {
     const isLate = performance.now() > deadline

@@ -51,7 +51,7 @@ test('what operators do to products, and customers to stock, is in the lake once
   }
   const inLake = async () =>
     (await queryFolder(store.lake, 'select event_id from catalogue_events')).rows.map(([id]) => String(id)).toSorted()
-  await eventually(async () => (await inLake()).length >= (await recorded()).length, { what: 'the events in the lake', timeoutMs: 60_000 })
+  await eventually(async () => (await inLake()).length >= (await recorded()).length, { what: 'the events in the lake' })
   await stop()
   assert.deepEqual(await inLake(), await recorded())
   const { rows: stored } = await store.pool.query(
@@ -106,7 +106,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
     [null, 4],
   ] as const) {
     await store.addProduct({ stock })
-    await eventually(async () => (await compare()).events >= events, { what: 'the events in the lake', timeoutMs: 60_000 })
+    await eventually(async () => (await compare()).events >= events, { what: 'the events in the lake' })
   }
   await stop()
   const whole = await compare()

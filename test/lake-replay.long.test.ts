@@ -245,7 +245,7 @@ for (const { name, invoices } of invoiceFiles().slice(-1))
         changeProducts(store, key, products, round),
       ])
       // A merge needs files that the writer has written since.
-      await eventually(async () => (await listLake(lake)).length !== stored, { what: 'a file of the lake', timeoutMs: 60_000 })
+      await eventually(async () => (await listLake(lake)).length !== stored, { what: 'a file of the lake' })
       while (!(await Promise.all([dieMerging(store.env, step), placing.next(2)]))[0]) await pause(1_000)
     }
     await placing.next(invoices.length)
@@ -259,7 +259,7 @@ for (const { name, invoices } of invoiceFiles().slice(-1))
           (await read('order_events')).length >= order_events.length && (await read('catalogue_events')).length >= catalogue_events.length
         )
       }
-      await eventually(isComplete, { what: 'all events in the tables', timeoutMs: 60_000 })
+      await eventually(isComplete, { what: 'all events in the tables' })
     }
     const placed = await readPostgres(store.pool)
     assert.equal(placed.orders.length, invoices.length, 'each invoice is one order')

@@ -69,7 +69,7 @@ test('under Patroni no acknowledged order and no event is lost or doubled by a k
   const leader = await cluster.untilSynchronous()
   const follower = cluster.nodes.find((node) => node !== leader) ?? assert.fail()
 
-  const shopper = await eventually(() => register(api.url).catch(() => undefined), { what: 'a customer', timeoutMs: 60_000 })
+  const shopper = await eventually(() => register(api.url).catch(() => undefined), { what: 'a customer' })
   const [lamp = ''] = await listProducts(api.url)
   const acknowledged: string[] = []
   let isStopped = false
@@ -112,7 +112,7 @@ test('under Patroni no acknowledged order and no event is lost or doubled by a k
       (select count(*) - count(distinct id) from topic_messages)::int as doubled`,
   )
   assert.deepEqual(topic, { missing: 0, doubled: 0 })
-  await eventually(async () => (await command(['verify'])).status === 0, { what: 'verify without findings', timeoutMs: 60_000 })
+  await eventually(async () => (await command(['verify'])).status === 0, { what: 'verify without findings' })
   assert.deepEqual(
     [await api.end('SIGTERM'), await workers.end('SIGTERM')],
     [0, 0],

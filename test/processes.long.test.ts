@@ -68,14 +68,13 @@ function processOf(store: StoreProcess, id: string): Promise<number> {
 function untilReplaced(store: StoreProcess, ...former: number[]): Promise<number> {
   return eventually(async () => answering(store).find((pid) => pid !== store.pid && !former.includes(pid)) ?? false, {
     what: 'another process',
-    timeoutMs: 60_000,
   })
 }
 
 /** Waits for the end of a further process, and returns its reason. */
 function untilEnded(store: StoreProcess, reason: RegExp): Promise<LogLine> {
   const isEnd = ({ msg, reason: why = '' }: LogLine) => /^a process of the store ended/.test(msg) && reason.test(why)
-  return eventually(async () => linesOf(store).find(isEnd) ?? false, { what: `the end for ${reason}`, timeoutMs: 60_000 })
+  return eventually(async () => linesOf(store).find(isEnd) ?? false, { what: `the end for ${reason}` })
 }
 
 function isRunning(pid: number): boolean {
@@ -178,7 +177,7 @@ test('a process that cannot start again is named at the operations port of the f
   const reason = `process 2 (stream, email, lake, webhook): ${again.reason}`
   assert.deepEqual([status, failing], [503, [{ name: 'process_2', reason }]])
   writeFileSync(certificate, '')
-  await eventually(async () => (await ready()).status === 200, { what: 'ready again', timeoutMs: 60_000 })
+  await eventually(async () => (await ready()).status === 200, { what: 'ready again' })
   assert.equal(await store.end('SIGTERM'), 0)
 })
 
@@ -234,7 +233,7 @@ test('each process of the API shows the states of the pipeline', async (t) => {
       shown.set(await processOf(store, id), states.toSorted().join())
       return [store.pid, worker].every((pid) => shown.get(pid ?? 0) === 'email active,lake active,webhook active')
     },
-    { what: 'the same states in both', timeoutMs: 60_000 },
+    { what: 'the same states in both' },
   )
   assert.equal(await store.end('SIGTERM'), 0)
 })
@@ -277,7 +276,7 @@ function untilPipeline(store: StoreProcess, former?: number): Promise<number> {
       const [reading, subscribing] = [working(/^change stream is active/), working(/^subscriber is active/)]
       return [...reading].find((pid) => pid !== former && subscribing.has(pid)) ?? false
     },
-    { what: 'the process of the pipeline', timeoutMs: 60_000 },
+    { what: 'the process of the pipeline' },
   )
 }
 

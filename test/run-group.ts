@@ -11,13 +11,19 @@ export interface Group {
   taken: string
   /** The number of files that this process takes at most. */
   max: number
+  /** No file begins after this time, in milliseconds since 1970; null for no limit. */
+  beginBefore: number | null
 }
 
+/** The entry of `taken` that a process makes when it takes no more files for lack of time. */
+export const LATE = 'late'
+
 /** Runs test files one after the other in this process, each as a test with its path as name. */
-export async function runGroup({ files, taken, max }: Group): Promise<void> {
+export async function runGroup({ files, taken, max, beginBefore }: Group): Promise<void> {
   const environment = { ...process.env }
   let before = describeProcess()
   for (let count = 0; count < max; count++) {
+    if (beginBefore !== null && Date.now() > beginBefore) return void isTakenFirst(join(taken, LATE))
     const file = files.find((_, index) => isTakenFirst(join(taken, String(index))))
     if (file === undefined) return
     await test(file, async () => void (await import(pathToFileURL(resolve(file)).href)))

@@ -1,16 +1,20 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { fastFolder } from './fast-folder.ts'
+import { type Group, LATE } from './run-group.ts'
+import { SHARE } from './share.ts'
 
 const USAGE = `usage: npm test -- [PATH]… [OPTION]…
        npm run test:long -- [PATH]… [OPTION]…
 
   PATH    a folder, such as src/orders, or a file; without one, every folder that has tests
   OPTION  --again: files with a failed test are run a second time, alone, if they are few (as in CI);
+          --begin-within=MINUTES: no file begins later (as in CI on a slow machine), and the last line names those that
+          did not. Each day another third of the files is first;
           or one of node --test, such as --test-name-pattern 'adds exactly'
 
   Of a folder, npm test runs all files but *.long.test.ts, and npm run test:long only these. A file that is named runs in both.`
@@ -37,13 +41,16 @@ if (given.includes('--help')) {
 const firstOption = given.findIndex((argument) => argument.startsWith('-'))
 const options = firstOption === -1 ? [] : given.splice(firstOption)
 const runsAgain = options.includes('--again')
+const minutes = options.map((option) => /^--begin-within=(\d+)$/.exec(option)?.[1]).find((given) => given !== undefined)
+const beginBefore = minutes === undefined ? null : Date.now() + Number(minutes) * 60_000
+const ofNode = options.filter((option) => option !== '--again' && !option.startsWith('--begin-within='))
 const paths = given.length === 0 ? FOLDERS : given
 const unknown = paths.filter((path) => statSync(path, { throwIfNoEntry: false }) === undefined)
 if (unknown.length > 0) {
   console.error(`there is no ${unknown.join(', no ')}`)
   process.exit(1)
 }
-const files = [...new Set(paths.flatMap(listTests).map((file) => relative('', file)))]
+const files = startingAtShare([...new Set(paths.flatMap(listTests).map((file) => relative('', file)))])
 if (files.length === 0) {
   console.error(`no ${isLong ? 'long ' : ''}tests in ${paths.join(' ')}`)
   process.exit(1)
@@ -70,16 +77,16 @@ process.on('exit', () => {
   // After an interruption servers may still write there for a moment.
   for (const made of [folder, temporary]) rmSync(made, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
 })
-let { status, again } = await run(files, CONCURRENCY)
+let { status, again } = await run(files, CONCURRENCY, beginBefore)
 if (runsAgain && again.length > 0 && again.length <= MAX_FILES_AGAIN) {
   console.log(`\nℹ again ${again.join(' ')}`)
-  ;({ status } = await run(again, 1))
+  ;({ status } = await run(again, 1, null))
   if (status === 0) console.log(`\nfailed beside other tests, and passed alone: ${again.join(' ')}`)
 }
 process.exit(status)
 
 /** A file failed unless its outermost test passed: a process may end before all its files ran, also with status 0. */
-async function run(these: string[], concurrency: number): Promise<{ status: number; again: string[] }> {
+async function run(these: string[], concurrency: number, beginBefore: number | null): Promise<{ status: number; again: string[] }> {
   const list = join(folder, 'outermost')
   const settings = [
     `--test-global-setup=${here('global-setup.ts')}`,
@@ -87,36 +94,53 @@ async function run(these: string[], concurrency: number): Promise<{ status: numb
     `--test-timeout=${TIMEOUT_MS}`,
     ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
     ...[`--test-reporter=./${here('outermost-tests.ts')}`, `--test-reporter-destination=${list}`],
-    ...options.filter((option) => option !== '--again'),
+    ...ofNode,
   ]
   // With another option, such as a pattern, node would choose among whole files.
-  const isGrouped = options.every((option) => option === '--again')
-  const entries = isGrouped ? writeGroups(these, isLong || concurrency === 1 ? 1 : MAX_FILES_OF_PROCESS) : these
+  const isGrouped = ofNode.length === 0
+  const taken = mkdtempSync(join(folder, 'taken-'))
+  const max = isLong || concurrency === 1 ? 1 : MAX_FILES_OF_PROCESS
+  const files = distribute(these, max)
+  const entries = isGrouped ? writeGroups({ files, taken, max, beginBefore }) : these
   runner = spawn(process.execPath, ['--test', ...settings, ...entries], { stdio: 'inherit' })
   const [code, signal] = (await once(runner, 'exit')) as [number | null, NodeJS.Signals | null]
   const cause = interruptedBy ?? signal
   if (cause !== null) return { status: 128 + constants.signals[cause], again: [] }
   if (!isGrouped) return { status: code ?? 1, again: [] }
   const results = readFileSync(list, 'utf8').split('\n').filter(Boolean)
-  const failed = these.filter((file) => !results.includes(`pass ${file}`))
+  const late = existsSync(join(taken, LATE)) ? files.filter((_, index) => !existsSync(join(taken, String(index)))) : []
+  if (late.length > 0) console.log(`\nnot run, for lack of time: ${late.join(' ')}`)
+  const failed = these.filter((file) => !late.includes(file) && !results.includes(`pass ${file}`))
   if (failed.length === 0) return { status: code ?? 1, again: [] }
   console.log(`\nfailed or without a result: ${failed.slice(0, MAX_FILES_OF_PROCESS).join(' ')}`)
   const isMore = results.some((result) => result.startsWith('fail ') && !failed.includes(result.slice('fail '.length)))
   return { status: 1, again: isMore ? [] : failed }
 }
 
+/** Files of one room, which are alike, are far from each other. */
+function distribute(these: string[], max: number): string[] {
+  const count = countGroups(these, max)
+  return Array.from({ length: count }, (_, group) => these.filter((_, index) => index % count === group)).flat()
+}
+
+function countGroups(files: readonly string[], max: number): number {
+  return Math.max(Math.ceil(files.length / max), Math.min(files.length, CONCURRENCY))
+}
+
 /** Each process takes the next file that no other one has taken, so that all end at about the same time. */
-function writeGroups(these: string[], max: number): string[] {
-  const count = Math.max(Math.ceil(these.length / max), Math.min(these.length, CONCURRENCY))
-  // Files of one room, which are alike, are far from each other.
-  const files = Array.from({ length: count }, (_, group) => these.filter((_, index) => index % count === group)).flat()
-  const taken = mkdtempSync(join(folder, 'taken-'))
+function writeGroups(run: Group): string[] {
   const program = pathToFileURL(join(import.meta.dirname, 'run-group.ts')).href
-  return Array.from({ length: count }, (_, group) => {
+  return Array.from({ length: countGroups(run.files, run.max) }, (_, group) => {
     const entry = join(folder, `group-${group + 1}.mjs`)
-    writeFileSync(entry, `import { runGroup } from '${program}'\nawait runGroup(${JSON.stringify({ files, taken, max })})\n`)
+    writeFileSync(entry, `import { runGroup } from '${program}'\nawait runGroup(${JSON.stringify(run)})\n`)
     return entry
   })
+}
+
+/** The files in another order each day: a run that has too little time leaves out others. */
+function startingAtShare(sorted: string[]): string[] {
+  const first = Math.floor((sorted.length * SHARE.first) / SHARE.step)
+  return [...sorted.slice(first), ...sorted.slice(0, first)]
 }
 
 function here(file: string): string {

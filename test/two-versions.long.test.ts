@@ -111,7 +111,6 @@ test('this version and the next sell side by side on one database, and every ord
   assert.equal(new Set(events).size, events.length)
   await eventually(async () => (await runStorefront(t, ['verify'], { env, bin: newBin })).status === 0, {
     what: 'verify without findings',
-    timeoutMs: 60_000,
   })
   for (const process of [again, newApi, newWorkers]) assert.equal(await process.end('SIGTERM'), 0)
 })

@@ -47,8 +47,8 @@ test('a recreated broker stream gets all events again, those of each product in 
     const expected = rows[0]?.events ?? 0
     // The stream does not exist until it is recreated.
     const published = () => topic.read(0, 1_000).catch(() => [])
-    await eventually(async () => (await published()).length === expected, { what: 'every event on the topic', timeoutMs: 60_000 })
-    await eventually(async () => received.length >= before + expected, { what: 'every event at the subscriber', timeoutMs: 60_000 })
+    await eventually(async () => (await published()).length === expected, { what: 'every event on the topic' })
+    await eventually(async () => received.length >= before + expected, { what: 'every event at the subscriber' })
     const versions = new Map<string, number[]>()
     for (const { event } of await topic.read(0, 1_000)) {
       const { subject, sequence } = event as CatalogueEvent

@@ -58,7 +58,7 @@ test('a store that starts during a move cannot sell from the old database', SKIP
       )
       return rowCount !== 0
     },
-    { what: 'the preparation of the target', timeoutMs: 60_000 },
+    { what: 'the preparation of the target' },
   )
   mover.kill('SIGSTOP')
   const started = await runStorefront(t, ['serve'], { env: store.environment })

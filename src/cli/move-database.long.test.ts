@@ -145,7 +145,7 @@ test('a killed or interrupted move leaves source and target usable, and the next
         )
         return rows[0]?.pid
       },
-      { what: 'the copy of a table', timeoutMs: 60_000 },
+      { what: 'the copy of a table' },
     )
   const assertUnmoved = async () => {
     assert.equal(movedCluster(store), null)

@@ -42,7 +42,7 @@ async function sendMail(customer: Account): Promise<{ id: string; mail: string; 
   return { id: json.id, mail, messageId: String(received?.messageId) }
 }
 const untilSent = (mail: string) =>
-  eventually(async () => (await get(`/admin/mails/${mail}`)).json?.status === 'sent', { what: `${mail} is sent`, timeoutMs: 60_000 })
+  eventually(async () => (await get(`/admin/mails/${mail}`)).json?.status === 'sent', { what: `${mail} is sent` })
 const undelivered = async (filter = '') =>
   (await get(`/admin/mails?undelivered=true${filter}`)).json.data.map(({ event_id }: { event_id: string }) => event_id)
 
@@ -107,7 +107,7 @@ test('a mail that failed, bounced and was then retried no longer counts as bounc
   smtp.refuse(customer.email, { code: 550, text: 'no', times: 1 })
   const json = await customer.ok('POST', '/orders', { body: { items: [{ product_id: mug.id, quantity: 1 }] } })
   const mail = `${json.id}.1`
-  await eventually(async () => (await get(`/admin/mails/${mail}`)).json?.status === 'failed', { what: 'it has failed', timeoutMs: 60_000 })
+  await eventually(async () => (await get(`/admin/mails/${mail}`)).json?.status === 'failed', { what: 'it has failed' })
   assert.equal((await report(bounce(mail))).status, 204)
   const retried = await operator.call('POST', `/admin/mails/${mail}/retry`)
   assert.deepEqual([retried.json.bounced_at, retried.json.bounce_reason], [null, null])

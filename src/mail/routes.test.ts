@@ -30,7 +30,7 @@ const waitFor = (eventId: string, status: string) =>
       const { json } = await get(`/admin/mails/${eventId}`)
       return json?.status === status && json
     },
-    { what: `the mail of ${eventId} is ${status}`, timeoutMs: 60_000 },
+    { what: `the mail of ${eventId} is ${status}` },
   )
 
 const receivedBy = ({ mails }: TestSmtpServer, { email }: Account) =>
@@ -115,7 +115,7 @@ test('one call queues all failed mails again, and concurrent calls queue none tw
   )
   assert.equal(answers[0].json.queued + answers[1].json.queued, 3)
   assert.equal(answers[0].json.has_more, false)
-  for (const customer of customers) await eventually(async () => receivedBy(smtp, customer).length === 1, { timeoutMs: 60_000 })
+  for (const customer of customers) await eventually(async () => receivedBy(smtp, customer).length === 1)
   assert.deepEqual((await post('/admin/mails/retry')).json, { queued: 0, has_more: false })
   for (const customer of customers) assert.equal(receivedBy(smtp, customer).length, 1)
 })
@@ -135,14 +135,14 @@ test('a mail that is retried automatically shows why and when, and is sent when 
       const mail = await read()
       return mail?.attempts >= 1 && mail.next_attempt_at !== null && mail
     },
-    { what: 'an attempt that failed', timeoutMs: 60_000 },
+    { what: 'an attempt that failed' },
   )
   assert.equal(waiting.status, 'queued')
   assert.match(waiting.last_error, /ECONNREFUSED/)
   assert.ok(new Date(waiting.next_attempt_at) > new Date(waiting.queued_at))
   assertProblem(await admin.call('POST', `/admin/mails/${placed.json.id}.1/retry`), 409, 'mail_not_failed')
   const back = await startSmtpServer(t, port)
-  await eventually(async () => (await read()).status === 'sent', { what: 'the mail is sent', timeoutMs: 60_000 })
+  await eventually(async () => (await read()).status === 'sent', { what: 'the mail is sent' })
   assert.equal(receivedBy(back, customer).length, 1)
 })
 

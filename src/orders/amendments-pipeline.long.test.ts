@@ -36,7 +36,7 @@ test('an amendment makes an event, mails to the new and the former address, and 
             `${id}.${(json.order ?? json).version}`,
           ])
         ).rowCount === 1,
-      { timeoutMs: 60_000, what: 'the mail' },
+      { what: 'the mail' },
     )
     return json
   }
@@ -56,7 +56,7 @@ test('an amendment makes an event, mails to the new and the former address, and 
         const { topic, lake, mails } = await store.verify()
         return topic.events === 6 && lake.events === 6 && mails.sent === 6
       },
-      { timeoutMs: 60_000, what: 'every event everywhere' },
+      { what: 'every event everywhere' },
     )
   await untilDone()
   const events = await listEvents()

@@ -47,8 +47,8 @@ test('events, mails and the lake have adjustments and payments, and replay makes
     )
     return rows.map(({ event }) => event)
   }
-  await eventually(async () => (await store.verify()).lake.events === 10, { timeoutMs: 60_000, what: 'every event in the lake' })
-  await eventually(async () => (await store.verify()).mails.sent === 4, { timeoutMs: 60_000, what: 'the mails' })
+  await eventually(async () => (await store.verify()).lake.events === 10, { what: 'every event in the lake' })
+  await eventually(async () => (await store.verify()).mails.sent === 4, { what: 'the mails' })
   const events = await listEvents()
   const own = events.filter(({ subject }) => subject === id)
   assert.deepEqual(

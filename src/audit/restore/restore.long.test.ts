@@ -126,7 +126,7 @@ for (const { where, skip, open } of topics) {
             const inLake = new Set((await rows('select event_id from catalogue_events').catch(() => [])).map(([id]) => id))
             return findings.length + undecided.length === 0 && catalogue?.waiting === 0 && recorded.every(({ id }) => inLake.has(id))
           },
-          { what: 'the events of products everywhere', timeoutMs: 60_000 },
+          { what: 'the events of products everywhere' },
         )
       const before = await store.start()
       const [renamed, untouched] = [await create(before, 'RENAMED'), await create(before, 'UNTOUCHED')]

@@ -48,7 +48,7 @@ test('the lake refuses an old database that still runs after its backup was rest
   const restarted = await store.start()
   const strayed = await restarted.place()
   const isInLake = async ({ id }: { id: string }) => (await readLakeRows(store.dataDir)).some(({ orderId }) => orderId === id)
-  await eventually(() => isInLake(strayed), { what: 'an order of the restarted store in the lake', timeoutMs: 60_000 })
+  await eventually(() => isInLake(strayed), { what: 'an order of the restarted store in the lake' })
   const waiting = await restored.place()
   await eventually(async () => (await restored.failing()).some((line) => line.startsWith('lake:')), { what: 'a refusal' })
   await restarted.stop()
