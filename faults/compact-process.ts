@@ -10,10 +10,10 @@ hookLakeSteps((step) => {
 const { openLake } = await import('../src/app/open-lake.ts')
 const { readConfig } = await import('../src/config.ts')
 const { maintainLake } = await import('../src/lake/maintain-lake.ts')
-const { withLakeLock } = await import('../src/lake/lake-lock.ts')
+const { withFreeLakeLock } = await import('../src/lake/lake-lock.ts')
 
 const config = readConfig()
 const store = await openLake(config)
-const { failures } = await withLakeLock(config.databaseAddresses?.api ?? '', () => maintainLake({ store }))
+const { failures } = await withFreeLakeLock(config.databaseAddresses?.api ?? '', () => maintainLake({ store }))
 if (failures.length > 0) throw new Error(failures.join('; '))
 store.close()

@@ -3,7 +3,7 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readConfig } from '../src/config.ts'
-import { withLakeLock } from '../src/lake/lake-lock.ts'
+import { withFreeLakeLock } from '../src/lake/lake-lock.ts'
 import { farFromMidnight } from './midnight.ts'
 import { startAuditedStore } from './pipeline-audit.ts'
 import { startS3Server } from './s3-server.ts'
@@ -32,7 +32,7 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   const folder = join(server.folder, 'shop/orders', `ingest_date=${today}`)
   assert.equal((await readdir(folder)).length, 3)
 
-  const busy = await withLakeLock(store.url, () => run('lake', 'maintain'))
+  const busy = await withFreeLakeLock(store.url, () => run('lake', 'maintain'))
   assert.deepEqual([busy.status, busy.stderr], [1, 'storefront: the files of the lake are being merged or repaired by another process\n'])
   const sources = await readdir(folder)
   const merged = await run('lake', 'maintain')

@@ -1,7 +1,7 @@
 import { auditContextOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
 import { counted } from '../counted.ts'
-import { withLakeLock } from '../lake/lake-lock.ts'
+import { withFreeLakeLock } from '../lake/lake-lock.ts'
 import { queryLake } from '../lake/lake-query.ts'
 import { KEEP_HOURS, maintainLake } from '../lake/maintain-lake.ts'
 import type { Contexts } from './command.ts'
@@ -32,7 +32,7 @@ export async function maintain(
   const store = await openLake(config)
   try {
     const { merged, written, snapshots, files, failures } = await withProgress('Maintaining the lake', (progress) =>
-      withLakeLock(addresses.api, () =>
+      withFreeLakeLock(addresses.api, () =>
         maintainLake({
           ...{ store, keepHours, url: addresses.api },
           onMerged({ name, files, rows }) {

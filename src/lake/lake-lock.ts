@@ -3,35 +3,38 @@ import { connectClient } from '../db/pool.ts'
 import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import { OperatorError } from '../errors.ts'
 
+const [FILES, TABLES] = ['storefront lake files', 'storefront lake tables']
+
 export class LakeBusy extends OperatorError {
   override readonly name = 'LakeBusy'
 }
 
-/** The sink, which only adds files, continues. `assertHeld` throws when the lock is lost. Throws LakeBusy. */
-export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
-  return withClient(url, async (client) => {
-    await tryLock(client, 'storefront lake files', 'the files of the lake are being merged or repaired by another process')
-    return await work(async () => void (await client.query('select 1')))
-  })
+/**
+ * The lock for merging and repairing files. The sink, which only adds files, continues. Waits for another process as
+ * long as that takes.
+ */
+export function withLakeLock<T>(url: string, work: () => Promise<T>): Promise<T> {
+  return withClient(url, (client) => lock(client, FILES), work)
 }
 
-/**
- * Runs `work` with the lock for writing tables, because two processes would compute the same rows. Waits for another
- * process as long as that takes.
- */
-export async function withTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
-  return withClient(url, async (client) => {
-    await client.query(`select pg_advisory_lock(hashtextextended('storefront lake tables', 0))`)
-    return await work()
-  })
+/** Like `withLakeLock`, but throws LakeBusy if another process has the lock. */
+export function withFreeLakeLock<T>(url: string, work: () => Promise<T>): Promise<T> {
+  const refusal = 'the files of the lake are being merged or repaired by another process'
+  return withClient(url, (client) => tryLock(client, FILES, refusal), work)
+}
+
+/** The lock for writing tables, because two processes would compute the same rows. Waits like `withLakeLock`. */
+export function withTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
+  return withClient(url, (client) => lock(client, TABLES), work)
 }
 
 /** Like `withTablesLock`, but throws LakeBusy if another process has the lock. */
-export async function withFreeTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
-  return withClient(url, async (client) => {
-    await tryLock(client, 'storefront lake tables', 'the tables of the lake are being written by another process')
-    return await work()
-  })
+export function withFreeTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
+  return withClient(url, (client) => tryLock(client, TABLES, 'the tables of the lake are being written by another process'), work)
+}
+
+async function lock(client: Client, name: string): Promise<void> {
+  await client.query('select pg_advisory_lock(hashtextextended($1, 0))', [name])
 }
 
 async function tryLock(client: Client, name: string, refusal: string): Promise<void> {
@@ -39,10 +42,11 @@ async function tryLock(client: Client, name: string, refusal: string): Promise<v
   if (rows[0]?.locked !== true) throw new LakeBusy(refusal)
 }
 
-async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+async function withClient<T>(url: string, take: (client: Client) => Promise<void>, work: () => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-lake-files', undefined, { ...COMMAND_BOUNDS, lock: COMMAND_BOUNDS.statement })
   try {
-    return await work(client)
+    await take(client)
+    return await work()
   } finally {
     await client.end().catch(() => {})
   }

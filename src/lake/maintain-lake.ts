@@ -8,7 +8,7 @@ import { endLostSnapshots, expireSnapshots, type UnusedFiles } from './iceberg/e
 import { DERIVED_TABLES, EVENT_TABLES, type LakeTableDefinition } from './iceberg/lake-table.ts'
 import { TableStore } from './iceberg/table-store.ts'
 import { writeDerivedTables } from './iceberg/write-derived-tables.ts'
-import { LakeBusy, withFreeTablesLock, withLakeLock, withTablesLock } from './lake-lock.ts'
+import { LakeBusy, withFreeLakeLock, withFreeTablesLock, withTablesLock } from './lake-lock.ts'
 import type { DatasetName } from './lake-names.ts'
 import type { LakeStore } from './lake-store.ts'
 
@@ -178,7 +178,7 @@ export class LakeMaintenance {
     const crowded = await this.#findCrowded()
     if (this.#hour === hour && crowded.size === 0) return
     try {
-      await withLakeLock(url, () => this.#maintain(hour, crowded, signal))
+      await withFreeLakeLock(url, () => this.#maintain(hour, crowded, signal))
     } catch (error) {
       // Another process is maintaining or repairing the lake.
       if (!(error instanceof LakeBusy)) throw error

@@ -12,6 +12,7 @@ import { commitSnapshot, locationsOf, readBase } from '../../lake/iceberg/commit
 import type { LiveFile } from '../../lake/iceberg/event-table.ts'
 import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import { TableStore } from '../../lake/iceberg/table-store.ts'
+import { withFreeLakeLock } from '../../lake/lake-lock.ts'
 import { newName } from '../../lake/lake-names.ts'
 import { toLakeRow } from '../../lake/lake-row.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
@@ -309,6 +310,22 @@ test('after a repair was killed at any step, queries are correct, and the next r
       steps.some((done) => done.includes(step)),
       step,
     )
+})
+
+test('a repair waits until files are merged', async (t) => {
+  const store = await startWithFiles(t, 1)
+  const [taken, merged] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const merging = withFreeLakeLock(store.url, async () => {
+    taken.resolve()
+    await merged.promise
+  })
+  await taken.promise
+  const repair = repairOn(store, store.lakeStore)
+  const isWaiting = `select from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`
+  await eventually(async () => (await store.pool.query(isWaiting)).rowCount === 1, { what: 'a repair that waits' })
+  merged.resolve()
+  await merging
+  assert.equal((await repair).written, 0)
 })
 
 for (const [step, what] of [
