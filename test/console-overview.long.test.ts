@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
-import { rollUpOrders } from '../src/figures/roll-up-orders.ts'
+import { refillFigures, rollUpOrders } from '../src/figures/roll-up-orders.ts'
 import { addBuyer } from './buyers.ts'
 import { NO_CHROMIUM } from './chromium.ts'
 import { assertUsable, NARROW, openConsole } from './console-harness.ts'
@@ -25,6 +25,8 @@ async function sell(store: TestStore, quantity: number): Promise<void> {
   }
   // The orders were placed a minute and a half ago, so that they are in a step that is over.
   await store.pool.query(`update orders set created_at = created_at - interval '90 seconds'`)
+  // The figures may already have them at their former times.
+  await refillFigures(store.pool)
   await rollUpOrders(store.pool)
 }
 
