@@ -9,6 +9,7 @@ const BASE_URL = 'http://localhost:3000'
 /** A time that none of these faults outlasts. */
 const PATIENCE_MS = 120_000
 const ANSWER_MS = 20_000
+const ERROR_LEVEL = 50
 
 interface Answer {
   id: string
@@ -90,7 +91,7 @@ export class ApiShop {
       ...(body && { 'content-type': 'application/json' }),
     }
     const attempt = async () => {
-      const { url } = this.#pick(this.processes)
+      const { url, logs } = this.#pick(this.processes)
       const signal = AbortSignal.timeout(ANSWER_MS)
       // An incomplete answer counts as no answer.
       const told = await fetch(url + path, { method: 'POST', headers, signal, ...(body && { body }) })
@@ -103,7 +104,10 @@ export class ApiShop {
       // has lost it.
       if (path.endsWith('/cancel') && ['illegal_transition', 'not_found'].includes(json.code ?? '')) return { id: '', number: '' }
       const comesAgain = answer.status === 503 || json.code === 'request_in_progress'
-      if (!comesAgain || !answer.headers.has('retry-after')) throw new Error(`${path}: ${answer.status} ${json.code}`)
+      if (!comesAgain || !answer.headers.has('retry-after'))
+        throw new Error(
+          `${path}: ${answer.status} ${json.code}: ${JSON.stringify(logs.filter(({ level }) => Number(level) >= ERROR_LEVEL))}`,
+        )
       return false
     }
     return (await eventually(attempt, { what: `an answer to ${path}`, timeoutMs: PATIENCE_MS, pauseMs: 200 })) as Answer

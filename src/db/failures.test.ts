@@ -26,8 +26,16 @@ test('classifies temporary failures as outages: a server that is unavailable, re
   assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code: '55000', severity: 'FATAL' })), 'a database that takes no connections')
   assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code: 'ENOENT', syscall: 'connect' })))
   assert.ok(!isDatabaseOutage(Object.assign(new Error(''), { code: 'ENOENT', syscall: 'open' })), 'a file that is missing')
-  assert.ok(isDatabaseOutage(new Error('Connection terminated unexpectedly')))
-  assert.ok(isDatabaseOutage(new Error('timeout exceeded when trying to connect')))
+  // What the driver says by itself, such as after this process stood still.
+  for (const message of [
+    'Connection terminated unexpectedly',
+    'timeout exceeded when trying to connect',
+    'timeout expired',
+    'Query read timeout',
+    'Client was closed and is not queryable',
+    'Client has encountered a connection error and is not queryable',
+  ])
+    assert.ok(isDatabaseOutage(new Error(message)), message)
 })
 
 test("a start distinguishes a pooler's lasting refusal of a login from its outages with the same SQLSTATE", () => {

@@ -26,7 +26,7 @@ const OUTAGES = new Set([
   ...['EMFILE', 'ENFILE'],
 ])
 const LOST_CONNECTION =
-  /^(Connection terminated|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/
+  /^(Connection terminated|timeout (exceeded when trying to connect|expired)|Query read timeout|Client (has encountered a connection error|was closed))/
 
 /** Whether the database is temporarily unavailable. Otherwise the statement has a fault. */
 export function isDatabaseOutage(error: unknown): boolean {
