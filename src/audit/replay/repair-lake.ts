@@ -70,8 +70,8 @@ interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store'
 
 /**
  * Quarantines and rewrites faulty files, adds missing events, and rebuilds damaged metadata. Can be killed at any point
- * and run again. Waits while files are merged. Throws LakeBusy if it lost its lock to another repair, and LakeAhead when
- * another database writes to the lake.
+ * and run again. Waits while files are merged. Throws LakeBusy if it lost its lock to another repair, and LakeAhead
+ * when another database writes to the lake.
  */
 export async function repairLake({
   url,
