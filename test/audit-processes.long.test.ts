@@ -79,7 +79,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-const untilGone = (pid: number) => eventually(async () => !isRunning(pid), { what: `the end of process ${pid}` })
+const untilGone = (pid: number) => eventually(async () => !isRunning(pid), { what: `the end of process ${pid}`, timeoutMs: 10_000 })
 
 /** Holds every comparison until it is released: each reads this table, after it has made its temporary files. */
 async function holdComparisons(t: TestContext, pool: Pool): Promise<() => Promise<void>> {
@@ -113,6 +113,7 @@ const temporaryFiles = (folder: string) => readdirSync(folder).filter((name) => 
 async function untilTidy(folder: string): Promise<void> {
   await eventually(async () => temporaryFiles(folder).length === 0, {
     what: `no temporary files, not ${temporaryFiles(folder)}`,
+    timeoutMs: 10_000,
   })
 }
 

@@ -104,7 +104,7 @@ export async function untilQuiet(page: Page): Promise<void> {
   assert.ok(traffic)
   const isQuiet = () => traffic.waiting.size === 0 && performance.now() - traffic.changedAt > QUIET_MS
   const what = () => `answers to ${[...traffic.waiting].map((request) => request.url()).join(', ') || traffic.last}`
-  await eventually(async () => isQuiet(), { what: 'a quiet page' }).catch((cause: unknown) => {
+  await eventually(async () => isQuiet(), { timeoutMs: 30_000, what: 'a quiet page' }).catch((cause: unknown) => {
     throw new Error(`the page waits for ${what()}`, { cause })
   })
 }

@@ -310,7 +310,7 @@ test('an empty shop says what will be listed; Back returns to the row of a later
   await page.getByRole('heading', { name: `Order ${oldest.number}` }).waitFor()
   await page.goBack()
   await link.waitFor()
-  await eventually(() => page.evaluate(`Math.abs(scrollY - ${scrolled}) < 50`), { what: 'the scroll' })
+  await eventually(() => page.evaluate(`Math.abs(scrollY - ${scrolled}) < 50`), { timeoutMs: 20_000, what: 'the scroll' })
   assert.match(page.url(), /cursor=/)
 
   await page.getByRole('link', { name: 'First page' }).click()

@@ -8,6 +8,6 @@ export async function runScheduledChanges(pool: Pool, count = 1): Promise<void> 
   const loops = Array.from({ length: count }, () => createScheduledChanges({ pool, logger: pino({ level: 'silent' }) }))
   await Promise.all(loops.map((loop) => loop.start()))
   const due = `select from products where changes_at <= clock_timestamp()`
-  await eventually(async () => (await pool.query(due)).rowCount === 0, { what: 'no due change' })
+  await eventually(async () => (await pool.query(due)).rowCount === 0, { what: 'no due change', timeoutMs: 20_000 })
   await Promise.all(loops.map((loop) => loop.stop()))
 }

@@ -57,6 +57,7 @@ describe('the steps of a migration', { concurrency: true }, () => {
         line.includes(`pid ${pid} (nightly report, ${roleOf(addresses.owner)}, idle in transaction, query began `)
       await eventually(async () => lines.some((line) => isNamed(line) && (!isInTheWay || line.includes('; retried in '))), {
         what: 'a line about the session',
+        timeoutMs: 25_000,
       })
       await letGo()
       await migration

@@ -33,7 +33,7 @@ test('a process with only the API reports what the other processes have done wit
       const { subscribers, lake } = await read(apiOnly)
       return lake?.files > 0 && subscribers?.every((one: { lag_events: number | null }) => one.lag_events === 0)
     },
-    { what: 'every subscriber is up to date' },
+    { what: 'every subscriber is up to date', timeoutMs: 40_000 },
   )
   const seen = await read(apiOnly)
   assert.deepEqual(seen.unavailable, [])

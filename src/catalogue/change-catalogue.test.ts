@@ -148,6 +148,7 @@ test('a change whose connection breaks at any step stores nothing, and can be re
         where relation = '${table}'::regclass and not granted and database = (select oid from pg_database where datname = current_database())`
       await eventually(async () => (await locking.query(kill)).rowCount !== 0, {
         what: `${name} at ${table}`,
+        timeoutMs: 20_000,
         pauseMs: 5,
       })
       await locking.query('rollback')

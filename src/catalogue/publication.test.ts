@@ -60,7 +60,7 @@ const eventsOf = async (id: string) =>
 /** All places of the shop show the product, or none does. A process learns a change within a second. */
 async function assertInShop(product: { id: string; slug: string; sku: string }, expected: boolean): Promise<void> {
   const agree = async () => (await shownIn(product)).every((each) => each === expected)
-  await eventually(agree, { what: `${product.sku} is ${expected ? '' : 'not '}in the shop` })
+  await eventually(agree, { what: `${product.sku} is ${expected ? '' : 'not '}in the shop`, timeoutMs: 20_000 })
 }
 async function shownIn({ id, slug, sku }: { id: string; slug: string; sku: string }): Promise<boolean[]> {
   const lists = ['/products?limit=100', '/products?q=quokka&limit=100', '/products?category=Quokkas&limit=100']

@@ -81,7 +81,9 @@ async function shownOf(id: string, currency = 'EUR'): Promise<Shown> {
 /** A process learns a change within a second. */
 async function assertShown(id: string, expected: Shown, currency = 'EUR'): Promise<void> {
   const agree = async () => JSON.stringify(await shownOf(id, currency)) === JSON.stringify(expected)
-  await eventually(agree, { what: `${expected} in ${currency}` }).catch(async () => assert.deepEqual(await shownOf(id, currency), expected))
+  await eventually(agree, { what: `${expected} in ${currency}`, timeoutMs: 20_000 }).catch(async () =>
+    assert.deepEqual(await shownOf(id, currency), expected),
+  )
 }
 
 test('a sale begins and ends on time in each currency, everywhere in the shop, with events and activities', async () => {

@@ -32,7 +32,7 @@ test('receives times in UTC and loses the slot after a silence, whatever options
       end = 'ended by the server'
     },
   )
-  assert.equal(await eventually(async () => end, { what: 'the end of the connection' }), 'ended by the server')
+  assert.equal(await eventually(async () => end, { timeoutMs: 30_000, what: 'the end of the connection' }), 'ended by the server')
 })
 
 test('changes from before the publication end the stream, even on a server that only warns of them', async (t) => {

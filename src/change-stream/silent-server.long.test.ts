@@ -49,5 +49,5 @@ test('a standby whose server falls silent takes over later', async (t) => {
   wire.recover()
   await active.stop()
   const [order = ''] = await insertOrders(db.pool, 1)
-  await eventually(async () => seen.includes(order), { what: 'the order from the standby' })
+  await eventually(async () => seen.includes(order), { what: 'the order from the standby', timeoutMs: 90_000 })
 })

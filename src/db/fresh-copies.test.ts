@@ -296,7 +296,7 @@ test('polls of a locked table leave no sessions at the server, and copies are fr
   const locker = await pool.connect()
   await locker.query('begin; lock table words')
   try {
-    await eventually(async () => gate.connections > 2)
+    await eventually(async () => gate.connections > 2, { timeoutMs: 30_000 })
     const { rows } = await pool.query(
       `select count(*)::int as sessions from pg_stat_activity where application_name = 'copies-under-test' and datname = current_database()`,
     )

@@ -139,7 +139,7 @@ test('returns the stock once when several requests cancel at the same time', asy
     // An account has a share of the places. Its other requests wait for their turn, or are refused under load, and
     // find the order cancelled.
     const waiting = Array.from({ length: 5 }, () => untilTaken(() => cancel(placed.id)))
-    await eventually(async () => (await countWaiting()) >= 1, { what: 'a cancellation that waits for a lock' })
+    await eventually(async () => (await countWaiting()) >= 2, { what: 'cancellations that wait for a lock' })
     return waiting
   })
   assert.deepEqual((await Promise.all(cancellations)).map(({ status }) => status).sort(), [200, ...Array(4).fill(409)])

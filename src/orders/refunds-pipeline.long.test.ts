@@ -113,7 +113,7 @@ test('a refund whose process is killed while it waits is made once when the clie
       )
       return rowCount === 1
     },
-    { what: 'a refund that waits' },
+    { timeoutMs: 20_000, what: 'a refund that waits' },
   )
   await first.end('SIGKILL')
   await holder.query('commit')

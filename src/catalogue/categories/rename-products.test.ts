@@ -52,7 +52,7 @@ async function makeStore(t: TestContext) {
   /** Waits until a transaction is changing products. */
   const untilChanging = async () => {
     const isChanging = `select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`
-    await eventually(async () => (await pool.query(isChanging)).rowCount !== 0, { what: 'a change', pauseMs: 5 })
+    await eventually(async () => (await pool.query(isChanging)).rowCount !== 0, { what: 'a change', timeoutMs: 10_000, pauseMs: 5 })
   }
   /** Gives products the new names, and runs `work` during the first batch. */
   const walkWhile = async (work: () => Promise<void>) => {
@@ -96,7 +96,7 @@ test("a category's name can be corrected between two batches, even while several
   await rename(redId, 'Crimsom')
   const left = async () => (await pool.query(`select from products where category = 'Red'`)).rowCount ?? 0
   const walks = [1, 2].map(() => renameProducts(pool, NEVER))
-  await eventually(async () => (await left()) < many.length, { what: 'the first batch' })
+  await eventually(async () => (await left()) < many.length, { what: 'the first batch', timeoutMs: 20_000 })
   await rename(redId, 'Crimson')
   assert.ok((await left()) > 0, 'the correction did not wait for the end of the walks')
   await Promise.all(walks)
